@@ -1,0 +1,66 @@
+# Targets for students and instructors; `make` alone lists them.
+#   VENV=    use no virtual environment (torch and Triton already there)
+#   PYTHON=  the interpreter that makes .venv, or that runs everything when VENV is empty
+
+VENV ?= .venv
+PYTHON ?= python3
+DEVICE ?= auto
+SUBMISSION ?= $(if $(wildcard notebooks/*.ipynb),notebooks,assignment)
+LAB ?=
+EXTRAS := $(if $(shell command -v nvidia-smi 2>/dev/null),[cuda],)
+PIP_OPTIONS ?=
+
+ifeq ($(strip $(VENV)),)
+  PY := $(PYTHON)
+  INSTALLED :=
+  TEST_INSTALLED :=
+else
+  PY := $(VENV)/bin/python
+  INSTALLED := $(VENV)/.installed
+  TEST_INSTALLED := $(VENV)/.test-installed
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help install grade doctor release test test-fast lint clean
+
+help: ## list the targets
+	@echo "Graded lab on Triton kernels. Targets:"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@echo "Variables: SUBMISSION=path LAB=w8a8|w4a16|dds DEVICE=auto|cpu|cuda VENV= PYTHON=python3"
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found; install Python 3.11 or 3.12, or set PYTHON=" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$($(PYTHON) -V); expected Python 3.11 or 3.12: set PYTHON=python3.12" >&2; exit 2; }
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (once; torch is large) ..."
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".$(EXTRAS)"
+	@touch $@
+
+$(VENV)/.test-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[test]"
+	@touch $@
+
+install: $(INSTALLED) ## set up .venv with what grading needs
+
+grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
+	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
+
+doctor: $(INSTALLED) ## say what this machine can grade and what is missing
+	@$(PY) -m grader doctor
+
+release: $(INSTALLED) ## regenerate assignment/ from solutions/
+	@$(PY) -m grader release
+
+lint: $(TEST_INSTALLED) ## ruff and mypy
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+test: $(TEST_INSTALLED) lint ## all tests that need no GPU (on a GPU machine also those marked gpu)
+	@$(PY) -m pytest $(ARGS)
+
+test-fast: $(TEST_INSTALLED) ## the quick tests, for the inner loop
+	@$(PY) -m pytest -m "not slow and not gpu" $(ARGS)
+
+clean: ## remove caches and .venv
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info report
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
