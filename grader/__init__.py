@@ -1,0 +1,3 @@
+"""Grader for Triton kernel labs: reads, builds, runs, checks and scores what a student wrote."""
+
+__version__ = "0.1.0"

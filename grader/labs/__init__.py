@@ -1,0 +1,27 @@
+"""The labs, found by looking: every folder here with a `lab.py` that defines `LAB`."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from pathlib import Path
+
+from grader.labs.contract import Lab
+
+__all__ = ["Lab", "all_labs", "get_lab"]
+
+
+@cache
+def all_labs() -> dict[str, Lab]:
+    """Every lab by id, in the order of their `order` field."""
+    folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/lab.py"))
+    labs = [importlib.import_module(f"grader.labs.{folder}.lab").LAB for folder in folders]
+    return {lab.id: lab for lab in sorted(labs, key=lambda lab: lab.order)}
+
+
+def get_lab(lab_id: str) -> Lab:
+    """The lab with this id; KeyError names the ones there are."""
+    labs = all_labs()
+    if lab_id not in labs:
+        raise KeyError(f"no lab {lab_id!r}; the labs are {', '.join(labs)}")
+    return labs[lab_id]

@@ -1,0 +1,84 @@
+"""What a lab is: the contract of its kernel, its cases, its inputs and its reference.
+
+A new lab is a folder beside this file whose `lab.py` defines `LAB`. Nothing else has to know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from grader.model import Case, Constant, Parameter, Problem, Reference
+
+Grid = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab.
+
+    scalars(case): the kernel's integers for a case: sizes and strides in elements.
+    problem(case, generator, device): inputs of a case, drawn from `generator` on `device`.
+    reference(problem, roundings): the fp64 answer and its bound; `roundings` is how many fp16 additions an
+        output element passes through (SPLIT_K).
+    baseline_weight(problem): the dense fp16 weight [N, K] that cuBLAS multiplies with in the speed cases.
+    default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
+        ValueError for one of no use.
+    bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
+    """
+
+    id: str
+    order: int
+    title: str
+    kernel: str
+    layer: str
+    parameters: tuple[Parameter, ...]
+    cases: tuple[Case, ...]
+    speed_cases: tuple[Case, ...]
+    scalars: Callable[[Case], dict[str, int]]
+    problem: Callable[[Case, torch.Generator, torch.device], Problem]
+    reference: Callable[[Problem, int], Reference]
+    baseline_weight: Callable[[Problem], torch.Tensor]
+    default_grid: Callable[[int, int, int, Mapping[str, Constant]], Grid]
+    default_grid_text: str
+    bytes_moved: Callable[[Problem], int]
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    output: str = "y_ptr"
+
+    @property
+    def grid(self) -> str:
+        """Name of the student's grid function."""
+        return f"{self.kernel}_grid"
+
+    @property
+    def all_cases(self) -> tuple[Case, ...]:
+        return self.cases + self.speed_cases
+
+    def case(self, name: str) -> Case:
+        return next(case for case in self.all_cases if case.name == name)
+
+
+def cdiv(a: int, b: int) -> int:
+    """Ceiling division, as triton.cdiv."""
+    return -(-a // b)
+
+
+def tiled_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
+    """(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), SPLIT_K): one program a tile of Y and a slice of K."""
+    split_k = meta.get("SPLIT_K", 1)
+    tiles = cdiv(M, _size(meta, "BLOCK_M")) * cdiv(N, _size(meta, "BLOCK_N"))
+    return (tiles, split_k if isinstance(split_k, int) else 1)
+
+
+def _size(meta: Mapping[str, Constant], name: str) -> int:
+    value = meta[name]
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} is {value!r}, expected a positive int")
+    return value
+
+
+def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
+    """(cdiv(M, BLOCK_M), N // BLOCK): one program a row tile of X and a block row of W."""
+    return (cdiv(M, _size(meta, "BLOCK_M")), N // _size(meta, "BLOCK"))

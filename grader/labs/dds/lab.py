@@ -1,0 +1,156 @@
+"""DDS: dense = dense x sparse. X times the transpose of a weight in block-sparse-row (BSR) format, 32 x 32 blocks."""
+
+from __future__ import annotations
+
+import torch
+
+from grader.labs.bound import matmul_reference
+from grader.labs.contract import Lab, block_row_grid
+from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, swallowing_row
+from grader.model import Case, Parameter, Problem, Reference
+
+BLOCK = 32
+
+CASES = (
+    Case("one_block", "a single 32 x 32 block", 32, 32, 32, w="dense"),
+    Case("sparsity_90", "the graded weight, 90 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.9"),
+    Case("sparsity_80", "the graded weight, 80 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.8"),
+    Case("dense_blocks", "no block is zero", 64, 128, 256, w="dense"),
+    Case("empty_rows", "every other block row is empty", 64, 512, 512, w="empty_rows"),
+    Case("all_empty", "a weight without a single block", 32, 128, 128, w="empty"),
+    Case("uneven_rows", "one full block row, the others with 0 to 2 blocks", 64, 1024, 1024, w="uneven"),
+    Case("single_token", "M = 1", 1, 512, 512, w="sparsity_0.8"),
+    Case("odd_m", "a number of tokens that no tile divides", 77, 256, 256, w="sparsity_0.8"),
+    Case("rectangular", "N and K differ", 64, 256, 512, w="sparsity_0.7"),
+    Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K)", 48, 256, 256, w="sparsity_0.7",
+         x_layout="column_slice"),
+    Case("transposed_x", "X as a transposed view (stride_xk > 1)", 48, 256, 256, w="sparsity_0.7",
+         x_layout="transposed"),
+    Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N)", 48, 256, 256, w="sparsity_0.7",
+         y_layout="column_slice"),
+    Case("block_orientation", "blocks that are far from symmetric", 64, 128, 128, w="slanted"),
+    Case("long_row", "full block rows, where an fp16 accumulator loses small terms", 16, 64, 1024, w="swallow"),
+    Case("every_config", "each of your configs on one problem", 64, 512, 512, w="sparsity_0.8", configs="all"),
+)  # fmt: skip
+
+SPEED_CASES = (
+    Case("speed_m1024_s90", "1024 tokens, sparsity 0.9", 1024, 1024, 1024, w="sparsity_0.9", launches=64),
+    Case("speed_m1024_s80", "1024 tokens, sparsity 0.8", 1024, 1024, 1024, w="sparsity_0.8", launches=64),
+    Case("speed_m8192_s90", "8192 tokens, sparsity 0.9", 8192, 1024, 1024, w="sparsity_0.9", launches=16),
+    Case("speed_m8192_s80", "8192 tokens, sparsity 0.8", 8192, 1024, 1024, w="sparsity_0.8", launches=16),
+)
+
+
+def scalars(case: Case) -> dict[str, int]:
+    """Sizes and strides of a case, in elements."""
+    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
+    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
+    return {
+        "M": case.M, "N": case.N, "K": case.K,
+        "stride_xm": x_row, "stride_xk": x_column,
+        "stride_ym": y_row, "stride_yn": y_column,
+    }  # fmt: skip
+
+
+def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
+    """Inputs of a case. x fp16 [M, K]; W [N, K] as values fp16 [nnz, 32, 32], crow int32 [N/32 + 1], col int32 [nnz]."""
+    present = _pattern(case, generator, device)
+    crow = torch.zeros(case.N // BLOCK + 1, dtype=torch.int32, device=device)
+    crow[1:] = present.sum(dim=1).cumsum(0)
+    rows, cols = present.nonzero(as_tuple=True)
+    values = normal(generator, len(rows), BLOCK, BLOCK, device=device)
+    if case.w == "slanted":
+        values = values * torch.logspace(-1.5, 0.5, BLOCK, device=device)[None, :, None]
+    x = activations(case, generator, device)
+    if case.w == "swallow":
+        per_column = swallowing_row(case.K, device).view(-1, BLOCK)[cols]
+        values = per_column[:, None, :].expand(-1, BLOCK, -1)
+        x = (1 + 0.1 * x.float().abs().clamp(max=1)).to(torch.float16)
+    x = laid_out(x, case.x_layout)
+    y = output_like(case.M, case.N, case.y_layout, device)
+    return Problem(
+        tensors={
+            "x_ptr": x,
+            "values_ptr": values.to(torch.float16).contiguous(),
+            "crow_indices_ptr": crow,
+            "col_indices_ptr": cols.to(torch.int32),
+            "y_ptr": y,
+        },
+        scalars=scalars(case),
+    )
+
+
+def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> torch.Tensor:
+    """bool [N/32, K/32]: which blocks are present, by the recipe `case.w`."""
+    rows, cols = case.N // BLOCK, case.K // BLOCK
+    present = torch.zeros(rows, cols, dtype=torch.bool, device=device)
+    if case.w in ("dense", "swallow"):
+        present[:] = True
+    elif case.w.startswith("sparsity_"):
+        keep = round((1 - float(case.w.removeprefix("sparsity_"))) * rows * cols)
+        present.view(-1)[torch.randperm(rows * cols, generator=generator, device=device)[:keep]] = True
+    elif case.w == "empty_rows":
+        present[::2] = torch.rand(len(present[::2]), cols, generator=generator, device=device) < 0.3
+        present[0, cols // 2] = True
+    elif case.w == "uneven":
+        present[rows // 3] = True
+        for row in range(rows):
+            count = (0, 1, 2)[row % 3]
+            present[row, torch.randperm(cols, generator=generator, device=device)[:count]] = True
+    elif case.w == "slanted":
+        present[torch.arange(rows, device=device), torch.randint(cols, (rows,), generator=generator, device=device)] = True
+    elif case.w != "empty":
+        raise ValueError(f"unknown weight recipe {case.w!r}")
+    return present
+
+
+def dense(problem: Problem) -> torch.Tensor:
+    """The weight as a dense fp16 [N, K] matrix."""
+    tensors, (N, K) = problem.tensors, (problem.scalars["N"], problem.scalars["K"])
+    crow, cols, values = tensors["crow_indices_ptr"].long(), tensors["col_indices_ptr"].long(), tensors["values_ptr"]
+    rows = torch.repeat_interleave(torch.arange(N // BLOCK, device=crow.device), crow.diff())
+    w = torch.zeros(N // BLOCK, K // BLOCK, BLOCK, BLOCK, dtype=values.dtype, device=values.device)
+    w[rows, cols] = values
+    return w.transpose(1, 2).reshape(N, K)
+
+
+def reference(problem: Problem, roundings: int) -> Reference:
+    """fp64 product with the dense weight."""
+    return matmul_reference(problem.tensors["x_ptr"].double(), dense(problem).double(), roundings=roundings)
+
+
+def bytes_moved(problem: Problem) -> int:
+    """x and Y in fp16, the present blocks in fp16 and their indices."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    index_tensors = (problem.tensors[name] for name in ("values_ptr", "crow_indices_ptr", "col_indices_ptr"))
+    return 2 * M * K + 2 * M * N + sum(tensor.numel() * tensor.element_size() for tensor in index_tensors)
+
+
+LAB = Lab(
+    id="dds",
+    order=3,
+    title="DDS: dense x block-sparse (BSR, 32 x 32 blocks)",
+    kernel="DDS_MM",
+    layer="SparseLinear",
+    parameters=(
+        Parameter("x_ptr", "*fp16"),
+        Parameter("values_ptr", "*fp16"),
+        Parameter("crow_indices_ptr", "*i32"),
+        Parameter("col_indices_ptr", "*i32"),
+        Parameter("y_ptr", "*fp16"),
+        *(Parameter(name, "int") for name in (
+            "M", "N", "K", "stride_xm", "stride_xk", "stride_ym", "stride_yn",
+        )),
+        Parameter("BLOCK", "constexpr"),
+    ),
+    cases=CASES,
+    speed_cases=SPEED_CASES,
+    scalars=scalars,
+    problem=problem,
+    reference=reference,
+    baseline_weight=dense,
+    default_grid=block_row_grid,
+    default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
+    bytes_moved=bytes_moved,
+    constants={"BLOCK": BLOCK},
+)  # fmt: skip

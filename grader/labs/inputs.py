@@ -1,0 +1,95 @@
+"""Inputs that several labs share: activations, memory layouts, int4 packing, symmetric quantisation."""
+
+from __future__ import annotations
+
+import torch
+
+from grader.model import Case
+
+
+def normal(generator: torch.Generator, *shape: int, device: torch.device) -> torch.Tensor:
+    """Standard normal float32 of `shape`."""
+    return torch.randn(*shape, generator=generator, device=device)
+
+
+def activations(case: Case, generator: torch.Generator, device: torch.device) -> torch.Tensor:
+    """X, fp16 [M, K], by the recipe `case.x`.
+
+    normal: standard normal. outliers: normal with a few entries 100 times as large. zero_rows: every third row
+    zero. swallow: a large block amid many small positive entries, which an fp16 accumulator swallows.
+    """
+    x = normal(generator, case.M, case.K, device=device)
+    if case.x == "outliers":
+        rows = torch.arange(0, case.M, 4, device=device)
+        columns = torch.randint(case.K, (len(rows),), generator=generator, device=device)
+        x[rows, columns] *= 100
+    elif case.x == "zero_rows":
+        x[::3] = 0
+    elif case.x == "swallow":
+        x = swallowing_row(case.K, device).expand(case.M, case.K) * (1 + 0.1 * x.abs().clamp(max=1))
+    return x.to(torch.float16)
+
+
+def swallowing_row(K: int, device: torch.device, *, large: float = 16384.0, small: float = 122.0) -> torch.Tensor:
+    """[K] positive values: 32 in the middle that sum to `large`, the others to `small`.
+
+    In fp16 the spacing at 16384 is 16, so once the large block is in, a partial sum below 8 is lost. Whichever
+    end a kernel starts from, half of the small entries come after the large block.
+    """
+    row = torch.full((K,), small / (K - 32), device=device)
+    middle = K // 2 // 32 * 32
+    row[middle : middle + 32] = large / 32
+    return row
+
+
+def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """The same values in another layout: contiguous, column_slice (a view into a wider matrix) or transposed."""
+    rows, columns = x.shape
+    if layout == "contiguous":
+        return x.contiguous()
+    if layout == "column_slice":
+        wide = x.new_zeros(rows, 2 * columns + 16)
+        view = wide[:, 8 : 8 + columns]
+        view.copy_(x)
+        return view
+    if layout == "transposed":
+        return x.t().contiguous().t()
+    raise ValueError(f"unknown layout {layout!r}")
+
+
+def layout_strides(rows: int, columns: int, layout: str) -> tuple[int, int]:
+    """The strides, in elements, that `laid_out` gives a [rows, columns] matrix."""
+    return {"contiguous": (columns, 1), "column_slice": (2 * columns + 16, 1), "transposed": (1, rows)}[layout]
+
+
+def output_like(M: int, N: int, layout: str, device: torch.device) -> torch.Tensor:
+    """An fp16 [M, N] output in `layout`; its contents mean nothing."""
+    return laid_out(torch.zeros(M, N, dtype=torch.float16, device=device), layout)
+
+
+def quantise_rows(w: torch.Tensor, largest: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Symmetric per-row quantisation of float [R, C]: q = clamp(round(w / s), -largest - 1, largest), s = max|w| / largest.
+
+    Returns (q as int32 [R, C], s as float32 [R]). An all-zero row has scale 1.
+    """
+    peak = w.float().abs().amax(dim=1)
+    scale = torch.where(peak > 0, peak / largest, torch.ones_like(peak))
+    q = torch.round(w.float() / scale[:, None]).clamp(-largest - 1, largest)
+    return q.to(torch.int32), scale
+
+
+def pack_int4(q: torch.Tensor) -> torch.Tensor:
+    """int32 [K, N] of values -8..7 to int32 words [K/8, N]; element k sits at bits 4 * (k % 8) of word k // 8."""
+    K, N = q.shape
+    nibbles = (q & 0xF).view(K // 8, 8, N).to(torch.int64)
+    shifts = torch.arange(0, 32, 4, device=q.device).view(1, 8, 1)
+    words = (nibbles << shifts).sum(dim=1)
+    return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
+
+
+def unpack_int4(words: torch.Tensor) -> torch.Tensor:
+    """int32 words [K/8, N] to int32 values [K, N] in -8..7: the inverse of `pack_int4`."""
+    shifts = torch.arange(0, 32, 4, device=words.device, dtype=torch.int32).view(1, 8, 1)
+    nibbles = (words.unsqueeze(1) >> shifts) & 0xF
+    signed = torch.where(nibbles >= 8, nibbles - 16, nibbles)
+    return signed.reshape(-1, words.shape[1])

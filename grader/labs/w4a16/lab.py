@@ -1,0 +1,122 @@
+"""W4A16: int4 weights packed eight to an int32 word, fp16 activations. Y = X (q s)^T."""
+
+from __future__ import annotations
+
+import torch
+
+from grader.labs.bound import U_FP16, matmul_reference
+from grader.labs.contract import Lab, tiled_grid
+from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, pack_int4, quantise_rows, unpack_int4
+from grader.model import Case, Parameter, Problem, Reference
+
+CASES = (
+    Case("one_tile", "one small, aligned tile", 64, 64, 128),
+    Case("several_tiles", "several tiles in M, N and K", 256, 256, 256),
+    Case("single_token", "M = 1", 1, 256, 256),
+    Case("odd_m", "a number of tokens that no tile divides", 77, 128, 128),
+    Case("n_tail", "N that ends inside a tile", 64, 72, 128),
+    Case("k_tail", "K that ends inside a tile, a multiple of 8 only", 64, 128, 104),
+    Case("all_tails", "M, N and K that all end inside a tile", 33, 88, 168),
+    Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K)", 48, 96, 128, x_layout="column_slice"),
+    Case("transposed_x", "X as a transposed view (stride_xk > 1)", 48, 96, 128, x_layout="transposed"),
+    Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N)", 48, 96, 128, y_layout="column_slice"),
+    Case("every_nibble", "each value from -8 to 7 in each of the eight positions of a word", 32, 64, 256, w="nibbles"),
+    Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
+    Case("zero_rows", "rows of zeros", 64, 128, 128, x="zero_rows"),
+    Case("channel_scales", "scales that differ 1000-fold between channels", 64, 128, 128, w="graded"),
+    Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 32, 4096, x="swallow", w="positive"),
+    Case("every_config", "each of your configs on one problem", 64, 128, 256, configs="all"),
+)
+
+SPEED_CASES = (
+    Case("speed_m1", "1 token, 4096 x 4096 weight, weights cold in L2", 1, 4096, 4096, launches=32),
+    Case("speed_m16", "16 tokens, 4096 x 4096 weight, weights cold in L2", 16, 4096, 4096, launches=32),
+    Case("speed_m512", "512 tokens, 4096 x 4096 weight", 512, 4096, 4096, launches=16),
+)
+
+
+def scalars(case: Case) -> dict[str, int]:
+    """Sizes and strides of a case, in elements."""
+    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
+    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
+    return {
+        "M": case.M, "N": case.N, "K": case.K,
+        "stride_xm": x_row, "stride_xk": x_column,
+        "stride_wk": case.N, "stride_wn": 1,
+        "stride_ym": y_row, "stride_yn": y_column,
+    }  # fmt: skip
+
+
+def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
+    """Inputs of a case. x fp16 [M, K]; qweight int32 [K/8, N]; scales fp16 [N]."""
+    if case.w == "nibbles":
+        k = torch.arange(case.K, device=device)[:, None]
+        n = torch.arange(case.N, device=device)[None, :]
+        q = (k + k // 8 + n) % 16 - 8
+        scale = 0.05 + 0.05 * torch.rand(case.N, generator=generator, device=device)
+    elif case.w == "positive":
+        q = torch.ones(case.K, case.N, dtype=torch.int32, device=device)
+        scale = torch.full((case.N,), 1.0, device=device)
+    else:
+        w = normal(generator, case.N, case.K, device=device)
+        if case.w == "graded":
+            w = w * torch.logspace(-2, 1, case.N, device=device)[:, None]
+        rows, scale = quantise_rows(w, 7)
+        q = rows.t().contiguous()
+    x = laid_out(activations(case, generator, device), case.x_layout)
+    y = output_like(case.M, case.N, case.y_layout, device)
+    qweight = pack_int4(q)
+    return Problem(
+        tensors={"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scale.to(torch.float16), "y_ptr": y},
+        scalars=scalars(case),
+    )
+
+
+def dequantised(problem: Problem) -> torch.Tensor:
+    """The weight as float64 [N, K], exact."""
+    q = unpack_int4(problem.tensors["qweight_ptr"]).t().double()
+    return q * problem.tensors["scales_ptr"].double()[:, None]
+
+
+def reference(problem: Problem, roundings: int) -> Reference:
+    """fp64 product with the dequantised weight; q * s rounded to fp16 before the product is permitted."""
+    a, w = problem.tensors["x_ptr"].double(), dequantised(problem)
+    return matmul_reference(a, w, roundings=roundings, permitted=U_FP16 * (a.abs() @ w.abs().t()))
+
+
+def baseline_weight(problem: Problem) -> torch.Tensor:
+    """The weight in fp16 [N, K], dequantised."""
+    return dequantised(problem).to(torch.float16)
+
+
+def bytes_moved(problem: Problem) -> int:
+    """x and Y in fp16, half a byte a weight, the scales in fp16."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    return 2 * M * K + N * K // 2 + 2 * M * N + 2 * N
+
+
+LAB = Lab(
+    id="w4a16",
+    order=2,
+    title="W4A16: fp16 activations, int4 weights unpacked in the kernel",
+    kernel="W4A16_MM",
+    layer="QuantLinear_w4a16",
+    parameters=(
+        Parameter("x_ptr", "*fp16"),
+        Parameter("qweight_ptr", "*i32"),
+        Parameter("scales_ptr", "*fp16"),
+        Parameter("y_ptr", "*fp16"),
+        *(Parameter(name, "int") for name in (
+            "M", "N", "K", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_ym", "stride_yn",
+        )),
+    ),
+    cases=CASES,
+    speed_cases=SPEED_CASES,
+    scalars=scalars,
+    problem=problem,
+    reference=reference,
+    baseline_weight=baseline_weight,
+    default_grid=tiled_grid,
+    default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
+    bytes_moved=bytes_moved,
+)  # fmt: skip

@@ -1,0 +1,152 @@
+"""W8A8: int8 weights, activations quantised to int8 inside the kernel. Y = (q_x q_w^T) s_x s_w."""
+
+from __future__ import annotations
+
+import torch
+
+from grader.labs.bound import matmul_reference
+from grader.labs.contract import Lab, tiled_grid
+from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, quantise_rows
+from grader.model import Case, Parameter, Problem, Reference
+
+TIE_WIDTH = 4 * 127 * 2.0**-24
+"""x / s computed as a product with a reciprocal is off by a few units in the last place of at most 127."""
+
+CASES = (
+    Case("one_tile", "one small, aligned tile", 64, 64, 128),
+    Case("several_tiles", "several tiles in M, N and K", 256, 256, 256),
+    Case("single_token", "M = 1", 1, 256, 256),
+    Case("odd_m", "a number of tokens that no tile divides", 77, 128, 128),
+    Case("n_tail", "N that ends inside a tile", 64, 208, 128),
+    Case("k_tail", "K that ends inside a tile", 64, 128, 176),
+    Case("all_tails", "M, N and K that all end inside a tile", 33, 80, 208),
+    Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K)", 48, 96, 128, x_layout="column_slice"),
+    Case("transposed_x", "X as a transposed view (stride_xk > 1)", 48, 96, 128, x_layout="transposed"),
+    Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N)", 48, 96, 128, y_layout="column_slice"),
+    Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
+    Case("zero_rows", "rows of zeros, whose scale is 1", 64, 128, 128, x="zero_rows"),
+    Case("saturating_scale", "a scale too small for its row, so that values clamp", 64, 128, 128, x="saturating"),
+    Case("rounding", "x / s at fractions of 3/4, where truncation is off by one", 64, 128, 128, x="fractions", w="positive"),
+    Case("scale_axes", "scales that differ 1000-fold between tokens and channels", 64, 64, 128, x="graded", w="graded"),
+    Case("long_k", "a long K", 16, 32, 4096),
+    Case("every_config", "each of your configs on one problem", 64, 128, 256, configs="all"),
+)
+
+SPEED_CASES = (
+    Case("speed_m16", "16 tokens, 4096 x 4096 weight, weights cold in L2", 16, 4096, 4096, launches=32),
+    Case("speed_m512", "512 tokens, 4096 x 4096 weight", 512, 4096, 4096, launches=16),
+    Case("speed_m4096", "4096 tokens, 4096 x 4096 weight", 4096, 4096, 4096, launches=4),
+)
+
+
+def scalars(case: Case) -> dict[str, int]:
+    """Sizes and strides of a case, in elements."""
+    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
+    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
+    return {
+        "M": case.M, "N": case.N, "K": case.K,
+        "stride_xm": x_row, "stride_xk": x_column,
+        "stride_wk": 1, "stride_wn": case.K,
+        "stride_ym": y_row, "stride_yn": y_column,
+    }  # fmt: skip
+
+
+def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
+    """Inputs of a case. x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp32 [M] and [N]."""
+    w = normal(generator, case.N, case.K, device=device)
+    if case.w == "positive":
+        w = w.abs() + 0.5
+    elif case.w == "graded":
+        w = w * torch.logspace(-2, 1, case.N, device=device)[:, None] / 10
+    qweight, weight_scale = quantise_rows(w, 127)
+
+    if case.x == "fractions":
+        x, input_scale = _fractions(case, generator, device)
+    else:
+        if case.x in ("graded", "saturating"):
+            x = normal(generator, case.M, case.K, device=device)
+            if case.x == "graded":
+                x = x * torch.logspace(1, -2, case.M, device=device)[:, None]
+            x = x.to(torch.float16)
+        else:
+            x = activations(case, generator, device)
+        peak = x.float().abs().amax(dim=1)
+        input_scale = torch.where(peak > 0, peak / 127, torch.ones_like(peak))
+        if case.x == "saturating":
+            input_scale = input_scale * 0.4
+
+    x = laid_out(x, case.x_layout)
+    y = output_like(case.M, case.N, case.y_layout, device)
+    qweight = qweight.to(torch.int8).t()
+    return Problem(
+        tensors={
+            "x_ptr": x,
+            "qweight_ptr": qweight,
+            "input_scale_ptr": input_scale,
+            "weight_scale_ptr": weight_scale,
+            "y_ptr": y,
+        },
+        scalars=scalars(case),
+    )
+
+
+def _fractions(
+    case: Case, generator: torch.Generator, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x = s (q +- 3/4) with s = 1/32, exact in fp16: rounding to nearest and truncation differ everywhere."""
+    scale = 2.0**-5
+    q = torch.randint(0, 126, (case.M, case.K), generator=generator, device=device).float()
+    sign = torch.where(torch.arange(case.K, device=device) % 4 == 3, -1.0, 1.0)
+    x = (sign * (q + 0.75) * scale).to(torch.float16)
+    return x, torch.full((case.M,), scale, device=device)
+
+
+def reference(problem: Problem, roundings: int) -> Reference:
+    """fp64 product of the dequantised operands. Where x / s is within rounding of a tie, one quantum is permitted."""
+    tensors = problem.tensors
+    scale = tensors["input_scale_ptr"].double()[:, None]
+    ratio = tensors["x_ptr"].double() / scale
+    a = torch.round(ratio).clamp(-128, 127) * scale
+    w = tensors["qweight_ptr"].t().double() * tensors["weight_scale_ptr"].double()[:, None]
+    near_tie = ((ratio - torch.floor(ratio) - 0.5).abs() <= TIE_WIDTH) & (ratio.abs() < 128)
+    return matmul_reference(a, w, roundings=roundings, permitted=(near_tie * scale) @ w.abs().t())
+
+
+def baseline_weight(problem: Problem) -> torch.Tensor:
+    """The weight in fp16 [N, K], dequantised."""
+    scale = problem.tensors["weight_scale_ptr"][:, None]
+    return (problem.tensors["qweight_ptr"].t().float() * scale).to(torch.float16)
+
+
+def bytes_moved(problem: Problem) -> int:
+    """x and Y in fp16, the weight in int8, both scales in fp32."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    return 2 * M * K + N * K + 2 * M * N + 4 * (M + N)
+
+
+LAB = Lab(
+    id="w8a8",
+    order=1,
+    title="W8A8: int8 x int8 matrix product, activations quantised in the kernel",
+    kernel="W8A8_MM",
+    layer="QuantizedLinear_w8a8",
+    parameters=(
+        Parameter("x_ptr", "*fp16"),
+        Parameter("qweight_ptr", "*i8"),
+        Parameter("input_scale_ptr", "*fp32"),
+        Parameter("weight_scale_ptr", "*fp32"),
+        Parameter("y_ptr", "*fp16"),
+        *(Parameter(name, "int") for name in (
+            "M", "N", "K", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_ym", "stride_yn",
+        )),
+    ),
+    cases=CASES,
+    speed_cases=SPEED_CASES,
+    scalars=scalars,
+    problem=problem,
+    reference=reference,
+    baseline_weight=baseline_weight,
+    default_grid=tiled_grid,
+    default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
+    bytes_moved=bytes_moved,
+)  # fmt: skip

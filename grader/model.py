@@ -1,0 +1,353 @@
+"""What travels along the road from a submission to a report: plain dataclasses, one section an arrow.
+
+    read -> Submission -> build -> KernelBundle -> run -> Outcome / SpeedSample -> check -> TestResult -> score -> Report
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+LabStatus = Literal["graded", "not_attempted", "build_error", "rejected", "timeout", "crash"]
+TestKind = Literal["correctness", "speed", "memory", "build"]
+TestStatus = Literal["passed", "failed", "skipped", "error"]
+Constant = int | float | bool | str | None
+
+
+# ---------------------------------------------------------------- read
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """Where a line of a kernel's module came from, in the student's words: file or notebook cell, and line."""
+
+    place: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.place} line {self.line}"
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One lab's kernel as source text: the kernel, its grid, helpers and constants; nothing else."""
+
+    lab_id: str
+    kernel: str
+    grid: str | None
+    module: str
+    lines: tuple[SourceLine, ...]
+    path: Path
+
+    def locate(self, module_line: int) -> str:
+        """The student's place for a 1-based line of `module`."""
+        if 1 <= module_line <= len(self.lines):
+            return str(self.lines[module_line - 1])
+        return self.path.name
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a lab cannot be built: its status and one clear sentence."""
+
+    status: LabStatus
+    message: str
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What was handed in: for every lab asked for, a kernel's source or the reason why there is none."""
+
+    name: str
+    path: Path
+    labs: Mapping[str, KernelSource | Refusal]
+    notes: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- labs
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter; `type` is Triton's: "*fp16", "*i8", "*i32", "*fp32", "int" or "constexpr"."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One correctness or speed case. M, N, K are the logical sizes; the other fields pick a recipe of the lab's inputs.
+
+    `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs
+    in turn) or "all". Speed cases set `launches`: how many launches one timed graph holds, each on its own inputs.
+    """
+
+    name: str
+    about: str
+    M: int
+    N: int
+    K: int
+    x: str = "normal"
+    w: str = "normal"
+    x_layout: str = "contiguous"
+    y_layout: str = "contiguous"
+    configs: Literal["one", "all"] = "one"
+    launches: int = 0
+
+    @property
+    def kind(self) -> TestKind:
+        return "speed" if self.launches else "correctness"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A case made concrete: a tensor for each pointer parameter (strided views allowed), an int for each scalar.
+
+    `tensors["y_ptr"]` gives shape, dtype, strides and device of the output; its contents mean nothing.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    scalars: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The fp64 answer for a problem and how far from it a right kernel may be.
+
+    y: float64 [M, N]. bound: float64 [M, N], elementwise, absolute. frobenius: bound on ||y - y*|| / ||y*||.
+    """
+
+    y: torch.Tensor
+    bound: torch.Tensor
+    frobenius: float
+
+
+# ---------------------------------------------------------------- build
+
+
+@dataclass(frozen=True)
+class Config:
+    """One autotune config as data. `constants` holds every constexpr parameter except heuristics' values."""
+
+    index: int
+    constants: Mapping[str, Constant]
+    num_warps: int
+    num_stages: int
+    maxnreg: int | None = None
+
+    @property
+    def split_k(self) -> int:
+        value = self.constants.get("SPLIT_K", 1)
+        return value if isinstance(value, int) and value > 1 else 1
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{k}={v}" for k, v in self.constants.items())
+        registers = f", maxnreg={self.maxnreg}" if self.maxnreg else ""
+        return f"config {self.index} ({sizes}, num_warps={self.num_warps}, num_stages={self.num_stages}{registers})"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How one case is launched with one config: grid, heuristics' values and the specialisation of its integers.
+
+    `signature` maps the non-constexpr parameters that reach the binary to Triton types; `divisible` names those
+    that are multiples of 16 (for pointers: 16-byte aligned); `folded` holds integers equal to 1 and heuristics'
+    values, which Triton compiles in as constants.
+    """
+
+    grid: tuple[int, int, int]
+    signature: tuple[tuple[str, str], ...]
+    divisible: tuple[str, ...]
+    folded: tuple[tuple[str, Constant], ...]
+
+    @property
+    def key(self) -> str:
+        """Equal for launches that can share one binary."""
+        return repr((self.signature, self.divisible, self.folded))
+
+
+@dataclass(frozen=True)
+class BuildFacts:
+    """What a kernel author wants to know about one binary. Sizes in bytes per thread (spills) or per program."""
+
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    matrix_instruction: Literal["wgmma", "mma.sync", "tcgen05", "none"]
+    int8_matrix: bool
+    widest_load_bytes: int
+    programs_per_sm: int
+    warps_per_sm: int
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One compiled specialisation of one config."""
+
+    config: int
+    capability: int
+    cubin: bytes
+    entry: str
+    num_warps: int
+    shared_bytes: int
+    scratch_bytes_per_program: int
+    parameters: tuple[str, ...]
+    facts: BuildFacts
+
+
+@dataclass(frozen=True)
+class BuildFailure:
+    """One config that does not compile: the sentence says which and why."""
+
+    config: int
+    capability: int
+    message: str
+
+
+@dataclass(frozen=True)
+class KernelBundle:
+    """Everything a runner needs, as data: configs, launches of every case, binaries by (config, specialisation).
+
+    A launch that cannot be made (a grid that is not a grid) has a sentence in `refused` instead.
+    """
+
+    lab_id: str
+    configs: tuple[Config, ...]
+    launches: Mapping[tuple[str, int], Launch]
+    refused: Mapping[tuple[str, int], str]
+    binaries: Mapping[tuple[int, int, str], Binary] = field(default_factory=dict)
+    failures: tuple[BuildFailure, ...] = ()
+
+    def binary(self, case: str, config: int, capability: int) -> Binary | None:
+        """The binary that runs `case` with `config` on compute capability `capability` (90 for 9.0)."""
+        launch = self.launches.get((case, config))
+        return self.binaries.get((capability, config, launch.key)) if launch else None
+
+
+# ---------------------------------------------------------------- run
+
+OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One launch of one case, judged by nobody yet. `y` is on the host, [M, N] fp16, when the status is "ran".
+
+    `overrun` names tensors whose guard regions were written, `changed` inputs that were modified.
+    """
+
+    case: str
+    config: int
+    status: OutcomeStatus
+    y: torch.Tensor | None = None
+    overrun: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class SpeedSample:
+    """One speed case, timed: per-round log-ratios of baseline to student, and what was seen on the way.
+
+    Times are medians per launch in microseconds. `message` is empty when every output was right.
+    """
+
+    case: str
+    config: int | None
+    status: Literal["timed", "failed", "error"]
+    log_ratios: tuple[float, ...] = ()
+    control_log_ratios: tuple[float, ...] = ()
+    student_us: float = 0.0
+    baseline_us: float = 0.0
+    floor_us: float = 0.0
+    config_us: Mapping[int, float] = field(default_factory=dict)
+    message: str = ""
+
+
+# ---------------------------------------------------------------- check, score, report
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """One line of the report."""
+
+    __test__ = False
+
+    name: str
+    kind: TestKind
+    status: TestStatus
+    points: float
+    max_points: float
+    message: str
+    diagnosis: str | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LabReport:
+    """One lab's verdict. `gradable_points`: what could have been earned on this machine."""
+
+    lab_id: str
+    title: str
+    status: LabStatus
+    message: str
+    tests: tuple[TestResult, ...]
+    correctness_points: float
+    correctness_max: float
+    speed_status: str
+    speed_points: float
+    speed_max: float
+    gradable_points: float
+    configs: tuple[Config, ...] = ()
+    facts: Mapping[int, BuildFacts] = field(default_factory=dict)
+
+    @property
+    def points(self) -> float:
+        return self.correctness_points + self.speed_points
+
+    @property
+    def max_points(self) -> float:
+        return self.correctness_max + self.speed_max
+
+
+@dataclass(frozen=True)
+class Device:
+    """What graded: "cuda" or "cpu" (Triton's interpreter), with versions for the record."""
+
+    kind: Literal["cuda", "cpu"]
+    name: str
+    capability: int | None
+    driver: str | None
+    torch: str
+    triton: str
+    sandbox: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer to one submission."""
+
+    submission: str
+    device: Device
+    seed: int
+    labs: Mapping[str, LabReport]
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def points(self) -> float:
+        return sum(lab.points for lab in self.labs.values())
+
+    @property
+    def max_points(self) -> float:
+        return sum(lab.max_points for lab in self.labs.values())
+
+    @property
+    def gradable_points(self) -> float:
+        return sum(lab.gradable_points for lab in self.labs.values())

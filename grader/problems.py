@@ -1,0 +1,22 @@
+"""Inputs of a case, the same on every machine for the same seed."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+
+from grader.labs import Lab
+from grader.model import Case, Problem
+
+
+def generator_for(seed: int, *names: str | int, device: torch.device | None = None) -> torch.Generator:
+    """A generator whose stream depends on the seed and the names (lab, case, copy)."""
+    text = "/".join(str(name) for name in (seed, *names))
+    state = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    return torch.Generator(device=device or torch.device("cpu")).manual_seed(state)
+
+
+def make_problem(lab: Lab, case: Case, seed: int) -> Problem:
+    """A correctness case's inputs, on the host."""
+    return lab.problem(case, generator_for(seed, lab.id, case.name), torch.device("cpu"))
