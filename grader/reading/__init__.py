@@ -1,0 +1,199 @@
+"""read: from a path to a Submission. Finds each lab's kernel and what it reaches, and takes nothing else."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.labs import Lab
+from grader.model import KernelSource, Refusal, Submission
+from grader.reading import policy
+from grader.reading.files import Cell, UnreadableFile, read_cells
+from grader.reading.selection import Statement, closure, module_text, statements, unbound
+
+MAX_FILES = 200
+
+
+class UnusablePath(ValueError):
+    """A path that cannot be a submission at all; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    cells: tuple[Cell, ...]
+    statements: tuple[Statement, ...]
+    unreadable: str = ""
+
+
+def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submission:
+    """Reads a .py, an .ipynb or a folder of them.
+
+    A folder answers for every lab in `labs`; a single file for the labs that it holds (for all of them when
+    `all_labs` is set or when it holds none). Raises UnusablePath for a path that is missing or of another kind.
+    """
+    files, notes = _files(path)
+    single = path.is_file()
+    found = {lab.id: _find(lab, files, single) for lab in labs}
+    if single and not all_labs:
+        present = {lab_id: result for lab_id, result in found.items() if result is not None}
+        found = dict(present) or found
+    missing = Refusal("not_attempted", f"no file here defines this lab's kernel; start from the stub in {_start(path)}")
+    if single:
+        missing = _no_kernel(path, files[0], labs)
+    return Submission(
+        name=path.name,
+        path=path,
+        labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
+        notes=notes,
+    )
+
+
+def _start(path: Path) -> str:
+    return f"{path.name}/" if path.is_dir() else "assignment/"
+
+
+def _files(path: Path) -> tuple[list[_File], tuple[str, ...]]:
+    if not path.exists():
+        raise UnusablePath(f"{path} does not exist; give a .py, an .ipynb or a folder of them")
+    if path.is_file():
+        if path.suffix not in (".py", ".ipynb"):
+            raise UnusablePath(f"{path.name} is neither .py nor .ipynb; give a .py, an .ipynb or a folder of them")
+        return [_read_file(path)], ()
+    candidates = sorted(
+        child for child in path.iterdir() if child.suffix in (".py", ".ipynb") and not child.name.startswith(".")
+    )
+    notes: list[str] = []
+    if len(candidates) > MAX_FILES:
+        notes.append(f"{path.name} holds {len(candidates)} .py and .ipynb files; only the first {MAX_FILES} were read")
+    files = [_read_file(child) for child in candidates[:MAX_FILES]]
+    notes += [file.unreadable for file in files if file.unreadable]
+    return files, tuple(notes)
+
+
+def _read_file(path: Path) -> _File:
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
+        cells = tuple(read_cells(path))
+    except UnreadableFile as error:
+        return _File(path, (), (), str(error))
+    return _File(path, cells, tuple(statements(cells)))
+
+
+def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal | None:
+    """This lab's kernel among the files; None when nothing here speaks of it."""
+    holders = [(file, statement) for file in files for statement in _definitions(file, lab.kernel)]
+    attempted = [(file, statement) for file, statement in holders if not is_stub(statement.node)]
+    if len(attempted) > 1:
+        places = " and ".join(statement.place for _, statement in attempted)
+        return Refusal("rejected", f"{lab.kernel} is defined {len(attempted)} times ({places}); keep the one to grade")
+    if attempted:
+        return _kernel_source(lab, *attempted[0])
+    broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
+    if broken:
+        return Refusal("rejected", f"{broken[0]}; mend it so that Python can read {lab.kernel}")
+    if holders:
+        return Refusal(
+            "not_attempted", f"{lab.kernel} is still the stub ({holders[0][1].place}); fill in its body and grade again"
+        )
+    own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
+    if own and own[0].unreadable:
+        return Refusal("rejected", own[0].unreadable)
+    if own:
+        return _no_kernel(own[0].path, own[0], [lab])
+    return None
+
+
+def _definitions(file: _File, kernel: str) -> list[Statement]:
+    return [
+        statement
+        for statement in file.statements
+        if isinstance(statement.node, ast.FunctionDef) and statement.node.name == kernel
+    ]
+
+
+def _mentions(cell: Cell, kernel: str) -> bool:
+    return re.search(rf"def\s+{kernel}\b", cell.source) is not None
+
+
+def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
+    """Why a file that should hold a kernel does not: unreadable, renamed, or without one."""
+    if file.unreadable:
+        return Refusal("rejected", file.unreadable)
+    expected = " or ".join(lab.kernel for lab in labs)
+    errors = [cell.error for cell in file.cells if cell.error]
+    jitted = [s.node.name for s in file.statements if isinstance(s.node, ast.FunctionDef) and policy.is_jitted(s.node)]
+    if jitted:
+        close = [name for lab in labs for name in difflib.get_close_matches(lab.kernel, jitted, 1, 0.4)] or jitted
+        return Refusal("rejected", f"{path.name} has no function {expected}, only `{close[0]}`; rename it to {expected}")
+    if errors:
+        return Refusal("rejected", f"{path.name} has no readable {expected}: {errors[0]}")
+    return Refusal("rejected", f"{path.name} has no function {expected}; define it as in the handed-out file")
+
+
+def is_stub(node: ast.stmt) -> bool:
+    """Whether a function's body does nothing yet: docstring, pass, ..., return, or raise."""
+    assert isinstance(node, ast.FunctionDef)
+    return all(
+        isinstance(part, ast.Pass | ast.Raise)
+        or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+        or (isinstance(part, ast.Return) and part.value is None)
+        for part in node.body
+    )
+
+
+def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource | Refusal:
+    node = definition.node
+    assert isinstance(node, ast.FunctionDef)
+    message = _signature_fault(lab, node, definition.place)
+    if message:
+        return Refusal("rejected", message)
+    roots = [lab.kernel, lab.grid]
+    everything = [s for s in file.statements if lab.kernel not in s.binds or s is definition]
+    selected = closure(everything, roots)
+    for name, statement in unbound(selected).items():
+        return Refusal(
+            "rejected",
+            f"{statement.place}: the kernel needs `{name}`, which nothing here defines; "
+            "define it in this file, at top level, or import it",
+        )
+    message = policy.violation(selected, lab.kernel)
+    if message:
+        return Refusal("rejected", message)
+    module, lines = module_text(selected)
+    has_grid = any(lab.grid in statement.binds for statement in selected)
+    return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path)
+
+
+def _signature_fault(lab: Lab, node: ast.FunctionDef, place: str) -> str | None:
+    """What is wrong with the kernel's decorators or parameters, as a sentence."""
+    if not policy.is_jitted(node):
+        return f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
+    if not policy.is_autotuned(node):
+        return (
+            f"{place}: {lab.kernel} is not under @triton.autotune; put "
+            '@triton.autotune(configs=[triton.Config({...})], key=["M", "N", "K"]) above @triton.jit'
+        )
+    if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
+        return f"{place}: {lab.kernel} has *args, **kwargs or keyword-only parameters; name each parameter"
+    names = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+    expected = [parameter.name for parameter in lab.parameters]
+    if names[: len(expected)] != expected:
+        at = next((i for i, name in enumerate(expected) if i >= len(names) or names[i] != name), 0)
+        found = f"`{names[at]}`" if at < len(names) else "nothing"
+        return (
+            f"{place}: parameter {at + 1} of {lab.kernel} is {found}, expected `{expected[at]}`; "
+            f"the first {len(expected)} parameters are {', '.join(expected)}"
+        )
+    for argument in (node.args.posonlyargs + node.args.args)[len(expected) :]:
+        if argument.annotation is None or "constexpr" not in ast.unparse(argument.annotation):
+            return (
+                f"{place}: the parameter `{argument.arg}` of {lab.kernel} is not a constexpr; parameters of your own "
+                f"come after `{expected[-1]}` and are annotated `: tl.constexpr`"
+            )
+    return None

@@ -1,0 +1,174 @@
+"""May this source be built? An allow-list over the selected statements: what a Triton kernel needs, and no more.
+
+The sandbox is what keeps the machine safe. This list keeps the *answer* honest: on the interpreter a kernel is
+ordinary Python, and without it `torch.matmul` in a kernel would pass for one. It also answers a mistaken import or
+call with a sentence where a stack trace would come otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from functools import cache
+
+from grader.reading.selection import Statement
+
+MODULES = ("triton", "torch", "math", "typing", "__future__")
+BUILTINS = frozenset(
+    "abs all any bool dict divmod enumerate filter float frozenset int isinstance issubclass len list map max min "
+    "pow range reversed round set sorted str sum tuple zip print slice "
+    "True False None Exception ImportError ModuleNotFoundError AttributeError AssertionError "
+    "NotImplementedError RuntimeError TypeError ValueError KeyError".split()
+)
+FORBIDDEN = frozenset(dir(builtins)) - BUILTINS
+TORCH = frozenset(
+    "float16 float32 float64 bfloat16 half float double int8 int16 int32 int64 uint8 bool short int long dtype "
+    "Tensor device finfo iinfo cuda version hip is_available get_device_capability get_device_name max min "
+    "get_device_properties multi_processor_count current_device major minor name".split()
+)
+TRITON = frozenset(
+    "jit autotune heuristics Config cdiv next_power_of_2 language runtime driver active get_current_target "
+    "backend arch constexpr_function JITFunction".split()
+)
+LANGUAGE_MODULES = frozenset("math extra cuda libdevice core standard random".split())
+PLAIN_ATTRIBUTES = frozenset(
+    "append extend insert items keys values get copy update pop sort index count join format split strip lower upper "
+    "replace startswith endswith kwargs num_warps num_stages num_ctas maxnreg value shape dtype T type element_ty "
+    "primitive_bitwidth load store gather scatter bit_length "
+    "Any Optional Union List Dict Tuple Callable Literal Sequence Mapping Iterable".split()
+)
+STATEMENTS = (
+    ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.If, ast.For,
+    ast.Try, ast.Expr,
+)  # fmt: skip
+
+
+@cache
+def _language_attributes() -> frozenset[str]:
+    """What `triton.language`, its tensors and libdevice offer, less the doors to plain Python."""
+    import triton.language as tl
+    from triton.language.extra import libdevice
+
+    names = {name for name in dir(tl) if not name.startswith("_")}
+    names |= set(tl.math.__dict__) | set(tl.standard.__dict__) | set(libdevice.__dict__)
+    for kind in (tl.tensor, tl.dtype, tl.block_type, tl.pointer_type, tl.constexpr, tl.core.tensor_descriptor_base):
+        names |= set(dir(kind))
+    from triton.language.extra.cuda import libdevice as cuda_libdevice
+
+    names |= set(cuda_libdevice.__dict__)
+    doors = {"handle", "builtins", "inspect", "warn", "os", "sys", "importlib", "knobs", "semantic", "T_", "to_ir"}
+    return frozenset(name for name in names - doors if not name.startswith("_"))
+
+
+def violation(selected: list[Statement], kernel: str) -> str | None:
+    """The first thing that a submission may not hold, as a sentence; None when there is nothing."""
+    for statement in selected:
+        message = _statement_violation(statement)
+        if message:
+            return message
+    jitted = {statement.node.name for statement in selected if is_jitted(statement.node)}  # type: ignore[attr-defined]
+    for statement in selected:
+        if is_jitted(statement.node):
+            message = _torch_in_kernel(statement, jitted, kernel)
+            if message:
+                return message
+    return None
+
+
+def is_jitted(node: ast.AST) -> bool:
+    """Whether a function is under @triton.jit (or `@jit`, with or without arguments)."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    return any(_last_name(decorator) == "jit" for decorator in node.decorator_list)
+
+
+def is_autotuned(node: ast.FunctionDef) -> bool:
+    """Whether a function is under @triton.autotune(...)."""
+    return any(_last_name(decorator) == "autotune" for decorator in node.decorator_list)
+
+
+def _last_name(decorator: ast.expr) -> str:
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _statement_violation(statement: Statement) -> str | None:
+    place = statement.cell.place
+    if not isinstance(statement.node, STATEMENTS):
+        kind = type(statement.node).__name__
+        return (
+            f"{statement.place}: the kernel needs `{', '.join(sorted(statement.binds))}`, which is a {kind}; "
+            "expected functions and plain constants; write it as one of these"
+        )
+    for name in sorted(statement.needs - statement.binds):
+        if name in FORBIDDEN or (name.startswith("__") and name.endswith("__")):
+            return (
+                f"{statement.place}: found `{name}`, which a kernel, its grid and its configs may not use; "
+                "write the value out or compute it with triton.language"
+            )
+    for node in ast.walk(statement.node):
+        where = f"{place} line {getattr(node, 'lineno', statement.first_line)}"
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] not in MODULES:
+                    return _import_sentence(where, alias.name)
+                if alias.name.split(".")[0] in ("triton", "torch") and not _import_path_allowed(alias.name):
+                    return _import_sentence(where, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or "."
+            if node.level or module.split(".")[0] not in MODULES or not _import_path_allowed(module):
+                return _import_sentence(where, "." * node.level + (node.module or ""))
+            for alias in node.names:
+                known = _allowed_attributes()
+                if module.split(".")[0] in ("triton", "torch") and alias.name not in known:
+                    return _import_sentence(where, f"{module}.{alias.name}")
+        elif isinstance(node, ast.Attribute):
+            if node.attr not in _allowed_attributes():
+                return (
+                    f"{where}: found `.{node.attr}`, which a kernel has no use for; expected names of triton.language "
+                    "and plain tensor operations; remove it from the kernel and what the kernel uses"
+                )
+        elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
+            return f"{where}: found {type(node).__name__}; expected functions and plain constants; write it as one of these"
+    return None
+
+
+def _import_path_allowed(module: str) -> bool:
+    head, *rest = module.split(".")
+    if head == "torch":
+        return not rest
+    return head != "triton" or all(part in LANGUAGE_MODULES | {"language"} for part in rest)
+
+
+def _import_sentence(where: str, module: str) -> str:
+    return (
+        f"{where}: found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, math and "
+        "typing; remove what needs it from the kernel, its grid and its configs"
+    )
+
+
+@cache
+def _allowed_attributes() -> frozenset[str]:
+    import math
+
+    return TORCH | TRITON | LANGUAGE_MODULES | PLAIN_ATTRIBUTES | _language_attributes() | frozenset(dir(math))
+
+
+def _torch_in_kernel(statement: Statement, jitted: set[str], kernel: str) -> str | None:
+    """A sentence when the body of a jit function mentions torch: a Triton kernel cannot call it."""
+    assert isinstance(statement.node, ast.FunctionDef)
+    for part in statement.node.body:
+        for node in ast.walk(part):
+            if isinstance(node, ast.Name) and node.id == "torch":
+                return (
+                    f"{statement.cell.place} line {node.lineno}: `{statement.node.name}` uses torch; a Triton kernel "
+                    "works with triton.language only; compute it with tl operations"
+                )
+            if isinstance(node, ast.Import | ast.ImportFrom | ast.Try | ast.Lambda):
+                return (
+                    f"{statement.cell.place} line {node.lineno}: `{statement.node.name}` holds "
+                    f"{type(node).__name__.lower()}, which Triton does not compile; move it out of the kernel"
+                )
+    return None

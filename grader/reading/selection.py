@@ -1,0 +1,128 @@
+"""Which statements does the kernel need? Its definition, its grid, and every top-level name they reach; no more."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from grader.model import SourceLine
+from grader.reading.files import Cell
+
+COMPOUND = (ast.If, ast.For, ast.Try)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A top-level statement: the names it binds or mutates, and the module-level names it needs."""
+
+    cell: Cell
+    node: ast.stmt
+    binds: frozenset[str]
+    needs: frozenset[str]
+
+    @property
+    def first_line(self) -> int:
+        decorators = getattr(self.node, "decorator_list", [])
+        return min([self.node.lineno, *(decorator.lineno for decorator in decorators)])
+
+    @property
+    def place(self) -> str:
+        return f"{self.cell.place} line {self.first_line}"
+
+
+def statements(cells: Iterable[Cell]) -> list[Statement]:
+    """Every top-level statement of the cells that parse, in order."""
+    return [
+        Statement(cell, node, frozenset(_binds(node)), frozenset(_needs(node)))
+        for cell in cells
+        if cell.tree is not None
+        for node in cell.tree.body
+    ]
+
+
+def closure(everything: list[Statement], roots: Iterable[str]) -> list[Statement]:
+    """The statements that bind the roots or any name they reach, in source order."""
+    wanted, queue = set(), [*roots]
+    selected: set[int] = set()
+    while queue:
+        name = queue.pop()
+        if name in wanted:
+            continue
+        wanted.add(name)
+        for index, statement in enumerate(everything):
+            if name in statement.binds and index not in selected:
+                selected.add(index)
+                queue.extend(statement.needs)
+    return [everything[index] for index in sorted(selected)]
+
+
+def unbound(selected: list[Statement]) -> dict[str, Statement]:
+    """Names that the selection needs and nothing binds, with the statement that needs them."""
+    bound = {name for statement in selected for name in statement.binds} | set(dir(builtins))
+    return {
+        name: statement for statement in selected for name in sorted(statement.needs) if name not in bound
+    }
+
+
+def module_text(selected: list[Statement]) -> tuple[str, tuple[SourceLine, ...]]:
+    """The selection as one module, with the student's place for each of its lines."""
+    lines: list[str] = []
+    places: list[SourceLine] = []
+    for statement in selected:
+        source = statement.cell.source.split("\n")
+        first, last = statement.first_line, statement.node.end_lineno or statement.node.lineno
+        shares_a_line = statement.node.col_offset > 0 or source[last - 1].encode()[
+            statement.node.end_col_offset :
+        ].decode().split("#")[0].strip()
+        text = ast.unparse(statement.node).split("\n") if shares_a_line else source[first - 1 : last]
+        lines += text
+        places += [SourceLine(statement.cell.place, min(first + offset, last)) for offset in range(len(text))]
+    return "\n".join(lines) + "\n", tuple(places)
+
+
+def _binds(node: ast.stmt) -> set[str]:
+    """Names that a top-level statement binds, or whose value it mutates by a method call (`configs.append(...)`)."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Import):
+        return {alias.asname or alias.name.split(".")[0] for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        return {alias.asname or alias.name for alias in node.names}
+    if isinstance(node, ast.Assign):
+        return {name.id for target in node.targets for name in ast.walk(target) if _stored(name)}
+    if isinstance(node, ast.AnnAssign | ast.AugAssign):
+        return {node.target.id} if isinstance(node.target, ast.Name) else set()
+    if isinstance(node, ast.Expr):
+        called = node.value
+        if isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute):
+            owner = called.func.value
+            if isinstance(owner, ast.Name) and called.func.attr in ("append", "extend", "insert"):
+                return {owner.id}
+        return set()
+    if isinstance(node, COMPOUND):
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+        inner += [child for handler in getattr(node, "handlers", []) for child in handler.body]
+        return {name for child in inner for name in _binds(child)}
+    return set()
+
+
+def _stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def _needs(node: ast.stmt) -> set[str]:
+    """Module-level names that a statement refers to, by Python's own scoping rules."""
+    module = ast.Module(body=[node], type_ignores=[])
+    top = symtable.symtable(ast.unparse(module), "<cell>", "exec")
+    needed = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
+    pending = list(top.get_children())
+    while pending:
+        table = pending.pop()
+        needed |= {
+            symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()
+        }
+        pending += table.get_children()
+    return needed
