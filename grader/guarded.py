@@ -1,0 +1,55 @@
+"""Tensors with guard regions: one layout for the interpreter's buffers and the GPU's.
+
+    | guard | tensor, gaps of a strided view filled with the poison | guard |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+GUARD_BYTES = 4096
+POISON_BYTE = 0x7E
+"""0x7E7E as fp16 is a NaN; as int8 it is 126, as int32 it is about 2.1e9: a value that shows."""
+
+
+@dataclass
+class Guarded:
+    """A tensor inside its buffer. `buffer` uint8 on any device; `tensor` a strided view into it."""
+
+    name: str
+    buffer: torch.Tensor
+    tensor: torch.Tensor
+    offset: int
+
+    @property
+    def poisoned(self) -> torch.Tensor:
+        """bool per byte of `buffer`: True where no element of the tensor lies."""
+        outside = torch.ones_like(self.buffer, dtype=torch.bool)
+        width = self.tensor.element_size()
+        inside = outside.view(-1, width)
+        torch.as_strided(inside, (*self.tensor.shape, width), (*(s * width for s in self.tensor.stride()), 1),
+                         self.offset * width).fill_(False)  # fmt: skip
+        return outside
+
+    def overrun(self) -> bool:
+        """Whether a byte outside the tensor is no longer poison."""
+        return bool(((self.buffer != POISON_BYTE) & self.poisoned).any())
+
+
+def guard(name: str, tensor: torch.Tensor, *, fill: bool = True, device: torch.device | None = None) -> Guarded:
+    """Places a copy of `tensor`, strides kept, between guard regions on `device` (default: where it is).
+
+    `fill=False` leaves NaN poison inside, for outputs.
+    """
+    width = tensor.element_size()
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    extent = max(extent, 1) if tensor.numel() else 1
+    padded = -(-extent * width // 256) * 256
+    buffer = torch.full((GUARD_BYTES + padded + GUARD_BYTES,), POISON_BYTE, dtype=torch.uint8, device=device or tensor.device)
+    offset = GUARD_BYTES // width
+    view = torch.as_strided(buffer.view(tensor.dtype), tensor.shape, tensor.stride(), offset)
+    if fill:
+        view.copy_(tensor)
+    return Guarded(name, buffer, view, offset)

@@ -1,0 +1,49 @@
+"""One config, one specialisation, one target: Triton to cubin, without a GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from typing import Any
+
+from student import StudentModule
+
+
+def compile_one(module: StudentModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Compiles as the request says and returns (metadata, [cubin, ptx]). Raises what Triton raises."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    names = [parameter.name for parameter in module.parameters]
+    signature = {name: request["signature"].get(name, "constexpr") for name in names}
+    constants = {(names.index(name),): value for name, value in request["constants"].items()}
+    divisible = {(names.index(name),): [["tt.divisibility", 16]] for name in request["divisible"]}
+    source = ASTSource(fn=module.jit, signature=signature, constexprs=constants, attrs=divisible)
+    options = {key: value for key, value in request["options"].items() if value is not None}
+    kernel = triton.compile(source, target=GPUTarget("cuda", request["capability"], 32), options=options)
+    cubin, ptx, metadata = kernel.asm["cubin"], kernel.asm["ptx"], kernel.metadata
+    answer = {
+        "entry": metadata.name,
+        "num_warps": metadata.num_warps,
+        "shared_bytes": metadata.shared,
+        "scratch_bytes_per_program": int(getattr(metadata, "global_scratch_size", 0) or 0),
+        "profile_scratch_bytes": int(getattr(metadata, "profile_scratch_size", 0) or 0),
+        **_resources(cubin),
+    }
+    return answer, [cubin, ptx.encode()]
+
+
+def _resources(cubin: bytes) -> dict[str, int]:
+    """Registers a thread and bytes of local memory a thread, as NVIDIA's own tool reads them from the binary."""
+    import triton.backends.nvidia
+
+    tool = os.path.join(os.path.dirname(triton.backends.nvidia.__file__), "bin", "cuobjdump")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        printed = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, timeout=30)
+    found = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", printed.stdout)}
+    return {"registers": found.get("REG", 0), "local_bytes": max(found.get("STACK", 0), found.get("LOCAL", 0))}

@@ -1,0 +1,85 @@
+"""One launch under Triton's interpreter: tensors in, the same guarded buffers out. Nothing is judged here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import libdevice_on_host  # noqa: E402
+from student import StudentModule  # noqa: E402
+
+torch.set_num_threads(1)
+DTYPES = {"fp16": torch.float16, "fp32": torch.float32, "i8": torch.int8, "i32": torch.int32}
+
+
+class Unsupported(Exception):
+    """Something that works on a GPU but not on the interpreter, such as inline assembly."""
+
+
+def interpret_one(module: StudentModule, request: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    """Launches the kernel once over the request's grid.
+
+    request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's
+    whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
+    """
+    libdevice_on_host.install()
+    _patch_once()
+    buffers, arguments = [], dict(request["scalars"])
+    for tensor, blob in zip(request["tensors"], blobs, strict=True):
+        dtype = DTYPES[tensor["type"]]
+        buffer = torch.from_numpy(np.frombuffer(blob, dtype=np.uint8).copy())
+        buffers.append(buffer)
+        arguments[tensor["name"]] = torch.as_strided(
+            buffer.view(dtype), tensor["shape"], tensor["strides"], tensor["offset"]
+        )
+    arguments.update(request["constants"])
+    started = time.perf_counter()
+    names = [parameter.name for parameter in module.parameters]
+    try:
+        module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
+    except Exception as error:
+        if "inline_asm not supported" in _chain(error):
+            raise Unsupported("inline assembly runs on a GPU only; the interpreter has no meaning for it") from None
+        raise
+    return {"seconds": time.perf_counter() - started}, [buffer.numpy().tobytes() for buffer in buffers]
+
+
+def _chain(error: BaseException | None) -> str:
+    text = ""
+    while error is not None:
+        text += str(error)
+        error = error.__cause__ or error.__context__
+    return text
+
+
+_patched: dict[int, Any] = {}
+
+
+def _patch_once() -> None:
+    """Triton patches triton.language anew on every call of a jit helper; once a module is enough, and much faster."""
+    from triton.runtime import interpreter
+
+    if _patched:
+        return
+    original = interpreter._patch_lang
+
+    class Kept:
+        def restore(self) -> None:
+            """The patches stay: this process only ever interprets."""
+
+    kept = Kept()
+
+    def patch_lang(fn: Any) -> Kept:
+        key = id(fn.__globals__)
+        if key not in _patched:
+            _patched[key] = original(fn)
+        return kept
+
+    interpreter._patch_lang = patch_lang
+    _patched[0] = None

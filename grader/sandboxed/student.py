@@ -1,0 +1,135 @@
+"""The student's module, loaded: its kernel unwrapped into jit function, configs, heuristics and grid, as data."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import Any
+
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+class ContractError(ValueError):
+    """The kernel is no kernel of this lab; the message is one sentence for the student."""
+
+
+def load(path: str, kernel: str, grid: str | None) -> StudentModule:
+    """Executes the selected statements and finds the kernel in them."""
+    spec = importlib.util.spec_from_file_location("kernel_module", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kernel_module"] = module
+    spec.loader.exec_module(module)
+    return StudentModule(getattr(module, kernel), getattr(module, grid) if grid else None, kernel)
+
+
+class StudentModule:
+    """A kernel's layers: autotuner (configs), heuristics (computed constexprs) and the jit function below them."""
+
+    def __init__(self, kernel: Any, grid: Any, name: str) -> None:
+        self.name, self.grid = name, grid
+        self.configs: list[Any] | None = None
+        self.heuristics: dict[str, Any] = {}
+        while type(kernel).__name__ in ("Autotuner", "Heuristics"):
+            if hasattr(kernel, "configs"):
+                self.configs = list(kernel.configs)
+            else:
+                self.heuristics.update(kernel.values)
+            kernel = kernel.fn
+        self.jit = kernel
+
+    @property
+    def parameters(self) -> list[Any]:
+        import inspect
+
+        return list(inspect.signature(self.jit.fn).parameters.values())
+
+    def describe(self, contract: list[str], problems: list[dict[str, Any]]) -> dict[str, Any]:
+        """Configs, and for each problem and config its grid (when the student has one) and heuristics' values.
+
+        contract: names of the lab's parameters. problems: {"name", "scalars": {...}, "constants": {...}}.
+        """
+        if not self.configs or (len(self.configs) == 1 and not self.configs[0].kwargs and self._needs_constants(contract)):
+            raise ContractError(
+                f"@triton.autotune of {self.name} has no configs; give it 1 to 16, such as triton.Config({{'BLOCK_M': 64}})"
+            )
+        configs = [self._config(index, config, contract) for index, config in enumerate(self.configs)]
+        launches = []
+        for problem in problems:
+            for index, config in enumerate(configs):
+                launches.append(self._launch(problem, index, config))
+        return {"configs": configs, "launches": launches, "unspecialised": self._unspecialised()}
+
+    def _needs_constants(self, contract: list[str]) -> bool:
+        own = [p for p in self.parameters[len(contract) :] if p.default is p.empty and p.name not in self.heuristics]
+        return bool(own)
+
+    def _config(self, index: int, config: Any, contract: list[str]) -> dict[str, Any]:
+        own = {p.name: p for p in self.parameters[len(contract) :]}
+        where = f"config {index} of {self.name}"
+        for key, value in config.kwargs.items():
+            if key in contract:
+                raise ContractError(f"{where} sets `{key}`, which the lab passes; leave it out of triton.Config")
+            if key not in own:
+                raise ContractError(
+                    f"{where} sets `{key}`, which is no parameter of {self.name}; "
+                    f"its own constexpr parameters are {', '.join(own) or 'none'}"
+                )
+            if not isinstance(value, (int, float, bool, str, type(None))):
+                raise ContractError(f"{where} sets `{key}` to a {type(value).__name__}; expected a number, bool or str")
+        if getattr(config, "ir_override", None) or getattr(config, "pre_hook", None):
+            raise ContractError(f"{where} has a pre_hook or ir_override; only sizes, num_warps, num_stages and maxnreg count")
+        constants = {name: p.default for name, p in own.items() if p.default is not p.empty}
+        constants.update(config.kwargs)
+        missing = [name for name in own if name not in constants and name not in self.heuristics]
+        if missing:
+            raise ContractError(f"{where} leaves `{missing[0]}` without a value; add it to triton.Config({{...}})")
+        limits = {"num_warps": (1, 32), "num_stages": (1, 16), "num_ctas": (1, 1), "maxnreg": (16, 255)}
+        options = {}
+        for option, (low, high) in limits.items():
+            value = getattr(config, option, None)
+            if option == "maxnreg" and value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise ContractError(f"{where} has {option}={value!r}; expected a whole number from {low} to {high}")
+            options[option] = value
+        if options["num_warps"] & (options["num_warps"] - 1):
+            raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two")
+        for name, value in constants.items():
+            if not isinstance(value, (int, float, bool, str, type(None))):
+                raise ContractError(f"{where}: the default of `{name}` is a {type(value).__name__}; expected a number or bool")
+        return {"constants": constants, **options}
+
+    def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:
+        scalars = problem["scalars"]
+        meta = {**problem["constants"], **config["constants"]}
+        answer: dict[str, Any] = {"problem": problem["name"], "config": index}
+        try:
+            heuristics = {}
+            for name, compute in self.heuristics.items():
+                options = {option: config[option] for option in OPTIONS if option in config}
+                value = compute({**scalars, **meta, **options, **heuristics})
+                if not isinstance(value, (int, float, bool, str, type(None))):
+                    raise ContractError(f"the heuristic for `{name}` returned a {type(value).__name__}")
+                heuristics[name] = value
+            answer["heuristics"] = heuristics
+            if self.grid is not None:
+                grid = self.grid(scalars["M"], scalars["N"], scalars["K"], {**meta, **heuristics})
+                answer["grid"] = _as_data(grid)
+        except Exception as error:
+            answer["fault"] = f"{type(error).__name__}: {error}"[:300]
+        return answer
+
+    def _unspecialised(self) -> dict[str, list[str]]:
+        parameters = getattr(self.jit, "params", [])
+        return {
+            "value": [p.name for p in parameters if getattr(p, "do_not_specialize", False)],
+            "alignment": [p.name for p in parameters if getattr(p, "do_not_specialize_on_alignment", False)],
+        }
+
+
+def _as_data(grid: Any) -> Any:
+    """What a grid function returned, as JSON: a list of numbers, or a description of what it is instead."""
+    if isinstance(grid, (tuple, list)) and len(grid) <= 8:
+        return [part if isinstance(part, (int, float)) and abs(part) < 2**63 else repr(part)[:60] for part in grid]
+    return repr(grid)[:100]

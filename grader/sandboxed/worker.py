@@ -1,0 +1,106 @@
+"""The loop inside the sandbox: takes requests on standard input, answers on the descriptor it was given.
+
+    python worker.py RESPONSE_FD
+
+The first request, `load`, brings the student's module; the others are `describe`, `compile` and `interpret`.
+What the student's code prints goes to nowhere: standard output is not part of any answer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any, BinaryIO
+
+import wire
+
+
+def exact_reader(stream: BinaryIO) -> Any:
+    """A function that reads exactly n bytes of `stream` or raises EOFError."""
+
+    def read(count: int) -> bytes:
+        parts = []
+        while count:
+            part = stream.read(min(count, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    return read
+
+
+def explain(error: BaseException, path: str) -> dict[str, Any]:
+    """An exception as data: its kind, first lines, and the innermost line of the student's module it names."""
+    line = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == path:
+            line = frame.lineno
+    messages, cause, seen = [], error, 0
+    while cause is not None and seen < 6:
+        node = getattr(cause, "node", None)
+        if getattr(node, "lineno", None) is not None and hasattr(cause, "src"):
+            line = _definition_line(path, cause.src) + node.lineno - 1
+        text = getattr(cause, "error_message", None) or str(cause)
+        if text and not any(text in known for known in messages):
+            messages.append(str(text))
+        cause, seen = cause.__cause__ or cause.__context__, seen + 1
+    detail = messages[-1] if messages else type(error).__name__
+    return {"error": type(error).__name__, "message": detail.strip()[:600], "line": line}
+
+
+def _definition_line(path: str, source: str) -> int:
+    """The line of the module where a kernel's source (as Triton keeps it, from `def` on) begins."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    at = text.find(source.strip().splitlines()[0])
+    return text.count("\n", 0, at) + 1 if at >= 0 else 1
+
+
+def serve(requests: BinaryIO, responses: BinaryIO) -> None:
+    """Answers requests until there are no more."""
+    read = exact_reader(requests)
+    module = None
+    path = os.path.join(os.getcwd(), "kernel_module.py")
+    while True:
+        try:
+            header, blobs = wire.decode(read)
+        except EOFError:
+            return
+        answer: dict[str, Any]
+        out: list[bytes] = []
+        try:
+            if header["op"] == "load":
+                import student
+
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(header["module"])
+                module = student.load(path, header["kernel"], header["grid"])
+                answer = {}
+            elif header["op"] == "describe":
+                answer = module.describe(header["contract"], header["problems"])
+            elif header["op"] == "compile":
+                import compiling
+
+                answer, out = compiling.compile_one(module, header)
+            elif header["op"] == "interpret":
+                import interpreting
+
+                answer, out = interpreting.interpret_one(module, header, blobs)
+            else:
+                raise ValueError(f"unknown request {header['op']!r}")
+        except MemoryError:
+            answer = {"error": "MemoryError", "message": "out of memory", "line": None}
+        except BaseException as error:
+            answer = explain(error, path)
+        for buffer in wire.encode(answer, out):
+            responses.write(buffer)
+        responses.flush()
+
+
+if __name__ == "__main__":
+    with os.fdopen(int(sys.argv[1]), "wb") as responses, os.fdopen(os.dup(0), "rb") as requests:
+        sys.stdout = open(os.devnull, "w")
+        serve(requests, responses)
