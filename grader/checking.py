@@ -1,0 +1,103 @@
+"""check: from an outcome and an fp64 reference to a verdict with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from grader.labs import Lab
+from grader.model import Case, Config, Outcome, Problem, Reference
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one outcome showed: right or wrong, and the sentence that says why. `skipped`: nothing could be judged."""
+
+    ok: bool
+    message: str
+    skipped: bool = False
+    worst: float = 0.0
+    frobenius: float = 0.0
+
+
+def check(lab: Lab, problem: Problem, outcome: Outcome, config: Config) -> Finding:
+    """Judges one outcome. The reference is computed here, after the kernel is gone."""
+    if outcome.status == "unsupported":
+        return Finding(False, outcome.message, skipped=True)
+    if outcome.status != "ran" or outcome.y is None:
+        return Finding(False, outcome.message)
+    if outcome.overrun:
+        names = ", ".join(outcome.overrun)
+        return Finding(False, f"the kernel wrote outside {names}; mask its stores, and grade with DEVICE=cpu to see where")
+    if outcome.changed:
+        return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
+    return compare(outcome.y, lab.reference(problem, config.split_k))
+
+
+def compare(y: torch.Tensor, reference: Reference) -> Finding:
+    """Elementwise and Frobenius bounds. y: fp16 [M, N] on the reference's device."""
+    error = (y.double() - reference.y).abs()
+    wrong = ~(error <= reference.bound)
+    norm = float(torch.linalg.norm(reference.y))
+    frobenius = float(torch.linalg.norm(error)) / norm if norm > 0 else float(torch.linalg.norm(error))
+    worst = float((error / reference.bound).nan_to_num(torch.inf).max())
+    if not bool(wrong.any()):
+        if frobenius <= reference.frobenius:
+            return Finding(True, "", worst=worst, frobenius=frobenius)
+        return Finding(
+            False,
+            f"every element is within its bound, yet together they are too far off (relative error {frobenius:.1e}, "
+            f"allowed {reference.frobenius:.1e}); accumulate in fp32 or int32 and round once",
+            worst=worst,
+            frobenius=frobenius,
+        )
+    return Finding(False, _describe(y, reference, wrong), worst=worst, frobenius=frobenius)
+
+
+def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor) -> str:
+    """How much is wrong, where it lies, and one element with what was expected there."""
+    M, N = y.shape
+    count = int(wrong.sum())
+    unwritten = torch.isnan(y)
+    if bool(unwritten.all()):
+        return "no element of Y was written, or all are NaN; check the grid, the pointers and the store's mask"
+    share = f"{count} of {M * N} elements of Y are wrong ({100 * count / (M * N):.3g} %)"
+    if bool((y == 0).all()):
+        return f"Y is all zeros; {share}"
+    place = _where(wrong)
+    if int(unwritten.sum()) == count:
+        return f"{count} of {M * N} elements of Y were never written, or are NaN{place}"
+    excess = torch.where(unwritten, 0, (y.double() - reference.y).abs() - reference.bound)
+    flat = int(excess.argmax())
+    row, column = divmod(flat, N)
+    sample = (
+        f"Y[{row}, {column}] is {float(y[row, column]):.6g}, expected {float(reference.y[row, column]):.6g} "
+        f"within {float(reference.bound[row, column]):.2g}"
+    )
+    return f"{share}{place}; {sample}"
+
+
+def _where(wrong: torch.Tensor) -> str:
+    """The rows and columns that hold every wrong element, when they are not all of them."""
+    M, N = wrong.shape
+    rows, columns = wrong.any(dim=1).nonzero().flatten().tolist(), wrong.any(dim=0).nonzero().flatten().tolist()
+    parts = [_span("row", rows, M), _span("column", columns, N)]
+    named = [part for part in parts if part]
+    return f", all in {' and '.join(named)}" if named else ""
+
+
+def _span(noun: str, indices: Sequence[int], size: int) -> str:
+    if len(indices) == size:
+        return ""
+    if len(indices) == 1:
+        return f"{noun} {indices[0]}"
+    if indices[-1] - indices[0] + 1 == len(indices):
+        return f"{noun}s {indices[0]} to {indices[-1]}"
+    return f"{len(indices)} of {size} {noun}s (the first is {indices[0]})"
+
+
+def describe_case(case: Case) -> str:
+    """A case's sizes and purpose for a report: "M=33 N=80 K=208: M, N and K that all end inside a tile"."""
+    return f"M={case.M} N={case.N} K={case.K}: {case.about}"

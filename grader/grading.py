@@ -1,0 +1,148 @@
+"""The road from a path to a report: read, build, run, check, score. Every arrow is another module's function."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.building import BuildOptions, assignments, build
+from grader.checking import Finding, check
+from grader.labs import Lab
+from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
+from grader.problems import make_problem
+from grader.reading import read
+from grader.running.cpu import InterpretOptions, interpret
+from grader.scoring import Judged, Rubric, load_rubric, load_tiers, refused, score
+
+CHECKED_CAPABILITIES = (80, 90)
+"""Without a GPU, kernels are compiled for these, which is the `build` check."""
+
+Listener = Callable[[str, str], None]
+"""Called with a lab's id and one line on what happens to it now."""
+
+
+@dataclass(frozen=True)
+class GradeOptions:
+    """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement."""
+
+    device: Device
+    seed: int | None = None
+    jobs: int | None = None
+    confined: bool | None = None
+    case_seconds: float = 30.0
+
+    @property
+    def cores(self) -> int:
+        return self.jobs or len(os.sched_getaffinity(0))
+
+
+def grade(path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False,
+          listen: Listener = lambda lab, text: None) -> Report:  # fmt: skip
+    """Grades one submission. Raises reading.UnusablePath for a path that is none."""
+    started = time.monotonic()
+    submission = read(path, labs, all_labs=all_labs)
+    seed = options.seed if options.seed is not None else secrets.randbits(48)
+    chosen = [lab for lab in labs if lab.id in submission.labs]
+    rubric = load_rubric()
+    grade_all = _grade_on_gpu if options.device.kind == "cuda" else _grade_on_cpu
+    reports = grade_all(submission, chosen, options, seed, rubric, listen)
+    return Report(
+        submission=submission.name,
+        device=options.device,
+        seed=seed,
+        labs=reports,
+        notes=submission.notes,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _grade_on_cpu(
+    submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, rubric: Rubric, listen: Listener
+) -> dict[str, LabReport]:
+    reports = {}
+    for lab in labs:
+        source = submission.labs[lab.id]
+        built = _built(lab, source, BuildOptions(CHECKED_CAPABILITIES, "check", options.cores, options.confined), listen)
+        if isinstance(built, Refusal) or isinstance(source, Refusal):
+            assert isinstance(built, Refusal)
+            reports[lab.id] = refused(lab, built, rubric, gpu=False)
+            continue
+        pairs = _pairs(lab, built)
+        problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+        count = _Counter(lab, len(pairs), listen)
+        outcomes = interpret(
+            lab, source, built, problems, pairs,
+            InterpretOptions(options.cores, options.confined, options.case_seconds), count,
+        )  # fmt: skip
+        findings = _check(lab, built, problems, outcomes)
+        judged = Judged(built, CHECKED_CAPABILITIES, outcomes, findings, None)
+        reports[lab.id] = score(lab, judged, rubric, None)
+        listen(lab.id, f"{reports[lab.id].points:.1f} points")
+    return reports
+
+
+def _grade_on_gpu(
+    submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, rubric: Rubric, listen: Listener
+) -> dict[str, LabReport]:
+    from grader.running.cuda import CudaRunner
+
+    capability = options.device.capability
+    assert capability is not None
+    tiers = load_tiers(options.device.name)
+    jobs = max(1, options.cores // max(1, len(labs)))
+    build_options = BuildOptions((capability,), "all", jobs, options.confined)
+    reports = {}
+    with CudaRunner() as runner, ThreadPoolExecutor(max_workers=max(1, len(labs))) as pool:
+        builds: dict[str, Future[KernelBundle | Refusal]] = {
+            lab.id: pool.submit(_built, lab, submission.labs[lab.id], build_options, listen) for lab in labs
+        }
+        for lab in labs:
+            built = builds[lab.id].result()
+            if isinstance(built, Refusal):
+                reports[lab.id] = refused(lab, built, rubric, gpu=True)
+                continue
+            pairs = _pairs(lab, built)
+            outcomes = runner.correctness(lab, built, pairs, seed, _Counter(lab, len(pairs), listen))
+            problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+            findings = _check(lab, built, problems, outcomes)
+            boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
+            samples = runner.speed(
+                lab, built, seed, boundaries, lambda sample, lab=lab: listen(lab.id, f"timed {sample.case}")  # type: ignore[misc]
+            )
+            judged = Judged(built, (capability,), outcomes, findings, samples)
+            reports[lab.id] = score(lab, judged, rubric, tiers)
+            listen(lab.id, f"{reports[lab.id].points:.1f} points")
+    return reports
+
+
+class _Counter:
+    """Tells the listener how many launches are done."""
+
+    def __init__(self, lab: Lab, total: int, listen: Listener) -> None:
+        self.lab, self.total, self.listen, self.done = lab, total, listen, 0
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.done += 1
+        self.listen(self.lab.id, f"ran {self.done} of {self.total} launches ({outcome.case})")
+
+
+def _built(lab: Lab, source: KernelSource | Refusal, options: BuildOptions, listen: Listener) -> KernelBundle | Refusal:
+    if isinstance(source, Refusal):
+        return source
+    listen(lab.id, "reading configs and grid")
+    return build(lab, source, options, lambda text: listen(lab.id, text))
+
+
+def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
+    return [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
+
+
+def _check(
+    lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]
+) -> list[Finding]:
+    return [check(lab, problems[o.case], o, bundle.configs[o.config]) for o in outcomes]

@@ -1,0 +1,166 @@
+"""The report as one reads it in a terminal: a table a lab, bars for speed, the total, the next step."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from grader.model import BuildFacts, LabReport, Report, TestResult
+
+MARKS = {
+    "passed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("–", "yellow"),
+    "error": ("!", "magenta"),
+}
+BAR_WIDTH = 24
+
+
+def show(report: Report, console: Console) -> None:
+    """Prints the whole report."""
+    device = report.device
+    where = device.name if device.kind == "cuda" else "Triton's interpreter on the CPU (no GPU: speed is not graded)"
+    console.print()
+    console.print(f"[bold]{escape(report.submission)}[/] graded on {escape(where)}")
+    versions = f"torch {device.torch}, triton {device.triton}, seed {report.seed}"
+    console.print(f"[dim]{versions}{f', driver {device.driver}' if device.driver else ''}[/]")
+    for note in report.notes:
+        console.print(f"[yellow]note:[/] {escape(note)}")
+    for lab in report.labs.values():
+        console.print()
+        console.print(_lab(lab))
+    console.print()
+    console.print(_total(report))
+    console.print(Text.from_markup(f"[bold]Next:[/] {escape(next_step(report))}"))
+
+
+def _lab(lab: LabReport) -> RenderableType:
+    head = Text.from_markup(f"[bold]{lab.lab_id}[/]  {escape(lab.title)}  ")
+    head.append(f"{_number(lab.points)} of {_number(lab.max_points)} points", style="bold")
+    if not lab.tests:
+        colour = "yellow" if lab.status == "not_attempted" else "red"
+        return Group(head, Padding(Text(f"{lab.status}: {lab.message}", style=colour), (0, 0, 0, 2)))
+    table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=False)
+    table.add_column("", width=1)
+    table.add_column("case", no_wrap=True)
+    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for test in lab.tests:
+        if test.kind != "speed":
+            table.add_row(*_row(test))
+    parts: list[RenderableType] = [head]
+    if lab.status != "graded":
+        parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
+    parts.append(Padding(table, (0, 0, 0, 1)))
+    parts.append(Padding(_speed(lab), (0, 0, 0, 1)))
+    insight = _insight(lab)
+    if insight:
+        parts.append(Padding(Text(insight, style="dim"), (0, 0, 0, 2)))
+    return Group(*parts)
+
+
+def _row(test: TestResult) -> tuple[Text, Text, Text, Text]:
+    mark, colour = MARKS[test.status]
+    points = f"{_number(test.points)}/{_number(test.max_points)}" if test.max_points else ""
+    message = f"{test.message}\n{test.diagnosis}" if test.diagnosis else test.message
+    return (
+        Text(mark, style=colour),
+        Text(test.name, style="" if test.status == "passed" else colour),
+        Text(points),
+        Text(message, style="dim" if test.status == "passed" else ""),
+    )
+
+
+def _speed(lab: LabReport) -> RenderableType:
+    tests = [test for test in lab.tests if test.kind == "speed"]
+    if lab.speed_status == "skipped":
+        worth = _number(sum(test.max_points for test in tests))
+        return Text(f"– speed: {worth} points, graded on a GPU only", style="yellow")
+    table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=False)
+    table.add_column("", width=1)
+    table.add_column("speed", no_wrap=True)
+    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column(f"0 {'─' * (BAR_WIDTH - 4)} top", no_wrap=True)
+    table.add_column("ratio to cuBLAS fp16", overflow="fold")
+    for test in tests:
+        mark, name, points, message = _row(test)
+        message.style = ""
+        table.add_row(mark, name, points, _bar(test), message)
+    return table
+
+
+def _bar(test: TestResult) -> Text:
+    """A bar up to the ratio, with a tick at each tier; the right end is a little past the top tier."""
+    if "ratio" not in test.metrics:
+        return Text("")
+    tiers: list[float] = test.metrics["tiers"]
+    scale = BAR_WIDTH / max(1.1 * max(tiers, default=1.0), 1e-9)
+    filled = min(BAR_WIDTH, round(test.metrics["ratio"] * scale))
+    cells = ["█" if cell < filled else "·" for cell in range(BAR_WIDTH)]
+    for boundary in tiers:
+        cells[min(BAR_WIDTH - 1, int(boundary * scale))] = "┃"
+    return Text("".join(cells), style="green" if test.status == "passed" else "red")
+
+
+def _insight(lab: LabReport) -> str:
+    """One line on the binary of the first config that compiled."""
+    if not lab.facts:
+        return ""
+    index = min(lab.facts)
+    return f"config {index}: {describe_facts(lab.facts[index])}"
+
+
+def describe_facts(facts: BuildFacts) -> str:
+    """Build facts in words: registers, spills, shared memory, matrix instruction, load width, occupancy."""
+    matrix = f"{facts.matrix_instruction}{' (int8)' if facts.int8_matrix else ''}"
+    if facts.matrix_instruction == "none":
+        matrix = "no tensor-core instruction"
+    spills = f", spills {facts.spill_bytes} bytes a thread" if facts.spill_bytes else ", no spills"
+    return (
+        f"{facts.registers} registers{spills}, {facts.shared_bytes / 1024:.0f} KB shared, {matrix}, "
+        f"widest load {facts.widest_load_bytes} bytes, {facts.programs_per_sm} programs an SM"
+    )
+
+
+def _total(report: Report) -> RenderableType:
+    text = Text.from_markup(
+        f"[bold]{_number(report.points)} of {_number(report.max_points)} points[/]"
+    )
+    if report.gradable_points < report.max_points:
+        text.append(f"  ({_number(report.gradable_points)} can be earned on this machine)", style="yellow")
+    text.append(f"  in {report.seconds:.1f} s", style="dim")
+    return text
+
+
+def next_step(report: Report) -> str:
+    """What to do now, in one sentence."""
+    waiting = [lab for lab in report.labs.values() if lab.status == "not_attempted"]
+    for lab in report.labs.values():
+        if lab.status in ("rejected", "build_error", "timeout", "crash"):
+            return f"{lab.lab_id}: {lab.message}"
+        failed = next((test for test in lab.tests if test.status == "failed" and test.kind == "correctness"), None)
+        if failed:
+            return f"{lab.lab_id}: make `{failed.name}` pass first; {failed.message}"
+    if len(waiting) == len(report.labs):
+        return f"start with {waiting[0].lab_id}: {waiting[0].message}"
+    if waiting:
+        return f"go on with {waiting[0].lab_id}: {waiting[0].message}"
+    slow = [
+        (test.points / test.max_points, lab.lab_id, test)
+        for lab in report.labs.values()
+        for test in lab.tests
+        if test.kind == "speed" and test.metrics and test.points < test.max_points
+    ]
+    if slow:
+        _, lab_id, test = min(slow, key=lambda item: item[0])
+        return f"{lab_id}: `{test.name}` has the most to gain; {test.message}"
+    if report.gradable_points < report.max_points:
+        return "all that can be graded here is right; grade on a GPU for the speed points"
+    return "nothing is left to do here"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,178 @@
+"""run, without a GPU: each launch interpreted in a sandbox, its inputs and guarded outputs compared outside."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from grader.building import describe_error, load_request
+from grader.guarded import Guarded, guard
+from grader.labs import Lab
+from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.sandbox import Answer, Sandbox, SandboxDied, SandboxTimeout
+from grader.sandboxed.wire import WireError
+
+CASE_SECONDS = 30.0
+START_SECONDS = 60.0
+MAX_TIMEOUTS = 2
+
+
+@dataclass(frozen=True)
+class InterpretOptions:
+    """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works)."""
+
+    jobs: int
+    confined: bool | None = None
+    case_seconds: float = CASE_SECONDS
+
+
+def interpret(
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    problems: Mapping[str, Problem],
+    pairs: Sequence[tuple[str, int]],
+    options: InterpretOptions,
+    progress: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """Runs the (case, config) pairs and returns their outcomes in the same order."""
+    jobs: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(len(pairs)):
+        jobs.put(number)
+    outcomes: dict[int, Outcome] = {}
+    timeouts: list[str] = []
+    lock = threading.Lock()
+
+    def work() -> None:
+        sandbox: Sandbox | None = None
+        try:
+            while True:
+                try:
+                    number = jobs.get_nowait()
+                except queue.Empty:
+                    return
+                case, config = pairs[number]
+                if len(timeouts) >= MAX_TIMEOUTS:
+                    names = " and ".join(timeouts[:MAX_TIMEOUTS])
+                    outcome = Outcome(case, config, "timeout", message=f"not run: {names} did not finish in time")
+                elif (case, config) in bundle.refused:
+                    outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
+                else:
+                    sandbox, outcome = _run_one(lab, source, bundle, problems[case], case, config, sandbox, options)
+                    if outcome.status == "timeout":
+                        timeouts.append(case)
+                with lock:
+                    outcomes[number] = outcome
+                    progress(outcome)
+        finally:
+            if sandbox:
+                sandbox.close()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(options.jobs, len(pairs)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [outcomes[number] for number in range(len(pairs))]
+
+
+def _run_one(
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    problem: Problem,
+    case: str,
+    config: int,
+    sandbox: Sandbox | None,
+    options: InterpretOptions,
+) -> tuple[Sandbox | None, Outcome]:
+    launch = bundle.launches[case, config]
+    chosen = bundle.configs[config]
+    buffers = [
+        guard(name, tensor, fill=name != lab.output or chosen.split_k > 1) for name, tensor in problem.tensors.items()
+    ]
+    for guarded in buffers:
+        if guarded.name == lab.output and chosen.split_k > 1:
+            guarded.tensor.zero_()
+    sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
+    folded = {name: value for name, value in launch.folded if name not in problem.scalars}
+    request: dict[str, Any] = {
+        "op": "interpret",
+        "tensors": [_tensor_request(lab, guarded) for guarded in buffers],
+        "scalars": dict(problem.scalars),
+        "constants": {**lab.constants, **chosen.constants, **folded},
+        "grid": list(launch.grid),
+    }
+    try:
+        if sandbox is None:
+            sandbox = Sandbox(interpret=True, confined=options.confined)
+            loaded = sandbox.ask(load_request(source), timeout=START_SECONDS)
+            if "error" in loaded.header:
+                return sandbox, Outcome(case, config, "crash", message=describe_error(source, loaded))
+        answer = sandbox.ask(request, sent, timeout=options.case_seconds)
+        return sandbox, _outcome(lab, source, case, config, buffers, sent, answer)
+    except SandboxTimeout:
+        outcome = Outcome(
+            case,
+            config,
+            "timeout",
+            message=f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
+            "never ends, or for a grid of far too many programs",
+        )
+    except SandboxDied as death:
+        message = f"the interpreter's process died: {death}"
+        if "segmentation" in str(death):
+            message = "the kernel read or wrote far outside its tensors (segmentation fault); look at its masks and strides"
+        outcome = Outcome(case, config, "crash", message=message)
+    except (WireError, ValueError, KeyError, TypeError) as error:
+        outcome = Outcome(case, config, "crash", message=f"the interpreter answered something unusable ({error})")
+    if sandbox:
+        sandbox.close()
+    return None, outcome
+
+
+def _tensor_request(lab: Lab, guarded: Guarded) -> dict[str, Any]:
+    type_of = {parameter.name: parameter.type.removeprefix("*") for parameter in lab.parameters}
+    return {
+        "name": guarded.name,
+        "type": type_of[guarded.name],
+        "shape": list(guarded.tensor.shape),
+        "strides": list(guarded.tensor.stride()),
+        "offset": guarded.offset,
+    }
+
+
+def _outcome(
+    lab: Lab, source: KernelSource, case: str, config: int, buffers: list[Guarded], sent: list[bytes], answer: Answer
+) -> Outcome:
+    if "error" in answer.header:
+        status = "unsupported" if answer.header["error"] == "Unsupported" else "crash"
+        return Outcome(case, config, status, message=describe_error(source, answer))  # type: ignore[arg-type]
+    overrun, changed, y = [], [], None
+    for guarded, before, after in zip(buffers, sent, answer.blobs, strict=True):
+        if len(after) != len(before):
+            raise ValueError(f"{len(after)} bytes for {guarded.name}, expected {len(before)}")
+        if guarded.name != lab.output:
+            if after != before:
+                changed.append(guarded.name)
+            continue
+        guarded.buffer.copy_(torch.from_numpy(np.frombuffer(after, dtype=np.uint8).copy()))
+        y = guarded.tensor.clone()
+        if guarded.overrun():
+            overrun.append(guarded.name)
+    seconds = answer.header.get("seconds")
+    return Outcome(
+        case,
+        config,
+        "ran",
+        y=y,
+        overrun=tuple(overrun),
+        changed=tuple(changed),
+        seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+    )

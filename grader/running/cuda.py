@@ -1,0 +1,154 @@
+"""run, on a GPU: hands jobs to the process that owns it, watches it from outside, and starts it anew when it dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from grader.labs import Lab
+from grader.model import KernelBundle, Outcome, SpeedSample
+from grader.running.cuda_process import LAUNCH_SECONDS, SPEED_SECONDS, CorrectnessJob, SpeedJob, main
+
+START_SECONDS = 120.0
+MAX_DEATHS = 3
+
+
+class RunnerFailed(RuntimeError):
+    """The GPU process could not be started; the message says why."""
+
+
+class CudaRunner:
+    """One GPU's process. Use as a context manager; leaving it ends the process."""
+
+    def __init__(self, gpu: int = 0) -> None:
+        self.gpu = gpu
+        self._process: Any = None
+        self._connection: Connection | None = None
+        self._ready = False
+
+    def __enter__(self) -> CudaRunner:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stop()
+
+    def start(self) -> None:
+        """Starts the process without waiting for it: the GPU wakes up while kernels are built."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        chosen = visible.split(",")[self.gpu] if visible else str(self.gpu)
+        os.environ["CUDA_VISIBLE_DEVICES"] = chosen
+        try:
+            self._process = context.Process(target=main, args=(theirs,), daemon=True)
+            self._process.start()
+        finally:
+            if visible is None:
+                del os.environ["CUDA_VISIBLE_DEVICES"]
+            else:
+                os.environ["CUDA_VISIBLE_DEVICES"] = visible
+        theirs.close()
+        self._connection, self._ready = ours, False
+
+    def _stop(self) -> None:
+        if self._process is not None and self._process.is_alive():
+            self._process.kill()
+        if self._process is not None:
+            self._process.join()
+        if self._connection:
+            self._connection.close()
+        self._process = self._connection = None
+
+    def _ask(self, job: CorrectnessJob | SpeedJob, seconds: float) -> Any:
+        """The job's answer; None when the process died, a TimeoutError when it had to be killed."""
+        if self._process is None or self._connection is None:
+            self.start()
+        assert self._connection is not None
+        if not self._ready:
+            if not self._connection.poll(START_SECONDS):
+                self._stop()
+                raise RunnerFailed(f"the GPU process did not start within {START_SECONDS:.0f} s")
+            try:
+                self._connection.recv()
+            except EOFError:
+                self._stop()
+                raise RunnerFailed("the GPU process died while starting; run `python -m grader doctor`") from None
+            self._ready = True
+        try:
+            self._connection.send(job)
+            if not self._connection.poll(seconds):
+                self._stop()
+                raise TimeoutError
+            answer, poisoned = self._connection.recv()
+            if poisoned:
+                self._stop()
+            return answer
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            self._stop()
+            return None
+
+    def correctness(
+        self,
+        lab: Lab,
+        bundle: KernelBundle,
+        pairs: Sequence[tuple[str, int]],
+        seed: int,
+        progress: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> list[Outcome]:
+        """Runs the (case, config) pairs in order; after three deaths of the process the rest is not run."""
+        outcomes: list[Outcome] = []
+        deaths = 0
+        for case, config in pairs:
+            if deaths >= MAX_DEATHS:
+                outcome = Outcome(case, config, "crash", message=f"not run: the GPU process had died {deaths} times before")
+            else:
+                outcome = self._one(CorrectnessJob(lab.id, bundle, case, config, seed))
+                deaths += outcome.status in ("timeout", "crash")
+            outcomes.append(outcome)
+            progress(outcome)
+        return outcomes
+
+    def _one(self, job: CorrectnessJob) -> Outcome:
+        try:
+            answer = self._ask(job, LAUNCH_SECONDS)
+        except TimeoutError:
+            return Outcome(
+                job.case,
+                job.config,
+                "timeout",
+                message=f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends",
+            )
+        if answer is None:
+            return Outcome(job.case, job.config, "crash", message="the GPU process died while the kernel ran")
+        outcome, y = answer
+        return replace(outcome, y=None if y is None else torch.from_numpy(y))
+
+    def speed(
+        self,
+        lab: Lab,
+        bundle: KernelBundle,
+        seed: int,
+        boundaries: Mapping[str, Sequence[float]],
+        progress: Callable[[SpeedSample], None] = lambda sample: None,
+    ) -> list[SpeedSample]:
+        """Times every speed case of the lab."""
+        samples: list[SpeedSample] = []
+        for case in lab.speed_cases:
+            job = SpeedJob(lab.id, bundle, case.name, seed, tuple(boundaries.get(case.name, ())))
+            try:
+                answer = self._ask(job, SPEED_SECONDS)
+                sample = answer or SpeedSample(case.name, None, "failed", message="the GPU process died while timing")
+            except TimeoutError:
+                message = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s"
+                sample = SpeedSample(case.name, None, "failed", message=message)
+            samples.append(sample)
+            progress(sample)
+        return samples

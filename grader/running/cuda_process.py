@@ -1,0 +1,135 @@
+"""The trusted process that owns one GPU: takes jobs from a pipe, tells what it starts, answers, and dies when poisoned.
+
+Nothing of the student's Python ever runs here; a kernel comes as machine code.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from grader.guarded import guard
+from grader.labs import Lab, get_lab
+from grader.model import KernelBundle, Outcome, SpeedSample
+from grader.problems import make_problem
+
+LAUNCH_SECONDS = 20.0
+SPEED_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class CorrectnessJob:
+    """Run one case with one config."""
+
+    lab_id: str
+    bundle: KernelBundle
+    case: str
+    config: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class SpeedJob:
+    """Time one speed case; `boundaries` are the tier boundaries of its ratio."""
+
+    lab_id: str
+    bundle: KernelBundle
+    case: str
+    seed: int
+    boundaries: tuple[float, ...]
+
+
+def main(connection: Connection) -> None:
+    """Answers jobs until the pipe closes. After a CUDA error the context is lost: it answers and ends."""
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    major, minor = torch.cuda.get_device_capability()
+    capability = 10 * major + minor
+    connection.send("ready")
+    while True:
+        try:
+            job: Any = connection.recv()
+        except EOFError:
+            return
+        answer, poisoned = _answer(job, capability)
+        connection.send((answer, poisoned))
+        if poisoned:
+            return
+
+
+def _answer(job: CorrectnessJob | SpeedJob, capability: int) -> tuple[Any, bool]:
+    from grader.running import driver
+
+    lab = get_lab(job.lab_id)
+    try:
+        if isinstance(job, CorrectnessJob):
+            return _as_sent(_run(lab, job, capability)), False
+        from grader.running.clock import time_case
+
+        return time_case(lab, lab.case(job.case), job.bundle, capability, job.seed, job.boundaries), False
+    except driver.CudaError as error:
+        message, poisoned = driver.explain(error), error.name != "CUDA_ERROR_OUT_OF_MEMORY"
+    except torch.OutOfMemoryError:
+        message, poisoned = "the GPU ran out of memory; is another process using it?", False
+    except RuntimeError as error:
+        name = next((word for word in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "ASSERT", "LAUNCH_FAILED",
+                                       "ILLEGAL_INSTRUCTION") if word.lower().replace("_", " ") in str(error).lower()
+                     or (word == "ILLEGAL_ADDRESS" and "illegal memory access" in str(error))), "")  # fmt: skip
+        message = driver.explain(driver.CudaError(f"CUDA_ERROR_{name}")) if name else str(error).splitlines()[0]
+        poisoned = True
+    if not poisoned:
+        torch.cuda.empty_cache()
+    if isinstance(job, CorrectnessJob):
+        return _as_sent(Outcome(job.case, job.config, "crash", message=message)), poisoned
+    return SpeedSample(job.case, None, "error" if "out of memory" in message else "failed", message=message), poisoned
+
+
+def _as_sent(outcome: Outcome) -> tuple[Outcome, Any]:
+    """An outcome and its output as a NumPy array: plain bytes on the pipe."""
+    return replace(outcome, y=None), None if outcome.y is None else outcome.y.contiguous().numpy()
+
+
+def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
+    from grader.running import driver
+
+    if (job.case, job.config) in job.bundle.refused:
+        return Outcome(job.case, job.config, "refused", message=job.bundle.refused[job.case, job.config])
+    binary = job.bundle.binary(job.case, job.config, capability)
+    config = job.bundle.configs[job.config]
+    if binary is None:
+        reasons = [f.message for f in job.bundle.failures if f.config == job.config]
+        return Outcome(job.case, job.config, "refused", message=reasons[0] if reasons else f"{config} was not built")
+    problem = make_problem(lab, lab.case(job.case), job.seed)
+    buffers = {
+        name: guard(name, tensor, fill=name != lab.output, device=torch.device("cuda"))
+        for name, tensor in problem.tensors.items()
+    }
+    y = buffers[lab.output]
+    if config.split_k > 1:
+        y.tensor.zero_()
+    launch = job.bundle.launches[job.case, job.config]
+    pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
+    started = time.perf_counter()
+    with driver.load(binary) as kernel:
+        kernel.launch(launch, pointers, dict(problem.scalars))
+        torch.cuda.synchronize()
+    seconds = time.perf_counter() - started
+    changed = [
+        name
+        for name, guarded in buffers.items()
+        if name != lab.output
+        and (guarded.overrun() or not torch.equal(guarded.tensor.cpu(), problem.tensors[name]))
+    ]
+    return Outcome(
+        job.case,
+        job.config,
+        "ran",
+        y=y.tensor.cpu(),
+        overrun=(lab.output,) if y.overrun() else (),
+        changed=tuple(changed),
+        seconds=seconds,
+    )
