@@ -117,7 +117,14 @@ def _needs(node: ast.stmt) -> set[str]:
     """Module-level names that a statement refers to, by Python's own scoping rules."""
     module = ast.Module(body=[node], type_ignores=[])
     top = symtable.symtable(ast.unparse(module), "<cell>", "exec")
-    needed = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
+    comprehended = {  # Python 3.12 on inlines comprehensions, whose variables then look like the module's own
+        name.id
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.comprehension)
+        for name in ast.walk(inner.target)
+        if isinstance(name, ast.Name)
+    }
+    needed = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()} - comprehended
     pending = list(top.get_children())
     while pending:
         table = pending.pop()

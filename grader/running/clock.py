@@ -1,9 +1,9 @@
 """The clock: student and cuBLAS fp16 in A B B A rounds of graph-captured launches, every output checked.
 
-Each launch of a graph has inputs and an output of its own, so the inputs are cold in L2 and there is no earlier
-result to be found again. Before each replay all outputs are filled with NaN; after it a hash of each is kept. Once
-the student's module is unloaded, the outputs of the last replay are checked against fp64, and the hashes of all
-replays against theirs.
+Each launch of a graph has inputs and an output of its own, so there is no earlier result to be found again. Before
+each replay all outputs are filled with NaN and L2 with the lines of a buffer of its own, so that no replay finds
+inputs that the one before it left there; after it a hash of each output is kept. Once the student's module is
+unloaded, the outputs of the last replay are checked against fp64, and the hashes of all replays against theirs.
 """
 
 from __future__ import annotations
@@ -204,8 +204,15 @@ class _Race:
         self.sums = torch.zeros(len(sets), M, dtype=torch.float64, device="cuda")
         self.direction = torch.randn(N, generator=generator, device="cuda", dtype=torch.float64)
         self.hashing = _capture(self._hash)
-        self.poisoning = _capture(lambda: _poison(self.outputs))
+        l2_bytes = torch.cuda.get_device_properties().L2_cache_size
+        self.filler = torch.zeros(max(l2_bytes, 32 << 20) * 4 // 4, dtype=torch.int32, device="cuda")
+        self.filled = torch.zeros((), dtype=torch.int64, device="cuda")
+        self.poisoning = _capture(self._poison_and_flush)
         self.kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def _poison_and_flush(self) -> None:
+        _poison(self.outputs)
+        torch.sum(self.filler, dim=0, out=self.filled)
 
     def _multiply(self) -> None:
         for one in self.sets:
