@@ -49,7 +49,9 @@ class BuildOptions:
     confined: bool | None = None
 
 
-def build(lab: Lab, source: KernelSource, options: BuildOptions, progress: Progress = lambda text: None) -> KernelBundle | Refusal:
+def build(
+    lab: Lab, source: KernelSource, options: BuildOptions, progress: Progress = lambda text: None
+) -> KernelBundle | Refusal:
     """Describes and compiles one lab's kernel. A kernel with no config that compiles is a `build_error`."""
     described = _describe(lab, source, options)
     if isinstance(described, Refusal):
@@ -139,7 +141,9 @@ def describe_error(source: KernelSource, answer: Answer) -> str:
 
 def _bundle(lab: Lab, scalars: dict[str, dict[str, int]], header: dict[str, Any]) -> KernelBundle | Refusal:
     configs = tuple(
-        Config(index, dict(config["constants"]), int(config["num_warps"]), int(config["num_stages"]), config.get("maxnreg"))
+        Config(
+            index, dict(config["constants"]), int(config["num_warps"]), int(config["num_stages"]), config.get("maxnreg")
+        )
         for index, config in enumerate(header["configs"])
     )
     if len(configs) > MAX_CONFIGS:
@@ -221,7 +225,9 @@ def _grid_fault(source: str, grid: Any) -> str | None:
 class _Compiler:
     """Compiles pairs of (config, launch) in several sandboxes at once, each of which survives until it fails."""
 
-    def __init__(self, lab: Lab, source: KernelSource, options: BuildOptions, deadline: float, progress: Progress) -> None:
+    def __init__(
+        self, lab: Lab, source: KernelSource, options: BuildOptions, deadline: float, progress: Progress
+    ) -> None:
         self.lab, self.source, self.options, self.deadline, self.progress = lab, source, options, deadline, progress
         self.timeouts = 0
 
@@ -265,7 +271,9 @@ class _Compiler:
             thread.start()
         for thread in threads:
             thread.join()
-        return replace(bundle, binaries=binaries, failures=tuple(sorted(failures, key=lambda f: (f.config, f.capability))))
+        return replace(
+            bundle, binaries=binaries, failures=tuple(sorted(failures, key=lambda f: (f.config, f.capability)))
+        )
 
     def _compile_in(
         self, sandbox: Sandbox | None, capability: int, config: Config, launch: Launch
@@ -354,4 +362,3 @@ def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> 
             capability=capability,
         ),
     )
-

@@ -30,7 +30,9 @@ def check(lab: Lab, problem: Problem, outcome: Outcome, config: Config) -> Findi
         return Finding(False, outcome.message)
     if outcome.overrun:
         names = ", ".join(outcome.overrun)
-        return Finding(False, f"the kernel wrote outside {names}; mask its stores, and grade with DEVICE=cpu to see where")
+        return Finding(
+            False, f"the kernel wrote outside {names}; mask its stores, and grade with DEVICE=cpu to see where"
+        )
     if outcome.changed:
         return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
     return compare(outcome.y, lab.reference(problem, config.split_k))

@@ -104,14 +104,20 @@ def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | Non
     from grader.grading import GradeOptions, grade
 
     options = GradeOptions(device, seed=seed, jobs=jobs)
-    columns = (SpinnerColumn(), TextColumn("{task.fields[lab]:<6}"), TextColumn("{task.description}"), BarColumn(20, pulse_style="dim"),
-               TimeElapsedColumn())  # fmt: skip
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.fields[lab]:<6}"),
+        TextColumn("{task.description}"),
+        BarColumn(20, pulse_style="dim"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=errors, transient=True) as progress:
         tasks = {lab.id: progress.add_task("waiting", lab=lab.id, total=None) for lab in labs}
 
         def listen(lab_id: str, text: str) -> None:
-            done = text.endswith("points")
-            progress.update(tasks[lab_id], description=text, **({"total": 1, "completed": 1} if done else {}))
+            progress.update(tasks[lab_id], description=text)
+            if text.endswith("points"):
+                progress.update(tasks[lab_id], total=1, completed=1)
 
         return grade(path, labs, options, all_labs=all_labs, listen=listen)
 

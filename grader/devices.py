@@ -51,7 +51,9 @@ def gpus() -> list[Gpu]:
 def cuda_problem(gpu: Gpu | None) -> str | None:
     """Why speed cannot be graded on this GPU, as a sentence; None when it can."""
     if gpu is None:
-        return "no NVIDIA GPU with a working driver was found; grade with --device cpu, or see `python -m grader doctor`"
+        return (
+            "no NVIDIA GPU with a working driver was found; grade with --device cpu, or see `python -m grader doctor`"
+        )
     if gpu.capability < OLDEST_CAPABILITY:
         return (
             f"{gpu.name} has compute capability {gpu.capability // 10}.{gpu.capability % 10}, the labs need 8.0 or later "

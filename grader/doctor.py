@@ -93,7 +93,9 @@ def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None)
     number = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
     if number < oldest or (newest and number >= newest):
         last = f" and before {newest[0]}.{newest[1]}" if newest else ""
-        return Diagnosis(name, "limited", version, f"supported from {oldest[0]}.{oldest[1]} on{last}; install one of these")
+        return Diagnosis(
+            name, "limited", version, f"supported from {oldest[0]}.{oldest[1]} on{last}; install one of these"
+        )
     return Diagnosis(name, "ok", version)
 
 

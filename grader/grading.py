@@ -67,7 +67,9 @@ def _grade_on_cpu(
     reports = {}
     for lab in labs:
         source = submission.labs[lab.id]
-        built = _built(lab, source, BuildOptions(CHECKED_CAPABILITIES, "check", options.cores, options.confined), listen)
+        built = _built(
+            lab, source, BuildOptions(CHECKED_CAPABILITIES, "check", options.cores, options.confined), listen
+        )
         if isinstance(built, Refusal) or isinstance(source, Refusal):
             assert isinstance(built, Refusal)
             reports[lab.id] = refused(lab, built, rubric, gpu=False)
@@ -112,7 +114,11 @@ def _grade_on_gpu(
             findings = _check(lab, built, problems, outcomes)
             boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
             samples = runner.speed(
-                lab, built, seed, boundaries, lambda sample, lab=lab: listen(lab.id, f"timed {sample.case}")  # type: ignore[misc]
+                lab,
+                built,
+                seed,
+                boundaries,
+                lambda sample, lab=lab: listen(lab.id, f"timed {sample.case}"),  # type: ignore[misc]
             )
             judged = Judged(built, (capability,), outcomes, findings, samples)
             reports[lab.id] = score(lab, judged, rubric, tiers)
@@ -142,7 +148,5 @@ def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
     return [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
 
 
-def _check(
-    lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]
-) -> list[Finding]:
+def _check(lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]) -> list[Finding]:
     return [check(lab, problems[o.case], o, bundle.configs[o.config]) for o in outcomes]

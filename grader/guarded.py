@@ -1,6 +1,6 @@
 """Tensors with guard regions: one layout for the interpreter's buffers and the GPU's.
 
-    | guard | tensor, gaps of a strided view filled with the poison | guard |
+| guard | tensor, gaps of a strided view filled with the poison | guard |
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def guard(name: str, tensor: torch.Tensor, *, fill: bool = True, device: torch.d
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     extent = max(extent, 1) if tensor.numel() else 1
     padded = -(-extent * width // 256) * 256
-    buffer = torch.full((GUARD_BYTES + padded + GUARD_BYTES,), POISON_BYTE, dtype=torch.uint8, device=device or tensor.device)
+    buffer = torch.full(
+        (GUARD_BYTES + padded + GUARD_BYTES,), POISON_BYTE, dtype=torch.uint8, device=device or tensor.device
+    )
     offset = GUARD_BYTES // width
     view = torch.as_strided(buffer.view(tensor.dtype), tensor.shape, tensor.stride(), offset)
     if fill:

@@ -41,7 +41,9 @@ def multiprocessor(capability: int) -> Multiprocessor:
     return MULTIPROCESSORS[max(known, default=80)]
 
 
-def facts(ptx: str, *, registers: int, local_bytes: int, shared_bytes: int, num_warps: int, capability: int) -> BuildFacts:
+def facts(
+    ptx: str, *, registers: int, local_bytes: int, shared_bytes: int, num_warps: int, capability: int
+) -> BuildFacts:
     """Reads PTX for matrix instructions and load widths, and works out how many programs fit on an SM."""
     limits = multiprocessor(capability)
     matrix, int8 = _matrix_instruction(ptx)

@@ -1,6 +1,6 @@
 """What travels along the road from a submission to a report: plain dataclasses, one section an arrow.
 
-    read -> Submission -> build -> KernelBundle -> run -> Outcome / SpeedSample -> check -> TestResult -> score -> Report
+read -> Submission -> build -> KernelBundle -> run -> Outcome / SpeedSample -> check -> TestResult -> score -> Report
 """
 
 from __future__ import annotations

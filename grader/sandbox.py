@@ -158,7 +158,7 @@ class Sandbox:
             command = [bwrap, *_confinement(settings), "--", sys.executable, "/grader/worker.py", str(write_end)]
         else:
             command = [sys.executable, str(WORKER / "worker.py"), str(write_end)]
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -166,9 +166,14 @@ def _build_tests(judged: Judged) -> list[TestResult]:
             message += f"; {failures[0].message}"
         tests.append(
             TestResult(
-                f"build_sm{capability}", "build", "failed" if failures else "passed", 0.0, 0.0, message,
+                f"build_sm{capability}",
+                "build",
+                "failed" if failures else "passed",
+                0.0,
+                0.0,
+                message,
                 metrics={"configs": len(judged.bundle.configs), "failed": len(broken)},
-            )  # fmt: skip
+            )
         )
     return tests
 
@@ -198,7 +203,13 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
             )
         else:
             result = TestResult(
-                case.name, "correctness", "passed", shares[case.name], shares[case.name], describe_case(case), metrics=metrics
+                case.name,
+                "correctness",
+                "passed",
+                shares[case.name],
+                shares[case.name],
+                describe_case(case),
+                metrics=metrics,
             )
         tests.append(result)
     return tests
@@ -220,12 +231,12 @@ def _memory_test(judged: Judged) -> TestResult:
     if broken:
         cases = ", ".join(dict.fromkeys(outcome.case for outcome in broken))
         return TestResult("memory", "memory", "failed", 0.0, 0.0, f"wrote where it may not, in {cases}")
-    return TestResult("memory", "memory", "passed", 0.0, 0.0, f"guard regions and inputs intact after {len(ran)} launches")
+    return TestResult(
+        "memory", "memory", "passed", 0.0, 0.0, f"guard regions and inputs intact after {len(ran)} launches"
+    )
 
 
-def _speed_tests(
-    lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, earned: float
-) -> list[TestResult]:
+def _speed_tests(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, earned: float) -> list[TestResult]:
     shares = rubric.shares(lab.id, [case.name for case in lab.speed_cases], rubric.speed)
     if judged.samples is None or tiers is None:
         return [
@@ -245,8 +256,9 @@ def _speed_tests(
         tier = sum(measured.value >= boundary for boundary in boundaries)
         part = rubric.tier_shares[tier - 1] if tier else 0.0
         control = ratio(sample.control_log_ratios)
+        times = f"{sample.student_us:.1f} us against {sample.baseline_us:.1f} us"
         next_step = f"next tier at {boundaries[tier]:.2f}x" if tier < len(boundaries) else "top tier"
-        message = f"{measured.value:.2f}x of cuBLAS fp16 ({sample.student_us:.1f} us against {sample.baseline_us:.1f} us), {next_step}"
+        message = f"{measured.value:.2f}x of cuBLAS fp16 ({times}), {next_step}"
         if not enough:
             part, message = 0.0, f"{message}; no points before half of the correctness points are earned"
         tests.append(

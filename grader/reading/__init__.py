@@ -130,7 +130,9 @@ def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
     jitted = [s.node.name for s in file.statements if isinstance(s.node, ast.FunctionDef) and policy.is_jitted(s.node)]
     if jitted:
         close = [name for lab in labs for name in difflib.get_close_matches(lab.kernel, jitted, 1, 0.4)] or jitted
-        return Refusal("rejected", f"{path.name} has no function {expected}, only `{close[0]}`; rename it to {expected}")
+        return Refusal(
+            "rejected", f"{path.name} has no function {expected}, only `{close[0]}`; rename it to {expected}"
+        )
     if errors:
         return Refusal("rejected", f"{path.name} has no readable {expected}: {errors[0]}")
     return Refusal("rejected", f"{path.name} has no function {expected}; define it as in the handed-out file")
@@ -173,7 +175,9 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
 def _signature_fault(lab: Lab, node: ast.FunctionDef, place: str) -> str | None:
     """What is wrong with the kernel's decorators or parameters, as a sentence."""
     if not policy.is_jitted(node):
-        return f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
+        return (
+            f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
+        )
     if not policy.is_autotuned(node):
         return (
             f"{place}: {lab.kernel} is not under @triton.autotune; put "

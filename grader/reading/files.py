@@ -84,7 +84,7 @@ def _without_magics(source: str) -> str:
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", first):
         return "\n" * max(0, len(lines) - 1)
-    kept = []
+    kept: list[str] = []
     for line in lines:
         stripped = line.lstrip()
         magic = stripped.startswith(("%", "!", "?")) or re.match(r"^[\w.]+\s*\?{1,2}\s*$", stripped)
@@ -106,6 +106,8 @@ def _parsed(place: str, source: str) -> Cell:
         return Cell(place, source, ast.parse(source))
     except SyntaxError as error:
         line = error.text.strip()[:80] if error.text else ""
-        return Cell(place, source, None, f"{place} line {error.lineno}: {error.msg}" + (f" in `{line}`" if line else ""))
+        return Cell(
+            place, source, None, f"{place} line {error.lineno}: {error.msg}" + (f" in `{line}`" if line else "")
+        )
     except (RecursionError, MemoryError, ValueError) as error:
         return Cell(place, source, None, f"{place}: {error or 'nested too deeply'}")

@@ -26,7 +26,7 @@ class Statement:
     @property
     def first_line(self) -> int:
         decorators = getattr(self.node, "decorator_list", [])
-        return min([self.node.lineno, *(decorator.lineno for decorator in decorators)])
+        return int(min([self.node.lineno, *(decorator.lineno for decorator in decorators)]))
 
     @property
     def place(self) -> str:
@@ -62,9 +62,7 @@ def closure(everything: list[Statement], roots: Iterable[str]) -> list[Statement
 def unbound(selected: list[Statement]) -> dict[str, Statement]:
     """Names that the selection needs and nothing binds, with the statement that needs them."""
     bound = {name for statement in selected for name in statement.binds} | set(dir(builtins))
-    return {
-        name: statement for statement in selected for name in sorted(statement.needs) if name not in bound
-    }
+    return {name: statement for statement in selected for name in sorted(statement.needs) if name not in bound}
 
 
 def module_text(selected: list[Statement]) -> tuple[str, tuple[SourceLine, ...]]:
@@ -74,9 +72,10 @@ def module_text(selected: list[Statement]) -> tuple[str, tuple[SourceLine, ...]]
     for statement in selected:
         source = statement.cell.source.split("\n")
         first, last = statement.first_line, statement.node.end_lineno or statement.node.lineno
-        shares_a_line = statement.node.col_offset > 0 or source[last - 1].encode()[
-            statement.node.end_col_offset :
-        ].decode().split("#")[0].strip()
+        shares_a_line = (
+            statement.node.col_offset > 0
+            or source[last - 1].encode()[statement.node.end_col_offset :].decode().split("#")[0].strip()
+        )
         text = ast.unparse(statement.node).split("\n") if shares_a_line else source[first - 1 : last]
         lines += text
         places += [SourceLine(statement.cell.place, min(first + offset, last)) for offset in range(len(text))]
@@ -92,7 +91,8 @@ def _binds(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {alias.asname or alias.name for alias in node.names}
     if isinstance(node, ast.Assign):
-        return {name.id for target in node.targets for name in ast.walk(target) if _stored(name)}
+        names = (name for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name))
+        return {name.id for name in names if isinstance(name.ctx, ast.Store)}
     if isinstance(node, ast.AnnAssign | ast.AugAssign):
         return {node.target.id} if isinstance(node.target, ast.Name) else set()
     if isinstance(node, ast.Expr):
@@ -107,10 +107,6 @@ def _binds(node: ast.stmt) -> set[str]:
         inner += [child for handler in getattr(node, "handlers", []) for child in handler.body]
         return {name for child in inner for name in _binds(child)}
     return set()
-
-
-def _stored(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _needs(node: ast.stmt) -> set[str]:
@@ -128,8 +124,6 @@ def _needs(node: ast.stmt) -> set[str]:
     pending = list(top.get_children())
     while pending:
         table = pending.pop()
-        needed |= {
-            symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()
-        }
+        needed |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
         pending += table.get_children()
     return needed

@@ -126,9 +126,7 @@ def describe_facts(facts: BuildFacts) -> str:
 
 
 def _total(report: Report) -> RenderableType:
-    text = Text.from_markup(
-        f"[bold]{_number(report.points)} of {_number(report.max_points)} points[/]"
-    )
+    text = Text.from_markup(f"[bold]{_number(report.points)} of {_number(report.max_points)} points[/]")
     if report.gradable_points < report.max_points:
         text.append(f"  ({_number(report.gradable_points)} can be earned on this machine)", style="yellow")
     text.append(f"  in {report.seconds:.1f} s", style="dim")

@@ -266,5 +266,7 @@ class _Race:
             if bool(different.any()):
                 off = ~((sums - final_sums).abs() <= tolerance)
                 if bool((off.any(dim=1) & different).any()):
-                    return "some launches of the timed rounds wrote another result than the last ones; none of them counts"
+                    return (
+                        "some launches of the timed rounds wrote another result than the last ones; none of them counts"
+                    )
         return ""

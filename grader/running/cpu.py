@@ -128,7 +128,9 @@ def _run_one(
     except SandboxDied as death:
         message = f"the interpreter's process died: {death}"
         if "segmentation" in str(death):
-            message = "the kernel read or wrote far outside its tensors (segmentation fault); look at its masks and strides"
+            message = (
+                "the kernel read or wrote far outside its tensors (segmentation fault); look at its masks and strides"
+            )
         outcome = Outcome(case, config, "crash", message=message)
     except (WireError, ValueError, KeyError, TypeError) as error:
         outcome = Outcome(case, config, "crash", message=f"the interpreter answered something unusable ({error})")

@@ -108,7 +108,9 @@ class CudaRunner:
         deaths = 0
         for case, config in pairs:
             if deaths >= MAX_DEATHS:
-                outcome = Outcome(case, config, "crash", message=f"not run: the GPU process had died {deaths} times before")
+                outcome = Outcome(
+                    case, config, "crash", message=f"not run: the GPU process had died {deaths} times before"
+                )
             else:
                 outcome = self._one(CorrectnessJob(lab.id, bundle, case, config, seed))
                 deaths += outcome.status in ("timeout", "crash")
@@ -128,7 +130,8 @@ class CudaRunner:
             )
         if answer is None:
             return Outcome(job.case, job.config, "crash", message="the GPU process died while the kernel ran")
-        outcome, y = answer
+        outcome: Outcome = answer[0]
+        y = answer[1]
         return replace(outcome, y=None if y is None else torch.from_numpy(y))
 
     def speed(

@@ -121,8 +121,7 @@ def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
     changed = [
         name
         for name, guarded in buffers.items()
-        if name != lab.output
-        and (guarded.overrun() or not torch.equal(guarded.tensor.cpu(), problem.tensors[name]))
+        if name != lab.output and (guarded.overrun() or not torch.equal(guarded.tensor.cpu(), problem.tensors[name]))
     ]
     return Outcome(
         job.case,

@@ -120,4 +120,4 @@ def bytes_per_second() -> float:
     kinds = driver.CUdevice_attribute
     clock = call(driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device))
     width = call(driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, device))
-    return 2.0 * clock * 1e3 * width / 8
+    return float(2.0 * clock * 1e3 * width / 8)

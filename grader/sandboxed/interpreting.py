@@ -8,11 +8,10 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-
-import libdevice_on_host  # noqa: E402
-from student import StudentModule  # noqa: E402
+import libdevice_on_host
+import numpy as np
+import torch
+from student import StudentModule
 
 torch.set_num_threads(1)
 DTYPES = {"fp16": torch.float16, "fp32": torch.float32, "i8": torch.int8, "i32": torch.int32}
@@ -22,7 +21,9 @@ class Unsupported(Exception):
     """Something that works on a GPU but not on the interpreter, such as inline assembly."""
 
 
-def interpret_one(module: StudentModule, request: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+def interpret_one(
+    module: StudentModule, request: dict[str, Any], blobs: list[bytes]
+) -> tuple[dict[str, Any], list[bytes]]:
     """Launches the kernel once over the request's grid.
 
     request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's

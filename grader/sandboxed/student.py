@@ -16,7 +16,8 @@ class ContractError(ValueError):
 def load(path: str, kernel: str, grid: str | None) -> StudentModule:
     """Executes the selected statements and finds the kernel in them."""
     spec = importlib.util.spec_from_file_location("kernel_module", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernel_module"] = module
     spec.loader.exec_module(module)
@@ -49,7 +50,9 @@ class StudentModule:
 
         contract: names of the lab's parameters. problems: {"name", "scalars": {...}, "constants": {...}}.
         """
-        if not self.configs or (len(self.configs) == 1 and not self.configs[0].kwargs and self._needs_constants(contract)):
+        if not self.configs or (
+            len(self.configs) == 1 and not self.configs[0].kwargs and self._needs_constants(contract)
+        ):
             raise ContractError(
                 f"@triton.autotune of {self.name} has no configs; give it 1 to 16, such as triton.Config({{'BLOCK_M': 64}})"
             )
@@ -78,7 +81,9 @@ class StudentModule:
             if not isinstance(value, (int, float, bool, str, type(None))):
                 raise ContractError(f"{where} sets `{key}` to a {type(value).__name__}; expected a number, bool or str")
         if getattr(config, "ir_override", None) or getattr(config, "pre_hook", None):
-            raise ContractError(f"{where} has a pre_hook or ir_override; only sizes, num_warps, num_stages and maxnreg count")
+            raise ContractError(
+                f"{where} has a pre_hook or ir_override; only sizes, num_warps, num_stages and maxnreg count"
+            )
         constants = {name: p.default for name, p in own.items() if p.default is not p.empty}
         constants.update(config.kwargs)
         missing = [name for name in own if name not in constants and name not in self.heuristics]
@@ -97,7 +102,9 @@ class StudentModule:
             raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two")
         for name, value in constants.items():
             if not isinstance(value, (int, float, bool, str, type(None))):
-                raise ContractError(f"{where}: the default of `{name}` is a {type(value).__name__}; expected a number or bool")
+                raise ContractError(
+                    f"{where}: the default of `{name}` is a {type(value).__name__}; expected a number or bool"
+                )
         return {"constants": constants, **options}
 
     def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:

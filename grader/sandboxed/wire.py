@@ -1,6 +1,6 @@
 """The only language between the sandbox and the grader: frames of size-limited JSON and raw bytes. Never pickle.
 
-    frame = b"KLAB" + uint32 header length + uint32 number of blobs + uint64 length of each blob + header + blobs
+frame = b"KLAB" + uint32 header length + uint32 number of blobs + uint64 length of each blob + header + blobs
 """
 
 from __future__ import annotations

@@ -102,5 +102,5 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
 
 if __name__ == "__main__":
     with os.fdopen(int(sys.argv[1]), "wb") as responses, os.fdopen(os.dup(0), "rb") as requests:
-        sys.stdout = open(os.devnull, "w")
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         serve(requests, responses)

@@ -98,7 +98,9 @@ def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> to
             count = (0, 1, 2)[row % 3]
             present[row, torch.randperm(cols, generator=generator, device=device)[:count]] = True
     elif case.w == "slanted":
-        present[torch.arange(rows, device=device), torch.randint(cols, (rows,), generator=generator, device=device)] = True
+        present[torch.arange(rows, device=device), torch.randint(cols, (rows,), generator=generator, device=device)] = (
+            True
+        )
     elif case.w != "empty":
         raise ValueError(f"unknown weight recipe {case.w!r}")
     return present

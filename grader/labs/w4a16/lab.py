@@ -6,7 +6,16 @@ import torch
 
 from grader.labs.bound import U_FP16, matmul_reference
 from grader.labs.contract import Lab, tiled_grid
-from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, pack_int4, quantise_rows, unpack_int4
+from grader.labs.inputs import (
+    activations,
+    laid_out,
+    layout_strides,
+    normal,
+    output_like,
+    pack_int4,
+    quantise_rows,
+    unpack_int4,
+)
 from grader.model import Case, Parameter, Problem, Reference
 
 CASES = (

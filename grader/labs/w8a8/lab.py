@@ -26,7 +26,15 @@ CASES = (
     Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
     Case("zero_rows", "rows of zeros, whose scale is 1", 64, 128, 128, x="zero_rows"),
     Case("saturating_scale", "a scale too small for its row, so that values clamp", 64, 128, 128, x="saturating"),
-    Case("rounding", "x / s at fractions of 3/4, where truncation is off by one", 64, 128, 128, x="fractions", w="positive"),
+    Case(
+        "rounding",
+        "x / s at fractions of 3/4, where truncation is off by one",
+        64,
+        128,
+        128,
+        x="fractions",
+        w="positive",
+    ),
     Case("scale_axes", "scales that differ 1000-fold between tokens and channels", 64, 64, 128, x="graded", w="graded"),
     Case("long_k", "a long K", 16, 32, 4096),
     Case("every_config", "each of your configs on one problem", 64, 128, 256, configs="all"),
@@ -90,9 +98,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     )
 
 
-def _fractions(
-    case: Case, generator: torch.Generator, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _fractions(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """x = s (q +- 3/4) with s = 1/32, exact in fp16: rounding to nearest and truncation differ everywhere."""
     scale = 2.0**-5
     q = torch.randint(0, 126, (case.M, case.K), generator=generator, device=device).float()
