@@ -146,3 +146,21 @@ def doctor() -> None:
             console.print(f"  {'':<{width}}  [dim]{escape(line.advice)}[/]", soft_wrap=True)
     console.print(verdict(lines))
     raise typer.Exit(1 if any(line.state == "broken" for line in lines) else 0)
+
+
+@app.command()
+def release() -> None:
+    """Regenerate assignment/ from solutions/ (for instructors)."""
+    from grader.release import BadMarkers
+    from grader.release import release as write
+
+    root = Path.cwd()
+    if not (root / "solutions").is_dir():
+        raise _refuse(f"{root} has no folder solutions/; run this in the repository's root")
+    try:
+        changed = write(root)
+    except BadMarkers as problem:
+        raise _refuse(str(problem)) from None
+    for path in changed:
+        typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
+    typer.echo("assignment/ matches solutions/")

@@ -28,13 +28,17 @@ Listener = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class GradeOptions:
-    """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement."""
+    """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement.
+
+    `capabilities`: what kernels are compiled for where there is no GPU.
+    """
 
     device: Device
     seed: int | None = None
     jobs: int | None = None
     confined: bool | None = None
     case_seconds: float = 30.0
+    capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
 
     @property
     def cores(self) -> int:
@@ -68,7 +72,7 @@ def _grade_on_cpu(
     for lab in labs:
         source = submission.labs[lab.id]
         built = _built(
-            lab, source, BuildOptions(CHECKED_CAPABILITIES, "check", options.cores, options.confined), listen
+            lab, source, BuildOptions(options.capabilities, "check", options.cores, options.confined), listen
         )
         if isinstance(built, Refusal) or isinstance(source, Refusal):
             assert isinstance(built, Refusal)
@@ -82,7 +86,7 @@ def _grade_on_cpu(
             InterpretOptions(options.cores, options.confined, options.case_seconds), count,
         )  # fmt: skip
         findings = _check(lab, built, problems, outcomes)
-        judged = Judged(built, CHECKED_CAPABILITIES, outcomes, findings, None)
+        judged = Judged(built, options.capabilities, outcomes, findings, None)
         reports[lab.id] = score(lab, judged, rubric, None)
         listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports

@@ -1,0 +1,70 @@
+"""From solutions/ to what students get: the same files, stripped between the solution markers."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+BEGIN = "### BEGIN SOLUTION"
+END = "### END SOLUTION"
+STUB = "# YOUR CODE HERE"
+
+
+class BadMarkers(ValueError):
+    """Solution markers that do not pair up; the message names file and line."""
+
+
+def strip_solution(text: str, name: str) -> str:
+    """`text` with each region between the markers replaced by a stub comment, and `pass` where a body would be empty.
+
+    Raises BadMarkers for a marker without its partner, and for a result that is not Python.
+    """
+    kept: list[str] = []
+    opened: int | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        marker = line.strip()
+        if marker == BEGIN:
+            if opened is not None:
+                raise BadMarkers(f"{name} line {number}: {BEGIN} inside the region that line {opened} began; end that first")
+            opened = number
+            indent = line[: len(line) - len(line.lstrip())]
+            kept.append(f"{indent}{STUB}")
+            if indent:
+                kept.append(f"{indent}pass")
+        elif marker == END:
+            if opened is None:
+                raise BadMarkers(f"{name} line {number}: {END} without {BEGIN}; add the beginning")
+            opened = None
+        elif opened is None:
+            kept.append(line)
+    if opened is not None:
+        raise BadMarkers(f"{name} line {opened}: {BEGIN} without {END}; add the end")
+    stripped = "\n".join(kept) + "\n"
+    try:
+        ast.parse(stripped)
+    except SyntaxError as error:
+        raise BadMarkers(f"{name}: without its solution, line {error.lineno} is not Python ({error.msg})") from None
+    return stripped
+
+
+def assignment_files(solutions: Path) -> dict[str, str]:
+    """Name and text of every file of assignment/, from the .py files of solutions/."""
+    return {path.name: strip_solution(path.read_text(encoding="utf-8"), path.name) for path in sorted(solutions.glob("*.py"))}
+
+
+def release(root: Path) -> list[Path]:
+    """Writes assignment/ and returns what changed; a file that has no solution any more is removed."""
+    folder = root / "assignment"
+    folder.mkdir(exist_ok=True)
+    files = assignment_files(root / "solutions")
+    changed = []
+    for stale in folder.glob("*.py"):
+        if stale.name not in files:
+            stale.unlink()
+            changed.append(stale)
+    for name, text in files.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(path)
+    return changed

@@ -1,0 +1,85 @@
+"""Submissions that the tests grade: mistakes (edits of a right kernel), styles, exploits; each graded once a session."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.devices import choose
+from grader.grading import GradeOptions, grade
+from grader.labs import all_labs, get_lab
+from grader.reporting.document import document
+
+TESTS = Path(__file__).parent
+LABS = ("w8a8", "w4a16", "dds")
+CORES = len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One wrong kernel: what a student got wrong, and the cases that must fail for it."""
+
+    lab: str
+    name: str
+    says: str
+    source: str
+    fails: tuple[str, ...]
+    diagnosis: str | None = None
+
+
+@cache
+def mistakes() -> tuple[Mistake, ...]:
+    """Every entry of tests/mistakes/*.toml, its edits applied to its lab's right kernel."""
+    found = []
+    for lab in LABS:
+        data = tomllib.loads((TESTS / "mistakes" / f"{lab}.toml").read_text(encoding="utf-8"))
+        base = (TESTS / "mistakes" / data["base"]).read_text(encoding="utf-8")
+        for entry in data["mistake"]:
+            source = base
+            for edit in entry["edits"]:
+                assert source.count(edit["find"]) == 1, f"{lab}/{entry['name']}: {edit['find']!r} is not there once"
+                source = source.replace(edit["find"], edit["replace"])
+            found.append(
+                Mistake(lab, entry["name"], entry["says"], source, tuple(entry["fails"]), entry.get("diagnosis"))
+            )
+    return tuple(found)
+
+
+def graded(path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The JSON document of one submission, graded on the CPU."""
+    chosen = [lab for lab in all_labs().values() if not labs or lab.id in labs]
+    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs)
+    return document(grade(path, chosen, options, all_labs=bool(labs)))
+
+
+@cache
+def graded_mistakes() -> dict[tuple[str, str], dict[str, Any]]:
+    """Every mistake's JSON document by (lab, name), graded on the cases it must fail and on every_config.
+
+    One sandbox at a time each, as many mistakes at once as cores.
+    """
+
+    def one(mistake: Mistake) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{mistake.lab}.py"
+            path.write_text(mistake.source, encoding="utf-8")
+            lab = get_lab(mistake.lab)
+            cases = tuple(case for case in lab.cases if case.name in (*mistake.fails, "every_config"))
+            options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))
+            return document(grade(path, [replace(lab, cases=cases)], options))
+
+    with ThreadPoolExecutor(max_workers=CORES) as pool:
+        documents = list(pool.map(one, mistakes()))
+    return {(mistake.lab, mistake.name): doc for mistake, doc in zip(mistakes(), documents, strict=True)}
+
+
+def failed_cases(document: dict[str, Any], lab: str) -> set[str]:
+    """Names of the correctness cases that failed."""
+    tests = document["labs"][lab]["tests"]
+    return {test["name"] for test in tests if test["kind"] == "correctness" and test["status"] == "failed"}
