@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-GUARD_BYTES = 4096
+GUARD_BYTES = 64 << 10
 POISON_BYTE = 0x7E
 """0x7E7E as fp16 is a NaN; as int8 it is 126, as int32 it is about 2.1e9: a value that shows."""
 

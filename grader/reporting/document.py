@@ -11,7 +11,7 @@ SCHEMA_VERSION = 1
 
 
 def document(report: Report) -> dict[str, Any]:
-    """The report as JSON-ready data; points are rounded to four decimals."""
+    """The report as JSON-ready data; points are rounded to six decimals."""
     return {
         "schema_version": SCHEMA_VERSION,
         "submission": report.submission,
@@ -60,4 +60,4 @@ def _test(test: TestResult) -> dict[str, Any]:
 
 
 def _points(value: float) -> float:
-    return round(value, 4)
+    return round(value, 6)

@@ -15,7 +15,7 @@ from grader.building import describe_error, load_request
 from grader.guarded import Guarded, guard
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
-from grader.sandbox import Answer, Sandbox, SandboxDied, SandboxTimeout
+from grader.sandbox import Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
 
 CASE_SECONDS = 30.0
@@ -125,13 +125,11 @@ def _run_one(
             message=f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
             "never ends, or for a grid of far too many programs",
         )
-    except SandboxDied as death:
-        message = f"the interpreter's process died: {death}"
-        if "segmentation" in str(death):
-            message = (
-                "the kernel read or wrote far outside its tensors (segmentation fault); look at its masks and strides"
-            )
+    except MemoryCorrupted as death:
+        message = f"the kernel read or wrote far outside its tensors: {death}; look at its masks and strides"
         outcome = Outcome(case, config, "crash", message=message)
+    except SandboxDied as death:
+        outcome = Outcome(case, config, "crash", message=f"the interpreter's process died: {death}")
     except (WireError, ValueError, KeyError, TypeError) as error:
         outcome = Outcome(case, config, "crash", message=f"the interpreter answered something unusable ({error})")
     if sandbox:

@@ -46,7 +46,7 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
         text = getattr(cause, "error_message", None) or str(cause)
         if text and not any(text in known for known in messages):
             messages.append(str(text))
-        cause, seen = cause.__cause__ or cause.__context__, seen + 1
+        cause, seen = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__), seen + 1
     detail = messages[-1] if messages else type(error).__name__
     return {"error": type(error).__name__, "message": detail.strip()[:600], "line": line}
 

@@ -1,0 +1,153 @@
+"""Kernels that read well but cannot be launched, never end, or go astray: a sentence and the right status each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grader.devices import choose
+from grader.grading import GradeOptions, grade
+from grader.labs import get_lab
+from grader.reporting.document import document
+from tests.submissions import TESTS
+
+BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+CONFIGS = BASE[BASE.index("    configs=[") : BASE.index("    key=")]
+STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
+
+
+def verdict(tmp_path, text, cases=("one_tile", "every_config"), seconds=30.0):
+    path = tmp_path / "w8a8.py"
+    path.write_text(text, encoding="utf-8")
+    lab = get_lab("w8a8")
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in cases))
+    options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,), case_seconds=seconds)
+    return document(grade(path, [lab], options))["labs"]["w8a8"]
+
+
+def with_configs(count):
+    one = 'triton.Config({"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=2)'
+    return BASE.replace(CONFIGS, f"    configs=[{one}] * {count},\n")
+
+
+def with_grid(expression):
+    return BASE + f"\n\ndef W8A8_MM_grid(M, N, K, meta):\n    return {expression}\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("(0,)", "at least one program"),
+        ("(-1, 1)", "at least one program"),
+        ("(2**40,)", "at most"),
+        ("(1, 70000)", "65535"),
+        ("(M / 16, 1)", "whole numbers"),
+        ("(1, 1, 1, 1)", "one to three ints"),
+        ("()", "one to three ints"),
+        ("None", "one to three ints"),
+        ("(True,)", "whole numbers"),
+        ("meta['BLOCK_X']", "KeyError"),
+    ],
+)
+def test_grids_that_are_none(tmp_path, expression, words):
+    result = verdict(tmp_path, with_grid(expression))
+    assert result["points"] == 0
+    assert result["status"] == "build_error"
+    assert words in result["message"]
+
+
+def test_default_grid_without_its_meta_parameter(tmp_path):
+    result = verdict(tmp_path, BASE.replace("BLOCK_N", "TILE_N"))
+    assert result["status"] == "build_error"
+    assert "'BLOCK_N'" in result["message"]
+    assert "W8A8_MM_grid" in result["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (with_configs(0), "no configs"),
+        (with_configs(17), "17 configs"),
+        (BASE.replace('"BLOCK_K": 32}', '"BLOCK_Q": 32}'), "BLOCK_Q"),
+        (BASE.replace(', "BLOCK_K": 32}', "}"), "BLOCK_K"),
+        (BASE.replace("num_warps=2", "num_warps=3"), "power of two"),
+        (BASE.replace("num_warps=2", "num_warps=64"), "1 to 32"),
+        (BASE.replace("num_warps=2", "num_ctas=2"), "num_ctas"),
+        (BASE.replace('"BLOCK_M": 16', '"M": 16'), "the lab passes"),
+        (BASE.replace('"BLOCK_M": 16', '"BLOCK_M": [16]'), "list"),
+        (BASE.replace("num_stages=2", "num_stages=1 // 0", 1), "line 8: ZeroDivisionError"),
+    ],
+)
+def test_configs_that_are_none(tmp_path, text, words):
+    result = verdict(tmp_path, text)
+    assert result["status"] == "rejected"
+    assert words in result["message"]
+
+
+def test_one_config_that_does_not_compile_is_named_and_the_others_go_on(tmp_path):
+    result = verdict(tmp_path, BASE.replace('"BLOCK_M": 16', '"BLOCK_M": 17'))
+    build = next(test for test in result["tests"] if test["kind"] == "build")
+    assert build["status"] == "failed"
+    assert "2 of 3 configs compile" in build["message"]
+    assert "BLOCK_M=17" in build["message"]
+    assert result["correctness"]["points"] == 60
+
+
+def test_a_compile_error_names_the_students_line(tmp_path):
+    text = BASE.replace("tl.dot(x.to(tl.int8), w)", "tl.dot(x.to(tl.int8), x.to(tl.int8))")
+    result = verdict(tmp_path, text)
+    line = BASE.split("\n").index("        acc += tl.dot(x.to(tl.int8), w)") + 1
+    assert result["status"] == "build_error"
+    assert f"w8a8.py line {line}" in result["message"]
+
+
+def test_too_much_shared_memory_is_a_sentence(tmp_path):
+    huge = BASE.replace('"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=2, num_stages=2',
+                        '"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 256}, num_warps=8, num_stages=4')  # fmt: skip
+    build = next(test for test in verdict(tmp_path, huge)["tests"] if test["kind"] == "build")
+    assert "KB of shared memory" in build["message"]
+
+
+def test_a_kernel_that_never_ends(tmp_path):
+    endless = BASE.replace("        acc += tl.dot(x.to(tl.int8), w)\n", "        acc += tl.dot(x.to(tl.int8), w)\n").replace(
+        "for k in range(0, tl.cdiv(K, BLOCK_K)):", "k = 0\n    while k < K:"
+    )
+    result = verdict(tmp_path, endless, seconds=2.0)
+    assert result["status"] == "timeout"
+    assert result["points"] == 0
+    assert "did not finish within 2 s" in result["message"]
+
+
+def test_a_kernel_far_outside_its_buffers(tmp_path):
+    wild = BASE.replace(STORE, STORE.replace("y_ptrs,", "y_ptrs + 1000000000000,"))
+    result = verdict(tmp_path, wild)
+    assert result["points"] == 0
+    assert result["status"] in ("crash", "graded")
+
+
+def test_a_kernel_a_little_outside_its_output(tmp_path):
+    result = verdict(tmp_path, BASE.replace(STORE, STORE.replace("(offs_m[:, None] < M)", "(offs_m[:, None] < M + 1)")),
+                     ("odd_m", "every_config"))  # fmt: skip
+    failed = next(test for test in result["tests"] if test["name"] == "odd_m")
+    assert failed["status"] == "failed"
+
+
+def test_a_static_assertion_names_the_line(tmp_path):
+    text = BASE.replace("    # dequantise\n", '    tl.static_assert(BLOCK_M > 64, "tile too small")\n')
+    result = verdict(tmp_path, text)
+    line = BASE.split("\n").index("    # dequantise") + 1
+    assert result["status"] == "build_error"
+    assert f"w8a8.py line {line}" in result["message"]
+    assert "tile too small" in result["message"]
+
+
+def test_inline_assembly_is_skipped_not_failed(tmp_path):
+    text = BASE.replace(
+        "        x = tl.floor(x + 0.5)\n",
+        '        x = tl.inline_asm_elementwise("cvt.rni.f32.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)\n',
+    )
+    result = verdict(tmp_path, text)
+    assert {test["status"] for test in result["tests"] if test["kind"] == "correctness"} == {"skipped"}
+    assert "inline assembly" in next(test["message"] for test in result["tests"] if test["kind"] == "correctness")
+    assert result["gradable_points"] == 0

@@ -1,0 +1,183 @@
+"""The command line as users type it: exit status, sentences, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from grader.labs import all_labs
+from grader.release import BadMarkers, assignment_files, release, strip_solution
+from tests.submissions import TESTS
+
+ROOT = TESTS.parent
+STUDENT = TESTS / "mistakes" / "student_w8a8.py"
+
+
+def run(*arguments, **environment):
+    command = [sys.executable, "-m", "grader", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, env={**os.environ, "COLUMNS": "100", **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def student(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    done = run("grade", STUDENT, "--device", "cpu", "--json", folder / "r.json", "--junit", folder / "r.xml", "--seed", 7)
+    assert done.returncode == 0, done.stderr
+    return done, json.loads((folder / "r.json").read_text()), ElementTree.parse(folder / "r.xml").getroot()
+
+
+def test_json_is_as_designed(student):
+    _, report, _ = student
+    assert report["schema_version"] == 1
+    assert report["seed"] == 7
+    assert (report["points"], report["max_points"], report["gradable_points"]) == (60, 100, 60)
+    assert report["device"]["kind"] == "cpu"
+    lab = report["labs"]["w8a8"]
+    assert lab["status"] == "graded"
+    assert lab["speed"] == {"status": "skipped", "points": 0, "max_points": 40}
+    for test in lab["tests"]:
+        assert set(test) == {"name", "kind", "status", "points", "max_points", "message", "diagnosis", "metrics"}
+        assert test["kind"] in ("correctness", "speed", "memory", "build")
+        assert test["status"] in ("passed", "failed", "skipped", "error")
+    assert sum(test["max_points"] for test in lab["tests"]) == pytest.approx(100)
+
+
+def test_junit_counts_agree(student):
+    _, report, root = student
+    suite = root.find("testsuite[@name='w8a8']")
+    assert int(suite.get("tests")) == len(report["labs"]["w8a8"]["tests"])
+    assert int(suite.get("failures")) == 0
+    assert int(suite.get("skipped")) == len(all_labs()["w8a8"].speed_cases)
+
+
+def test_terminal_report_says_what_counts(student):
+    done, _, _ = student
+    for words in ("60 of 100 points", "every_config", "40 points, graded on a GPU only", "seed 7", "Next:"):
+        assert words in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("grade", "absent.py"), "does not exist"),
+        (("grade", "README.md"), "neither .py nor .ipynb"),
+        (("grade", STUDENT, "--lab", "w9a9"), "the labs are w8a8, w4a16, dds"),
+        (("grade", STUDENT, "--json", "absent/folder/r.json"), "does not exist"),
+        (("grade", STUDENT, "--device", "tpu"), "tpu"),
+        (("grade", STUDENT, "--jobs", "0"), "jobs"),
+        (("grade",), "Missing argument"),
+        (("grad",), "grad"),
+    ],
+)
+def test_unusable_arguments_exit_2_with_a_sentence(arguments, words):
+    done = run(*arguments, "--device", "cpu") if arguments[0] == "grade" and "--device" not in arguments else run(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="there is a GPU here")
+def test_asking_for_a_gpu_that_is_not_there():
+    done = run("grade", STUDENT, "--device", "cuda")
+    assert done.returncode == 2
+    assert "--device cpu" in done.stderr
+
+
+def test_the_assignment_is_not_attempted_and_exits_0():
+    done = run("grade", "assignment", "--device", "cpu")
+    assert done.returncode == 0
+    assert done.stdout.count("not_attempted") == 3
+    assert "0 of 300 points" in done.stdout
+    assert "start with w8a8" in done.stdout
+
+
+def test_a_grader_that_fails_exits_3(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import grader.grading\ndef broken(*a, **k): raise RuntimeError('boom')\ngrader.grading.grade = broken\n"
+    )
+    done = run("grade", STUDENT, "--device", "cpu", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert done.returncode == 3
+    assert "the grader itself failed" in done.stderr
+
+
+def test_doctor_names_everything():
+    done = run("doctor")
+    assert done.returncode == 0, done.stdout
+    for thing in ("Python", "torch", "triton", "sandbox", "GPU", "This machine grades"):
+        assert thing in done.stdout
+
+
+def test_help_is_there():
+    assert "Grade one submission" in run("grade", "--help").stdout
+    assert "doctor" in run("--help").stdout
+
+
+def test_make_alone_lists_the_targets():
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    for target in ("grade", "test", "test-fast", "doctor", "release"):
+        assert f"make {target}" in done.stdout
+
+
+def test_make_grade_without_a_virtual_environment():
+    done = subprocess.run(
+        ["make", "grade", "VENV=", f"PYTHON={sys.executable}", "SUBMISSION=assignment", "LAB=dds", "DEVICE=cpu"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "DDS_MM is still the stub" in " ".join(done.stdout.split())
+
+
+# ---------------------------------------------------------------- release
+
+
+def test_assignment_matches_solutions():
+    expected = assignment_files(ROOT / "solutions")
+    assert set(expected) == {path.name for path in (ROOT / "assignment").glob("*.py")}
+    for name, text in expected.items():
+        assert (ROOT / "assignment" / name).read_text(encoding="utf-8") == text, f"run `make release`: {name} drifted"
+
+
+def test_nothing_between_the_markers_survives():
+    for name, text in assignment_files(ROOT / "solutions").items():
+        assert "SOLUTION" not in text
+        assert "YOUR CODE HERE" in text
+        solution = (ROOT / "solutions" / name).read_text(encoding="utf-8")
+        assert "tl.dot" in solution
+        assert "tl.dot" not in text
+
+
+def test_release_writes_and_removes(tmp_path):
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "assignment").mkdir()
+    (tmp_path / "assignment" / "old.py").write_text("")
+    (tmp_path / "solutions" / "new.py").write_text("x = 1\n### BEGIN SOLUTION\nx = 2\n### END SOLUTION\n")
+    assert {path.name for path in release(tmp_path)} == {"old.py", "new.py"}
+    assert (tmp_path / "assignment" / "new.py").read_text() == "x = 1\n# YOUR CODE HERE\n"
+    assert release(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["### BEGIN SOLUTION\n", "### END SOLUTION\n", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION\n",
+     "def f():\n### BEGIN SOLUTION\n    pass\n### END SOLUTION\n"],
+)  # fmt: skip
+def test_markers_that_do_not_pair_are_named(text):
+    with pytest.raises(BadMarkers, match=r"file\.py"):
+        strip_solution(text, "file.py")
+
+
+def test_no_lab_is_named_outside_its_folder():
+    for path in Path(ROOT / "grader").rglob("*.py"):
+        if "labs" not in path.relative_to(ROOT / "grader").parts:
+            text = path.read_text(encoding="utf-8")
+            assert not any(f'"{lab}"' in text for lab in all_labs()), path

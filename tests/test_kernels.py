@@ -1,0 +1,41 @@
+"""Right kernels get full correctness on the CPU, whatever their style; the solutions do so in time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.submissions import LABS, TESTS, graded
+
+SOLUTIONS = TESTS.parent / "solutions"
+STYLES = sorted(path for path in (TESTS / "styles").iterdir() if path.suffix in (".py", ".ipynb"))
+
+
+def assert_all_right(report, lab):
+    verdict = report["labs"][lab]
+    failures = [(test["name"], test["message"]) for test in verdict["tests"] if test["status"] in ("failed", "error")]
+    assert failures == []
+    assert verdict["status"] == "graded", verdict["message"]
+    assert verdict["correctness"] == {"points": 60, "max_points": 60}
+    assert verdict["speed"]["status"] == "skipped"
+    assert report["gradable_points"] == 60
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_solution_is_right(lab):
+    report = graded(SOLUTIONS / f"{lab}.py", labs=(lab,))
+    builds = [test for test in report["labs"][lab]["tests"] if test["kind"] == "build"]
+    assert_all_right(report, lab)
+    assert {test["name"] for test in builds} == {"build_sm80", "build_sm90"}
+    assert report["labs"][lab]["build"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_other_styles_are_right(path):
+    lab = path.name.split("_")[0]
+    assert_all_right(graded(path), lab)
+
+
+def test_there_are_several_styles_a_lab():
+    for lab in LABS:
+        assert sum(path.name.startswith(f"{lab}_") for path in STYLES) >= 4

@@ -1,0 +1,258 @@
+"""Reading: right kernels in every wrapping, and a sentence for everything else."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+
+from grader.labs import all_labs, get_lab
+from grader.model import KernelSource, Refusal
+from grader.reading import UnusablePath, read
+from tests.submissions import TESTS
+
+BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+LABS = list(all_labs().values())
+W8A8 = [get_lab("w8a8")]
+
+
+def read_text(tmp_path, text, name="w8a8.py", **options):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return read(path, LABS, **options).labs
+
+
+def notebook(*cells, **extra):
+    made = [
+        {"cell_type": "code", "id": f"c{n}", "metadata": {}, "execution_count": None, "outputs": [], "source": source}
+        for n, source in enumerate(cells)
+    ]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made, **extra})
+
+
+def refusal(result, status="rejected"):
+    assert isinstance(result, Refusal)
+    assert result.status == status
+    return result.message
+
+
+# ---------------------------------------------------------------- what is taken
+
+
+def test_only_what_the_kernel_reaches_is_taken(tmp_path):
+    noise = "import os, matplotlib.pyplot as plt\nprint('hello')\nx = os.listdir('/')\nplt.plot(x)\n"
+    source = read_text(tmp_path, noise + BASE + "\nos.system('true')\n")["w8a8"]
+    assert isinstance(source, KernelSource)
+    assert "import os" not in source.module
+    assert "listdir" not in source.module
+    assert "plt" not in source.module
+
+
+def test_helpers_constants_and_config_functions_are_taken(tmp_path):
+    text = BASE.replace(
+        "import triton.language as tl\n",
+        textwrap.dedent("""\
+        import triton.language as tl
+        SIZES = [16]
+        SIZES.append(32)
+        UNUSED = undefined_name
+        def make():
+            return [triton.Config({"BLOCK_M": m, "BLOCK_N": 32, "BLOCK_K": 32}) for m in SIZES]
+        CONFIGS = make()
+        @triton.jit
+        def rounded(v):
+            return tl.floor(v + HALF)
+        HALF: tl.constexpr = 0.5
+        """),
+    ).replace("x = tl.floor(x + 0.5)", "x = rounded(x)")
+    start, end = text.index("    configs=["), text.index("    key=")
+    text = text[:start] + "    configs=CONFIGS,\n" + text[end:]
+    source = read_text(tmp_path, text)["w8a8"]
+    assert isinstance(source, KernelSource)
+    for name in ("SIZES.append(32)", "def make", "def rounded", "HALF"):
+        assert name in source.module
+    assert "UNUSED" not in source.module
+
+
+def test_a_local_variable_does_not_pull_in_its_namesake(tmp_path):
+    source = read_text(tmp_path, "import torch\nacc = torch.randn(3)\n" + BASE)["w8a8"]
+    assert isinstance(source, KernelSource)
+    assert "randn" not in source.module
+
+
+def test_a_try_import_of_libdevice_is_taken(tmp_path):
+    guarded = (
+        "try:\n    from triton.language.extra import libdevice\n"
+        "except ImportError:\n    from triton.language.extra.cuda import libdevice\n"
+    )
+    text = BASE.replace("@triton.autotune", guarded + "\n@triton.autotune").replace("tl.floor(x + 0.5)", "libdevice.rint(x)")
+    assert isinstance(read_text(tmp_path, text)["w8a8"], KernelSource)
+
+
+def test_notebook_with_magics_and_a_broken_cell(tmp_path):
+    cells = ["%matplotlib inline\n!nvidia-smi\n", "def broken(:\n", "%%bash\nls", "%%time\n" + BASE, "W8A8_MM?"]
+    source = read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"]
+    assert isinstance(source, KernelSource)
+    line = next(n for n, text in enumerate(source.module.split("\n"), 1) if "def W8A8_MM" in text)
+    assert source.locate(line) == f"w8a8.ipynb cell 4 line {BASE.split(chr(10)).index('def W8A8_MM(') + 2}"
+
+
+def test_places_are_exact_for_a_file(tmp_path):
+    source = read_text(tmp_path, "print('one')\n\n" + BASE)["w8a8"]
+    assert isinstance(source, KernelSource)
+    text = ("print('one')\n\n" + BASE).split("\n")
+    for number, (line, place) in enumerate(zip(source.module.split("\n"), source.lines, strict=False), 1):
+        assert text[place.line - 1] == line, number
+
+
+def test_two_statements_on_a_line(tmp_path):
+    source = read_text(tmp_path, BASE.replace("import triton\n", "import os; import triton; x = 3\n"))["w8a8"]
+    assert isinstance(source, KernelSource)
+    assert "import os" not in source.module
+    assert "import triton\n" in source.module
+
+
+def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
+    path = tmp_path / "w8a8.py"
+    path.write_bytes(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode())
+    assert isinstance(read(path, W8A8).labs["w8a8"], KernelSource)
+
+
+def test_a_stub_beside_the_filled_in_kernel_is_no_second_kernel(tmp_path):
+    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    (tmp_path / "old.py").write_text("def W8A8_MM():\n    pass\n", encoding="utf-8")
+    assert isinstance(read(tmp_path, W8A8).labs["w8a8"], KernelSource)
+
+
+def test_a_100_mb_notebook_is_read(tmp_path):
+    big = {"output_type": "stream", "name": "stdout", "text": "x" * (100 << 20)}
+    data = json.loads(notebook(BASE))
+    data["cells"][0]["outputs"] = [big]
+    path = tmp_path / "w8a8.ipynb"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert isinstance(read(path, W8A8).labs["w8a8"], KernelSource)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"  \n", "is empty"),
+        (b"caf\xe9 = 1", "not UTF-8"),
+        (b"x = 1\n", "no function W8A8_MM"),
+        (b"def W8A8_MM(:\n  pass", "line 1"),
+        (b"\x00\x01", "w8a8.py"),
+        (b"x" * (2 << 20), "MB"),
+    ],
+)
+def test_unreadable_files(tmp_path, content, words):
+    path = tmp_path / "w8a8.py"
+    path.write_bytes(content)
+    assert words in refusal(read(path, LABS).labs["w8a8"])
+
+
+@pytest.mark.parametrize("content", ["not json", "[]", "{}", '{"cells": 3, "nbformat": 4, "nbformat_minor": 5}', "[" * 100_000])
+def test_unreadable_notebooks(tmp_path, content):
+    message = refusal(read_text(tmp_path, content, "w8a8.ipynb")["w8a8"])
+    assert message.startswith("w8a8.ipynb ")
+
+
+def test_missing_path_and_strange_kinds(tmp_path):
+    with pytest.raises(UnusablePath, match="does not exist"):
+        read(tmp_path / "absent.py", LABS)
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(UnusablePath, match=r"neither \.py nor \.ipynb"):
+        read(tmp_path / "notes.txt", LABS)
+
+
+def test_a_broken_neighbour_leaves_the_others_alone(tmp_path):
+    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    (tmp_path / "dds.py").write_bytes(b"\xff\xfe")
+    (tmp_path / "w4a16.ipynb").write_text("nonsense")
+    labs = read(tmp_path, LABS).labs
+    assert isinstance(labs["w8a8"], KernelSource)
+    assert "UTF-8" in refusal(labs["dds"])
+    assert "not a Jupyter notebook" in refusal(labs["w4a16"])
+
+
+def test_an_empty_folder_is_not_attempted(tmp_path):
+    labs = read(tmp_path, LABS).labs
+    assert {refusal(result, "not_attempted") != "" for result in labs.values()} == {True}
+
+
+def test_the_stub_is_not_attempted(tmp_path):
+    head, _, _ = BASE.partition("    # which tile of Y")
+    message = refusal(read_text(tmp_path, head + '    """Fill in."""\n    raise NotImplementedError()\n')["w8a8"], "not_attempted")
+    assert "still the stub" in message
+
+
+def test_kernel_twice_names_both_places(tmp_path):
+    message = refusal(read_text(tmp_path, notebook(BASE, "1 + 1", BASE), "w8a8.ipynb")["w8a8"])
+    assert "cell 1" in message
+    assert "cell 3" in message
+
+
+def test_kernel_renamed_names_the_candidate(tmp_path):
+    message = refusal(read_text(tmp_path, BASE.replace("W8A8_MM", "w8a8_matmul"))["w8a8"])
+    assert "`w8a8_matmul`" in message
+    assert "rename" in message
+
+
+def test_wrong_parameter_order(tmp_path):
+    message = refusal(read_text(tmp_path, BASE.replace("x_ptr, qweight_ptr,", "qweight_ptr, x_ptr,", 1))["w8a8"])
+    assert "parameter 1" in message
+    assert "`qweight_ptr`, expected `x_ptr`" in message
+
+
+def test_own_parameter_without_constexpr(tmp_path):
+    message = refusal(read_text(tmp_path, BASE.replace("BLOCK_K: tl.constexpr", "BLOCK_K"))["w8a8"])
+    assert "`BLOCK_K`" in message
+    assert "constexpr" in message
+
+
+def test_no_autotune(tmp_path):
+    start, end = BASE.index("@triton.autotune"), BASE.index("@triton.jit")
+    assert "not under @triton.autotune" in refusal(read_text(tmp_path, BASE[:start] + BASE[end:])["w8a8"])
+
+
+def test_no_jit(tmp_path):
+    assert "not under @triton.jit" in refusal(read_text(tmp_path, BASE.replace("@triton.jit\n", ""))["w8a8"])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("import numpy as np", "`numpy`"),
+        ("from os import path", "`os`"),
+        ("import torch.utils.cpp_extension", "`torch.utils.cpp_extension`"),
+        ("from . import other", "`.`"),
+        ("import triton.runtime.cache as triton_cache", "`triton.runtime.cache`"),
+    ],
+)
+def test_imports_beyond_the_list(tmp_path, line, words):
+    name = line.split()[-1].split(".")[0]
+    use = BASE.replace("# dequantise", "").replace("acc = tl.zeros", f"{name}\n    acc = tl.zeros")
+    assert words in refusal(read_text(tmp_path, use.replace("import triton\n", f"import triton\n{line}\n"))["w8a8"])
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["tl.core.builtins", "tl.__dict__", "x.handle", "tl.math.core.inspect", "(lambda: 0).__globals__", "tl.tensor.__class__"],
+)
+def test_doors_to_plain_python_are_closed(tmp_path, expression):
+    text = BASE.replace("    # dequantise\n", f"    q = {expression}\n")
+    refusal(read_text(tmp_path, text)["w8a8"])
+
+
+def test_a_name_that_nothing_defines(tmp_path):
+    message = refusal(read_text(tmp_path, BASE.replace("tl.floor(x + 0.5)", "tl.floor(x + HALF)"))["w8a8"])
+    assert "`HALF`, which nothing here defines" in message
+
+
+def test_a_single_file_answers_for_its_labs_only(tmp_path):
+    assert list(read_text(tmp_path, BASE)) == ["w8a8"]
+    assert list(read_text(tmp_path, BASE, all_labs=True)) == [lab.id for lab in LABS]

@@ -1,0 +1,227 @@
+"""What the sandbox alone must stop: code that the reader would have refused, put straight into it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from grader import building, sandbox
+from grader.building import BuildOptions, build
+from grader.labs import get_lab
+from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
+from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap
+from grader.sandboxed import wire
+from tests.submissions import TESTS
+
+BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+LAB = get_lab("w8a8")
+pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
+
+
+def source(top="", bottom="", grid=None, base=BASE):
+    module = textwrap.dedent(top) + "\n" + base + textwrap.dedent(bottom)
+    lines = tuple(SourceLine("w8a8.py", n) for n in range(1, module.count("\n") + 2))
+    return KernelSource("w8a8", "W8A8_MM", grid, module, lines, Path("w8a8.py"))
+
+
+def built(kernel, **limits):
+    return build(LAB, kernel, BuildOptions((90,), "check", 1, confined=True))
+
+
+def refused(result, status):
+    assert isinstance(result, Refusal)
+    assert result.status == status, result.message
+    return result.message
+
+
+def test_the_right_kernel_builds():
+    bundle = built(source())
+    assert isinstance(bundle, KernelBundle)
+    assert len(bundle.binaries) == 3
+    facts = next(iter(bundle.binaries.values())).facts
+    assert facts.registers > 0
+    assert facts.int8_matrix
+    assert facts.widest_load_bytes == 16
+
+
+def ask(code, timeout=20.0):
+    """Runs code at import time in a confined sandbox and returns the answer to `load`."""
+    with Sandbox(confined=True) as box:
+        kernel = source(code)
+        return box.ask({"op": "load", "module": kernel.module, "kernel": "W8A8_MM", "grid": None}, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("open('/root/.bashrc').read() if __import__('os').path.exists('/root') else open('/home/x')", "FileNotFoundError"),
+        ("open('/usr/written', 'w')", "OSError"),
+        ("open('/grader/wire.py', 'a')", "OSError"),
+        ("import os; os.mkdir('/new')", "OSError"),
+        ("x = bytearray(40 << 30)", "MemoryError"),
+        ("import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0) and open('/dev/nvidia0')", ""),
+    ],
+)
+def test_what_is_not_there_raises(code, error):
+    answer = ask(code).header
+    assert "error" in answer
+    assert answer["error"] in (error, "PermissionError", "FileNotFoundError", "OSError") or not error
+
+
+def test_the_network_is_another_one():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        answer = ask(f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=3)").header
+    assert answer["error"] == "ConnectionRefusedError"
+
+
+def test_home_project_and_secrets_are_not_visible():
+    code = """
+    import os
+    found = [p for p in (%r, '/proc/1/root/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]
+    raise ValueError(f"{found} {sorted(os.listdir('/'))} {os.environ.get('HOME')} {sorted(os.environ)}")
+    """ % str(Path(sandbox.__file__).parent / "rubric.toml")
+    message = ask(code).header["message"]
+    assert message.startswith("[] ")
+    assert "/tmp/grading" in message
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import os; os._exit(0)", "import os; os.abort()", "import os, signal; os.kill(os.getpid(), 9)",
+     "import os, signal; os.kill(1, 9); os._exit(3)", "import ctypes; ctypes.string_at(0)"],
+)  # fmt: skip
+def test_exit_code_games_are_a_crash(code):
+    assert "configs and the grid" in refused(built(source(code)), "crash")
+
+
+def test_a_forged_answer_is_no_answer():
+    forged = "import os\nfor d in range(3, 20):\n    try: os.write(d, b'{\"points\": 100}' * 10)\n    except OSError: pass\n"
+    assert "nothing of it was used" in refused(built(source(forged)), "crash")
+
+
+def test_a_forged_frame_ends_the_conversation_or_is_checked():
+    forged = """
+    import os, sys
+    sys.path.insert(0, '/grader')
+    import wire
+    for d in range(3, 20):
+        try:
+            for part in wire.encode({'configs': [{'constants': {}, 'num_warps': 4, 'num_stages': 1}] * 99,
+                                     'launches': [], 'unspecialised': {'value': [], 'alignment': []}}):
+                os.write(d, part)
+        except OSError: pass
+    """
+    assert isinstance(built(source(forged)), Refusal)
+
+
+def test_endless_output_and_a_full_disk_hurt_nobody():
+    code = "import sys\nprint('x' * (64 << 20))\nsys.stderr.write('y' * (1 << 20))\nopen('big', 'wb').write(bytes(600 << 20))\n"
+    assert ask(code, 60).header["error"] == "OSError"
+
+
+def test_a_loop_outside_the_kernel_times_out(monkeypatch):
+    monkeypatch.setattr(building, "DESCRIBE_SECONDS", 2.0)
+    grid = "\ndef W8A8_MM_grid(M, N, K, meta):\n    while True:\n        pass\n"
+    message = refused(built(source(bottom=grid, grid="W8A8_MM_grid")), "timeout")
+    assert "W8A8_MM_grid did not return" in message
+
+
+def test_a_compile_that_never_ends_is_given_up(monkeypatch):
+    monkeypatch.setattr(building, "COMPILE_SECONDS", 3.0)
+    endless = BASE.replace("for k in range(0, tl.cdiv(K, BLOCK_K)):", "for k in tl.static_range(0, 1000000):")
+    assert "did not compile within" in refused(built(source(base=endless)), "build_error")
+
+
+def test_a_fork_bomb_is_ended_with_all_its_children():
+    bomb = "import os, time\nwhile True:\n    if os.fork() == 0:\n        time.sleep(60)\n    time.sleep(0.002)\n"
+    started = time.monotonic()
+    with pytest.raises(SandboxDied, match="processes"):
+        ask(bomb, 30)
+    assert time.monotonic() - started < 20
+    time.sleep(0.5)
+    assert not [p for p in psutil.Process().children(recursive=True) if "worker.py" in " ".join(p.cmdline())]
+
+
+def test_resident_memory_is_watched(monkeypatch):
+    monkeypatch.setattr(sandbox, "MEMORY_BYTES", 200 << 20)
+    with pytest.raises(SandboxDied, match="memory"):
+        ask("import time\nx = bytes(1) * (400 << 20)\ny = bytearray(x)\ntime.sleep(30)\n", 30)
+
+
+def test_a_sandbox_that_does_not_answer_is_killed():
+    with pytest.raises(SandboxTimeout):
+        ask("while True: pass", 1.5)
+
+
+def test_leaving_the_sandbox_leaves_nothing_behind():
+    with Sandbox(confined=True) as box:
+        box.ask({"op": "load", "module": source().module, "kernel": "W8A8_MM", "grid": None}, timeout=20)
+        pid = box._process.pid
+    assert not psutil.pid_exists(pid)
+
+
+def test_refusing_to_start_without_bubblewrap(monkeypatch):
+    monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    with pytest.raises(SandboxDied, match="bubblewrap"):
+        Sandbox(confined=True)
+
+
+def test_without_bubblewrap_your_own_work_is_still_graded(monkeypatch):
+    monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    assert isinstance(build(LAB, source(), BuildOptions((90,), "check", 1)), KernelBundle)
+
+
+# ---------------------------------------------------------------- frames
+
+
+def reader(data):
+    position = 0
+
+    def read(count):
+        nonlocal position
+        if position + count > len(data):
+            raise EOFError
+        position += count
+        return data[position - count : position]
+
+    return read
+
+
+def test_a_frame_comes_back():
+    data = b"".join(bytes(part) for part in wire.encode({"a": 1}, [b"xyz", b""]))
+    assert wire.decode(reader(data)) == ({"a": 1}, [b"xyz", b""])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP" + bytes(20),
+        b"KLAB" + (9 << 20).to_bytes(4, "little") + bytes(4),
+        b"KLAB" + (2).to_bytes(4, "little") + (65).to_bytes(4, "little"),
+        b"KLAB" + (2).to_bytes(4, "little") + (1).to_bytes(4, "little") + (1 << 60).to_bytes(8, "little"),
+        b"KLAB" + (2).to_bytes(4, "little") + bytes(4) + b"[]",
+        b"KLAB" + (3).to_bytes(4, "little") + bytes(4) + b"{x}",
+        b"KLAB" + (200000).to_bytes(4, "little") + bytes(4) + b"[" * 200000,
+    ],
+)
+def test_what_is_no_frame_is_refused(data):
+    with pytest.raises(wire.WireError):
+        wire.decode(reader(data))
+
+
+def test_a_cut_frame_is_the_end():
+    with pytest.raises(EOFError):
+        wire.decode(reader(b"KLAB" + bytes(3)))
+
+
+def test_the_worker_prints_nowhere(capfd):
+    ask("print('points: 100')")
+    assert "points" not in capfd.readouterr().out
+    assert os.environ.get("TRITON_INTERPRET") is None
