@@ -91,7 +91,7 @@ def _where(wrong: torch.Tensor) -> str:
 
 
 def _span(noun: str, indices: Sequence[int], size: int) -> str:
-    if len(indices) == size:
+    if (2 * len(indices) > size and indices[-1] - indices[0] + 1 != len(indices)) or len(indices) == size:
         return ""
     if len(indices) == 1:
         return f"{noun} {indices[0]}"

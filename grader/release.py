@@ -25,7 +25,9 @@ def strip_solution(text: str, name: str) -> str:
         marker = line.strip()
         if marker == BEGIN:
             if opened is not None:
-                raise BadMarkers(f"{name} line {number}: {BEGIN} inside the region that line {opened} began; end that first")
+                raise BadMarkers(
+                    f"{name} line {number}: {BEGIN} inside the region that line {opened} began; end that first"
+                )
             opened = number
             indent = line[: len(line) - len(line.lstrip())]
             kept.append(f"{indent}{STUB}")
@@ -49,7 +51,10 @@ def strip_solution(text: str, name: str) -> str:
 
 def assignment_files(solutions: Path) -> dict[str, str]:
     """Name and text of every file of assignment/, from the .py files of solutions/."""
-    return {path.name: strip_solution(path.read_text(encoding="utf-8"), path.name) for path in sorted(solutions.glob("*.py"))}
+    return {
+        path.name: strip_solution(path.read_text(encoding="utf-8"), path.name)
+        for path in sorted(solutions.glob("*.py"))
+    }
 
 
 def release(root: Path) -> list[Path]:

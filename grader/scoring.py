@@ -13,7 +13,6 @@ from grader.checking import Finding, describe_case
 from grader.labs import Lab
 from grader.model import (
     BuildFacts,
-    Config,
     KernelBundle,
     LabReport,
     LabStatus,
@@ -193,7 +192,7 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
         }
         if wrong:
             outcome, finding = wrong[0]
-            where = _config_note(judged.bundle.configs, outcome, len(wrong), len(pairs))
+            where = _config_note(outcome, len(wrong), len(pairs))
             result = TestResult(
                 case.name, "correctness", "failed", 0.0, shares[case.name], finding.message + where, metrics=metrics
             )
@@ -215,12 +214,12 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
     return tests
 
 
-def _config_note(configs: Sequence[Config], outcome: Outcome, wrong: int, ran: int) -> str:
-    name = str(configs[outcome.config])
-    if name in ("", "config") or name.split(" (")[0] in outcome.message:
+def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
+    """Which config it was, by its number; the report lists the configs themselves."""
+    if f"config {outcome.config}" in outcome.message:
         return ""
-    share = f"{wrong} of {ran} configs fail, the first is {name}" if ran > 1 else f"with {name}"
-    return f" [{share}]"
+    share = f"{wrong} of {ran} configs fail, the first is " if ran > 1 else ""
+    return f" [{share}config {outcome.config}]"
 
 
 def _memory_test(judged: Judged) -> TestResult:

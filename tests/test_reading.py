@@ -186,7 +186,8 @@ def test_an_empty_folder_is_not_attempted(tmp_path):
 
 def test_the_stub_is_not_attempted(tmp_path):
     head, _, _ = BASE.partition("    # which tile of Y")
-    message = refusal(read_text(tmp_path, head + '    """Fill in."""\n    raise NotImplementedError()\n')["w8a8"], "not_attempted")
+    stub = head + '    """Fill in."""\n    raise NotImplementedError()\n'
+    message = refusal(read_text(tmp_path, stub)["w8a8"], "not_attempted")
     assert "still the stub" in message
 
 

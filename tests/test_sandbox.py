@@ -82,11 +82,12 @@ def test_the_network_is_another_one():
 
 
 def test_home_project_and_secrets_are_not_visible():
-    code = """
+    rubric = str(Path(sandbox.__file__).parent / "rubric.toml")
+    code = f"""
     import os
-    found = [p for p in (%r, '/proc/1/root/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]
-    raise ValueError(f"{found} {sorted(os.listdir('/'))} {os.environ.get('HOME')} {sorted(os.environ)}")
-    """ % str(Path(sandbox.__file__).parent / "rubric.toml")
+    found = [p for p in ({rubric!r}, '/proc/1/root/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]
+    raise ValueError(str(found) + " " + str(os.environ.get('HOME')))
+    """
     message = ask(code).header["message"]
     assert message.startswith("[] ")
     assert "/tmp/grading" in message

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from grader.model import BuildFacts, LabReport, Report, TestResult
+from grader.model import BuildFacts, Config, LabReport, Report, TestResult
 
 MARKS = {
     "passed": ("✓", "green"),
@@ -56,9 +58,9 @@ def _lab(lab: LabReport) -> RenderableType:
         parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
     parts.append(Padding(table, (0, 0, 0, 1)))
     parts.append(Padding(_speed(lab), (0, 0, 0, 1)))
-    insight = _insight(lab)
-    if insight:
-        parts.append(Padding(Text(insight, style="dim"), (0, 0, 0, 2)))
+    for config in _configs_to_show(lab):
+        facts = f": {describe_facts(lab.facts[config.index])}" if config.index in lab.facts else ""
+        parts.append(Padding(Text(f"{config}{facts}", style="dim"), (0, 0, 0, 2)))
     return Group(*parts)
 
 
@@ -105,12 +107,14 @@ def _bar(test: TestResult) -> Text:
     return Text("".join(cells), style="green" if test.status == "passed" else "red")
 
 
-def _insight(lab: LabReport) -> str:
-    """One line on the binary of the first config that compiled."""
-    if not lab.facts:
-        return ""
-    index = min(lab.facts)
-    return f"config {index}: {describe_facts(lab.facts[index])}"
+def _configs_to_show(lab: LabReport) -> list[Config]:
+    """The configs that a failure names or that speed was graded with; without these, the first that compiled."""
+    failed = " ".join(test.message for test in lab.tests if test.status == "failed" and test.kind == "correctness")
+    chosen = {int(index) for index in re.findall(r"\bconfig (\d+)", failed)}
+    chosen |= {test.metrics["config"] for test in lab.tests if test.kind == "speed" and "config" in test.metrics}
+    if not chosen and lab.facts:
+        chosen = {min(lab.facts)}
+    return [config for config in lab.configs if config.index in chosen]
 
 
 def describe_facts(facts: BuildFacts) -> str:

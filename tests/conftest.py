@@ -1,0 +1,18 @@
+"""GPU tests run where a GPU can grade, and are skipped with the reason elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.devices import cuda_problem, gpus
+
+
+def pytest_collection_modifyitems(items):
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked:
+        return
+    found = gpus()
+    reason = cuda_problem(found[0] if found else None)
+    if reason:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
