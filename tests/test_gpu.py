@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import pytest
 
+from grader.building import BuildOptions, assignments, build
+from grader.checking import check
 from grader.devices import choose
 from grader.grading import GradeOptions, grade
-from grader.labs import all_labs, get_lab
+from grader.labs import Lab, all_labs, get_lab
+from grader.model import KernelBundle, KernelSource
+from grader.problems import make_problem
+from grader.reading import read
 from grader.reporting.document import document
 from grader.running import cuda
-from tests.submissions import LABS, TESTS, failed_cases, mistakes
+from tests.submissions import CORES, LABS, TESTS, failed_cases, mistakes
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
@@ -50,22 +56,65 @@ def test_solutions_correct_and_timed():
     assert report["seconds"] < 25
 
 
+@dataclass(frozen=True)
+class Built:
+    """A submission read and built for this GPU, waiting for the runner."""
+
+    lab: Lab
+    bundle: KernelBundle
+
+
+def built(path, lab_id, cases=None):
+    lab = without_speed(lab_id, cases)
+    source = read(path, [lab]).labs[lab_id]
+    assert isinstance(source, KernelSource), source
+    bundle = build(lab, source, BuildOptions((choose("cuda")[0].capability,), "all", 2))
+    assert isinstance(bundle, KernelBundle), bundle
+    return Built(lab, bundle)
+
+
+def wrong_cases(one, runner):
+    """Cases that fail on the GPU, with every config of a case that asks for all."""
+    pairs = [(case, config) for case, configs in assignments(one.lab, one.bundle).items() for config in configs]
+    wrong = {}
+    for outcome in runner.correctness(one.lab, one.bundle, pairs, seed=11):
+        problem = make_problem(one.lab, one.lab.case(outcome.case), 11)
+        finding = check(one.lab, problem, outcome, one.bundle.configs[outcome.config])
+        if not finding.ok:
+            wrong[outcome.case] = finding.message
+    return wrong
+
+
+@pytest.fixture(scope="module")
+def runner():
+    with cuda.CudaRunner() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def many_built(tmp_path_factory):
+    """Every style and every mistake, built on all cores."""
+    folder = tmp_path_factory.mktemp("mistakes")
+
+    def write(mistake):
+        path = folder / f"{mistake.lab}_{mistake.name.replace('+', '_and_')}.py"
+        path.write_text(mistake.source, encoding="utf-8")
+        return path
+
+    jobs = {path.name: (path, path.name.split("_")[0], None) for path in STYLES}
+    jobs |= {(m.lab, m.name): (write(m), m.lab, (*m.fails, "every_config")) for m in mistakes()}
+    with ThreadPoolExecutor(max_workers=max(1, CORES // 2)) as pool:
+        return dict(zip(jobs, pool.map(lambda job: built(*job), jobs.values()), strict=True))
+
+
 @pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
-def test_other_styles_are_right(path):
-    lab = path.name.split("_")[0]
-    report = on_gpu(path, [without_speed(lab)])
-    assert failed_cases(report, lab) == set()
-    assert report["labs"][lab]["correctness"]["points"] == 60
+def test_other_styles_are_right(path, many_built, runner):
+    assert wrong_cases(many_built[path.name], runner) == {}
 
 
 @pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: f"{mistake.lab}-{mistake.name}")
-def test_mistakes_fail(mistake, tmp_path):
-    path = tmp_path / f"{mistake.lab}.py"
-    path.write_text(mistake.source, encoding="utf-8")
-    cases = (*mistake.fails, "every_config")
-    report = on_gpu(path, [without_speed(mistake.lab, cases)])
-    assert report["labs"][mistake.lab]["correctness"]["points"] < 60
-    assert set(mistake.fails) <= failed_cases(report, mistake.lab)
+def test_mistakes_fail(mistake, many_built, runner):
+    assert set(mistake.fails) <= set(wrong_cases(many_built[mistake.lab, mistake.name], runner))
 
 
 def test_an_endless_kernel_costs_itself_only(tmp_path, monkeypatch):

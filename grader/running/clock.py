@@ -24,6 +24,7 @@ from grader.statistics import ratio
 
 ROUNDS = 45
 EXTRA_ROUNDS = 135
+CONTROL_ROUNDS = 15
 TUNING_REPLAYS = 6
 FLOOR_TOLERANCE = 0.85
 """A time below this share of what the bytes allow at peak bandwidth is an error, not a record."""
@@ -72,6 +73,7 @@ def time_case(
     if ratio(_log_ratios(student, baseline)).crosses(boundaries):
         more_student, more_baseline = race.run(EXTRA_ROUNDS)
         student, baseline = student + more_student, baseline + more_baseline
+    control = race.control(CONTROL_ROUNDS)
     message = race.finish()
     per_launch = 1e3 / case.launches
     student_us = per_launch * _median([a for pair in student for a in pair])
@@ -88,7 +90,7 @@ def time_case(
         config=best,
         status="failed" if message else "timed",
         log_ratios=tuple(_log_ratios(student, baseline)),
-        control_log_ratios=tuple(math.log(first / second) for first, second in baseline),
+        control_log_ratios=tuple(_log_ratios(*control)),
         student_us=student_us,
         baseline_us=baseline_us,
         floor_us=floor_us,
@@ -226,11 +228,18 @@ class _Race:
 
     def run(self, rounds: int) -> tuple[Pairs, Pairs]:
         """Milliseconds of each replay: [(A1, A2)] of the student and [(B1, B2)] of the baseline."""
-        student: Pairs = []
-        baseline: Pairs = []
+        return self._rounds(self.student, self.baseline, rounds)
+
+    def control(self, rounds: int) -> tuple[Pairs, Pairs]:
+        """The same rounds with a second capture of the baseline in the student's place: the ratio must be 1."""
+        return self._rounds(_capture(self._multiply), self.baseline, rounds)
+
+    def _rounds(self, a: torch.cuda.CUDAGraph, b: torch.cuda.CUDAGraph, rounds: int) -> tuple[Pairs, Pairs]:
+        pairs_a: Pairs = []
+        pairs_b: Pairs = []
         for _ in range(rounds):
             events = []
-            for graph in (self.student, self.baseline, self.baseline, self.student):
+            for graph in (a, b, b, a):
                 self.poisoning.replay()
                 events.append(_timed_replay(graph))
                 if graph is self.student:
@@ -238,9 +247,9 @@ class _Race:
                     self.kept.append((self.hashes.clone(), self.sums.clone()))
             torch.cuda.synchronize()
             a1, b1, b2, a2 = (start.elapsed_time(end) for start, end in events)
-            student.append((a1, a2))
-            baseline.append((b1, b2))
-        return student, baseline
+            pairs_a.append((a1, a2))
+            pairs_b.append((b1, b2))
+        return pairs_a, pairs_b
 
     def finish(self) -> str:
         """Unloads the student's module, then checks every output of every replay. Returns "" or what was wrong."""

@@ -1,0 +1,447 @@
+"""Are the layers and kernels of solutions/ right? On the CPU, against fp64, under Triton's interpreter.
+
+Triton decides at import whether kernels are interpreted, and the rest of the suite needs them compiled. So
+this file is also a program: `python tests/test_layers.py LAB` runs the interpreted checks of one lab and
+prints what came of each.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
+LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear"}
+KERNELS = {"w8a8": "W8A8_MM", "w4a16": "W4A16_MM", "dds": "DDS_MM"}
+MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32}
+SECONDS = 120
+
+
+@cache
+def solution(lab: str) -> ModuleType:
+    """solutions/LAB.py as a module."""
+    spec = importlib.util.spec_from_file_location(f"solution_{lab}", SOLUTIONS / f"{lab}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def layer_of(lab: str, linear: torch.nn.Linear) -> Any:
+    """The lab's layer, built from a Linear; the sparse one keeps half of the blocks."""
+    kind = getattr(solution(lab), LAYERS[lab])
+    return kind.from_linear(linear, sparsity=0.5) if lab == "dds" else kind.from_linear(linear)
+
+
+def linear_layer(in_features: int, out_features: int, bias: bool = False) -> torch.nn.Linear:
+    torch.manual_seed(in_features + out_features)
+    return torch.nn.Linear(in_features, out_features, bias=bias)
+
+
+def tie_free(*shape: int, seed: int = 0) -> torch.Tensor:
+    """fp16 activations whose int8 form is beyond doubt: scales of 2^-5, and x / scale never near a tie."""
+    generator = torch.Generator().manual_seed(seed)
+    x = (
+        torch.randint(-126, 127, shape, generator=generator)
+        + torch.randint(-3, 4, shape, generator=generator) / 8
+    )
+    x[..., 0] = 127.0
+    return (x / 32).to(torch.float16)
+
+
+def dense_weight(lab: str, layer: Any) -> torch.Tensor:
+    """fp64 [N, K]: the weight that a layer's buffers stand for, by code other than the layer's own."""
+    weight: torch.Tensor
+    if lab == "w8a8":
+        weight = layer.qweight.double() * layer.weight_scale.double()[:, None]
+    elif lab == "w4a16":
+        k = torch.arange(layer.in_features)
+        nibble = (layer.qweight.long()[k // 8] >> (4 * (k % 8))[:, None]) & 0xF
+        weight = (torch.where(nibble > 7, nibble - 16, nibble).double() * layer.scales.double()).t()
+    else:
+        shape = (layer.out_features, layer.in_features)
+        blocks = (layer.crow_indices, layer.col_indices, layer.values.double())
+        weight = torch.sparse_bsr_tensor(*blocks, shape).to_dense()
+    return weight
+
+
+def assert_close(y: torch.Tensor, a: torch.Tensor, w: torch.Tensor, additions: int = 1) -> None:
+    """y is A W^T as fp16: rounded once from an fp32 sum, or `additions` times where K is split.
+
+    Each fp16 addition of a partial sum rounds by at most 2^-11 of the running sum, which seldom passes four
+    times the root of the sum of squares.
+    """
+    exact = a.double() @ w.t()
+    bound = (
+        2.0**-11 * exact.abs()
+        + a.shape[-1] * 2.0**-23 * (a.double().abs() @ w.abs().t())
+        + additions * 2.0**-25
+    )
+    spread = (a.double().square() @ w.square().t()).sqrt()
+    bound += (additions - 1) * 2.0**-11 * (exact.abs() + 4 * spread)
+    error = (y.double() - exact).abs()
+    worst = (error / bound).max().item()
+    assert torch.isfinite(y).all()
+    assert worst <= 1, f"error is {worst:.3g} times the bound"
+
+
+# Checks that run interpreted. Each takes the lab's name; a failed one raises.
+
+
+def check_leading_dimensions(lab: str) -> None:
+    layer = layer_of(lab, linear_layer(96, 64))
+    for leading in ((), (3,), (2, 3), (2, 1, 5)):
+        x = tie_free(*leading, 96)
+        y = layer(x)
+        assert (y.shape, y.dtype) == ((*leading, 64), torch.float16)
+        assert_close(y.view(-1, 64), quantised(lab, x.view(-1, 96)), dense_weight(lab, layer))
+
+
+def check_no_rows(lab: str) -> None:
+    assert layer_of(lab, linear_layer(32, 64))(torch.empty(2, 0, 32, dtype=torch.float16)).shape == (2, 0, 64)
+
+
+def check_bias(lab: str) -> None:
+    linear = linear_layer(64, 96, bias=True)
+    layer = layer_of(lab, linear)
+    x = tie_free(5, 64)
+    without = layer(x) - layer.bias
+    layer.bias = None
+    assert (layer(x) - without).abs().max() <= 2.0**-9 * without.abs().max()
+    assert torch.equal(linear.bias.half(), layer_of(lab, linear).bias)
+
+
+def check_state_dict(lab: str) -> None:
+    layer = layer_of(lab, linear_layer(64, 96, bias=True))
+    other = getattr(solution(lab), LAYERS[lab])(64, 96, bias=True)
+    other.load_state_dict(layer.state_dict())
+    x = tie_free(3, 64)
+    assert torch.equal(layer(x), other(x))
+
+
+def check_strided_input(lab: str) -> None:
+    layer = layer_of(lab, linear_layer(64, 96))
+    x = tie_free(6, 64)
+    wide = torch.full((6, 100), torch.nan, dtype=torch.float16)
+    wide[:, 7:71] = x
+    expected = layer(x)
+    assert torch.equal(layer(wide[:, 7:71]), expected)
+    assert torch.equal(layer(x.t().contiguous().t()), expected)
+    assert torch.equal(layer(x.repeat_interleave(2, dim=1)[:, ::2]), expected)
+
+
+def check_zero_rows(lab: str) -> None:
+    linear = linear_layer(64, 96)
+    with torch.no_grad():
+        linear.weight[5:40] = 0
+        linear.weight[41] = 1e-9
+    layer = layer_of(lab, linear)
+    x = tie_free(3, 64)
+    x[1] = 0
+    y = layer(x)
+    assert torch.isfinite(y).all()
+    assert not y[1].any()
+    assert not y[:, 5:40].any()
+    assert y[:, 41].abs().max() < 1e-5
+
+
+def check_naive(lab: str) -> None:
+    """The oracle agrees with fp64 too."""
+    layer, x = layer_of(lab, linear_layer(96, 64)), tie_free(7, 96)
+    module = solution(lab)
+    if lab == "w8a8":
+        y = module.naive(x, layer.qweight.t(), torch.full((7,), 2.0**-5), layer.weight_scale)
+    elif lab == "w4a16":
+        y = module.naive(x, layer.qweight, layer.scales)
+    else:
+        y = module.naive(x, layer.values, layer.crow_indices, layer.col_indices)
+    assert_close(y, quantised(lab, x), dense_weight(lab, layer))
+
+
+SHAPES = {
+    "w8a8": ((1, 16, 16), (33, 80, 176), (130, 48, 80), (3, 272, 1104)),
+    "w4a16": ((1, 8, 8), (33, 88, 168), (130, 40, 72), (3, 136, 1096)),
+    "dds": ((1, 32, 32), (33, 96, 160), (260, 64, 96), (3, 32, 1024)),
+}
+"""(M, N, K): the smallest problem, tails everywhere, many row tiles, and a K that every slice sees twice."""
+
+
+def check_every_config(lab: str) -> None:
+    """Every config on tails in M, N and K, with strided X and Y, and with each lane inside its tensor."""
+    module = solution(lab)
+    for config in module.CONFIGS:
+        for index, (M, N, K) in enumerate(SHAPES[lab]):
+            layer = layer_of(lab, linear_layer(K, N))
+            x = tie_free(M, K, seed=index)
+            if index == 1:
+                x = torch.full((M, K + 9), torch.nan, dtype=torch.float16)[:, 5 : K + 5].copy_(x)
+            elif index == 2:
+                x = x.t().contiguous().t()
+            around = torch.full((M + 2, 2 * N + 3), torch.nan, dtype=torch.float16)
+            y = around[1:-1, 1 : 2 * N + 1 : 2] if index else around[1:-1, 1 : N + 1]
+            untouched = torch.ones_like(around, dtype=torch.bool)
+            (untouched[1:-1, 1 : 2 * N + 1 : 2] if index else untouched[1:-1, 1 : N + 1]).fill_(False)
+            split_k = config.kwargs.get("SPLIT_K", 1)
+            if split_k > 1:
+                y.zero_()
+            launch(lab, layer, x, y, config.kwargs)
+            assert around[untouched].isnan().all(), f"{config} wrote beside y"
+            assert_close(y, quantised(lab, x), dense_weight(lab, layer), additions=split_k)
+
+
+def check_rounds_to_even(lab: str) -> None:
+    """w8a8: x / s exactly between two integers goes to the even one, and beyond the range to -128 and 127."""
+    halves = torch.arange(-135.5, 136.5)
+    x = (halves / 32).to(torch.float16)[None, :].repeat(2, 1)
+    layer = solution(lab).QuantizedLinear_w8a8(272, 272)
+    layer.qweight = torch.eye(272, dtype=torch.int8)
+    for config in solution(lab).CONFIGS:
+        y = torch.zeros(2, 272, dtype=torch.float16)
+        launch(lab, layer, x, y, config.kwargs)
+        assert torch.equal(y[0] * 32, torch.round(halves).clamp(-128, 127).half()), str(config)
+
+
+def check_every_nibble(lab: str) -> None:
+    """w4a16: each value from -8 to 7 in each of the eight positions of a word comes out as itself."""
+    q = (torch.arange(16)[None, :] + torch.arange(16)[:, None]) % 16 - 8
+    layer = solution(lab).QuantLinear_w4a16(16, 16)
+    layer.qweight = solution(lab).pack_int4(q)
+    for config in solution(lab).CONFIGS:
+        y = torch.zeros(16, 16, dtype=torch.float16)
+        launch(lab, layer, torch.eye(16, dtype=torch.float16), y, config.kwargs)
+        assert torch.equal(y, q.half()), str(config)
+
+
+def check_uneven_block_rows(lab: str) -> None:
+    """dds: empty, full and single-block rows, and a weight without any block, over an output of NaN."""
+    masks = torch.zeros(2, 5, 4, dtype=torch.bool)
+    masks[0, 1] = True
+    masks[0, 3, 2] = True
+    for mask in masks:
+        layer = solution(lab).SparseLinear.from_linear(linear_layer(128, 160), mask=mask)
+        x = tie_free(50, 128)
+        for config in solution(lab).CONFIGS:
+            y = torch.full((50, 160), torch.nan, dtype=torch.float16)
+            launch(lab, layer, x, y, config.kwargs)
+            assert_close(y, x, dense_weight(lab, layer))
+
+
+CHECKS: dict[str, tuple[Callable[[str], None], ...]] = {
+    lab: (
+        check_leading_dimensions, check_no_rows, check_bias, check_state_dict, check_strided_input,
+        check_zero_rows, check_naive, check_every_config, special,
+    )
+    for lab, special in (
+        ("w8a8", check_rounds_to_even), ("w4a16", check_every_nibble), ("dds", check_uneven_block_rows),
+    )
+}  # fmt: skip
+
+
+def quantised(lab: str, x: torch.Tensor) -> torch.Tensor:
+    """What the kernel multiplies for tie-free activations."""
+    return torch.round(x.double() * 32) / 32 if lab == "w8a8" else x.double()
+
+
+def launch(lab: str, layer: Any, x: torch.Tensor, y: torch.Tensor, meta: dict[str, int]) -> None:
+    """One launch of a config, with every address that a lane reads or writes held against its tensors."""
+    module, name = solution(lab), KERNELS[lab]
+    if lab == "w8a8":
+        scale = torch.full((x.shape[0],), 2.0**-5)
+        tensors, strided = [x, layer.qweight.t(), scale, layer.weight_scale, y], [x, layer.qweight.t(), y]
+    elif lab == "w4a16":
+        tensors, strided = [x, layer.qweight, layer.scales, y], [x, layer.qweight, y]
+    else:
+        tensors, strided = [x, layer.values, layer.crow_indices, layer.col_indices, y], [x, y]
+    (M, K), N = x.shape, y.shape[1]
+    arguments = [*tensors, M, N, K, *(stride for tensor in strided for stride in tensor.stride())]
+    if lab == "dds":
+        arguments.append(32)
+    grid = getattr(module, f"{name}_grid")(M, N, K, meta)
+    with LaneFence(tensors):
+        getattr(module, name).fn[grid](*arguments, **meta)
+
+
+class LaneFence:
+    """While open, an interpreted load, store or atomic fails when an active lane leaves the given tensors."""
+
+    METHODS = ("create_masked_load", "create_masked_store", "create_atomic_rmw")
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        from triton.runtime import interpreter
+
+        self.builder = interpreter.interpreter_builder
+        addresses = [self._addresses(tensor) for tensor in tensors]
+        self.addresses = np.unique(np.concatenate(addresses))
+
+    @staticmethod
+    def _addresses(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+        offsets = np.zeros(1, dtype=np.uint64)
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+            offsets = (offsets[:, None] + np.arange(size, dtype=np.uint64) * np.uint64(stride)).reshape(-1)
+        return np.uint64(tensor.data_ptr()) + offsets * np.uint64(tensor.element_size())
+
+    def __enter__(self) -> None:
+        for name in self.METHODS:
+            setattr(self.builder, name, self._fenced(getattr(self.builder, name)))
+
+    def __exit__(self, *_: object) -> None:
+        for name in self.METHODS:
+            delattr(self.builder, name)
+
+    def _fenced(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(method)
+
+        def fenced(*arguments: Any) -> Any:
+            bound = signature.bind(*arguments).arguments
+            pointers = (bound["ptrs"] if "ptrs" in bound else bound["ptr"]).data
+            active = np.broadcast_to(bound["mask"].data, pointers.shape)
+            used = pointers[active]
+            place = np.searchsorted(self.addresses, used).clip(max=len(self.addresses) - 1)
+            assert (self.addresses[place] == used).all(), f"{method.__name__} outside the tensors"
+            return method(*arguments)
+
+        return fenced
+
+
+# The other side: pytest starts the program once for each lab and reads its answers.
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> Iterator[Callable[[str], dict[str, str | None]]]:
+    """What came of each interpreted check of a lab: None, or the traceback. The labs run side by side."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    programs = {
+        lab: subprocess.Popen(
+            [sys.executable, __file__, lab],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for lab in LAYERS
+    }  # fmt: skip
+
+    @cache
+    def answers(lab: str) -> dict[str, str | None]:
+        output, errors = programs[lab].communicate(timeout=SECONDS)
+        assert programs[lab].returncode == 0, errors
+        found: dict[str, str | None] = json.loads(output)
+        return found
+
+    yield answers
+    for program in programs.values():
+        program.kill()
+        program.wait()
+
+
+@pytest.mark.parametrize(
+    ("lab", "name"), [(lab, check.__name__) for lab, checks in CHECKS.items() for check in checks]
+)
+def test_interpreted(lab: str, name: str, interpreted: Callable[[str], dict[str, str | None]]) -> None:
+    fault = interpreted(lab)[name]
+    assert fault is None, fault
+
+
+# Errors come before any launch, so these need no interpreter.
+
+
+@pytest.mark.parametrize("lab", LAYERS)
+def test_sizes_that_do_not_divide(lab: str) -> None:
+    wrong = MULTIPLE_OF[lab] // 2
+    for sizes in ((wrong, 64), (64, wrong), (0, 64)):
+        with pytest.raises(ValueError, match=f"expected positive multiples of {MULTIPLE_OF[lab]}; pad"):
+            getattr(solution(lab), LAYERS[lab])(*sizes)
+
+
+@pytest.mark.parametrize("lab", LAYERS)
+def test_another_module_than_linear(lab: str) -> None:
+    kind = getattr(solution(lab), LAYERS[lab])
+    with pytest.raises(TypeError, match=r"found Conv2d, expected torch.nn.Linear; pass such a layer"):
+        kind.from_linear(torch.nn.Conv2d(1, 1, 1))
+
+
+@pytest.mark.parametrize("lab", LAYERS)
+def test_input_of_another_dtype_or_shape(lab: str) -> None:
+    layer = layer_of(lab, linear_layer(64, 32))
+    with pytest.raises(TypeError, match=r"found x in torch.float32, expected torch.float16; call x.half\(\)"):
+        layer(torch.zeros(2, 64))
+    for shape in ((2, 65), (), (64, 2)):
+        with pytest.raises(ValueError, match=r"expected \(..., 64\); check which layer"):
+            layer(torch.zeros(shape, dtype=torch.float16))
+
+
+@pytest.mark.parametrize("lab", LAYERS)
+def test_input_on_another_device(lab: str) -> None:
+    with pytest.raises(
+        ValueError, match="found x on meta, expected cpu where the weight is; move one of them"
+    ):
+        layer_of(lab, linear_layer(64, 32))(torch.zeros(2, 64, dtype=torch.float16, device="meta"))
+
+
+@pytest.mark.parametrize("lab", LAYERS)
+def test_cpu_tensor_without_interpreter(lab: str) -> None:
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        pytest.skip("this run interprets kernels")
+    with pytest.raises(
+        ValueError, match=r"found x on cpu and a kernel compiled for a GPU.*set TRITON_INTERPRET=1"
+    ):
+        layer_of(lab, linear_layer(64, 32))(torch.zeros(2, 64, dtype=torch.float16))
+
+
+@pytest.mark.parametrize(("lab", "convert"), [("w8a8", "half"), ("w4a16", "float"), ("dds", "float")])
+def test_layer_converted_to_another_dtype(lab: str, convert: str) -> None:
+    layer = getattr(layer_of(lab, linear_layer(64, 32)), convert)()
+    with pytest.raises(TypeError, match=r"expected torch.float"):
+        layer(torch.zeros(2, 64, dtype=torch.float16))
+
+
+@pytest.mark.parametrize("lab", LAYERS)
+def test_weight_that_is_not_finite(lab: str) -> None:
+    linear = linear_layer(64, 32)
+    with torch.no_grad():
+        linear.weight[3, 4] = float("inf")
+    with pytest.raises(ValueError, match="expected"):
+        layer_of(lab, linear)
+
+
+def test_sparse_from_linear_arguments() -> None:
+    kind, linear = solution("dds").SparseLinear, linear_layer(64, 96)
+    mask = torch.ones(3, 2, dtype=torch.bool)
+    with pytest.raises(ValueError, match="found neither sparsity nor mask, expected exactly one"):
+        kind.from_linear(linear)
+    with pytest.raises(ValueError, match="found both sparsity and mask, expected exactly one"):
+        kind.from_linear(linear, sparsity=0.5, mask=mask)
+    with pytest.raises(ValueError, match="found sparsity=90, expected 0 to 1"):
+        kind.from_linear(linear, sparsity=90)
+    with pytest.raises(ValueError, match=r"found a mask of shape \(2, 3\), expected \(3, 2\)"):
+        kind.from_linear(linear, mask=mask.t())
+    with pytest.raises(TypeError, match=r"found a mask in torch.float32, expected torch.bool"):
+        kind.from_linear(linear, mask=mask.float())
+
+
+def main(lab: str) -> None:
+    """Runs the interpreted checks of a lab; prints {name: null or traceback}."""
+    answers: dict[str, str | None] = {}
+    for check in CHECKS[lab]:
+        try:
+            check(lab)
+            answers[check.__name__] = None
+        except Exception:
+            answers[check.__name__] = traceback.format_exc(limit=-4)
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
