@@ -64,6 +64,7 @@ _patched: dict[int, Any] = {}
 
 def _patch_once() -> None:
     """Triton patches triton.language anew on every call of a jit helper; once a module is enough, and much faster."""
+    import triton.language as tl
     from triton.runtime import interpreter
 
     if _patched:
@@ -80,6 +81,8 @@ def _patch_once() -> None:
         key = id(fn.__globals__)
         if key not in _patched:
             _patched[key] = original(fn)
+            # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 refuses.
+            tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.item())
         return kept
 
     interpreter._patch_lang = patch_lang
