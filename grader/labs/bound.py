@@ -33,7 +33,10 @@ def matmul_reference(
         spread = (a.square() @ w.square().t()).sqrt()
         bound = bound + (roundings - 1) * U_FP16 * (y.abs() + 4 * spread)
     norm = float(torch.linalg.norm(y))
-    frobenius = U_FP16 * roundings
+    # Together, rounding errors of an accumulator grow with the square root of K, not with K.
+    accumulated = ACCUMULATION * a.shape[1] ** 0.5 * U_FP32 * float(torch.linalg.norm(magnitude))
+    underflow = roundings * FP16_UNDERFLOW * y.numel() ** 0.5
+    frobenius = U_FP16 * roundings + ((accumulated + underflow) / norm if norm > 0 else 0.0)
     if permitted is not None:
         bound = bound + permitted
         frobenius += float(torch.linalg.norm(permitted)) / norm if norm > 0 else 0.0
