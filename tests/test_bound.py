@@ -56,11 +56,11 @@ def test_an_fp16_accumulator_fails(step, backwards):
 def test_split_k_is_permitted_its_roundings():
     generator = torch.Generator().manual_seed(5)
     a, w = torch.randn(16, 2048, generator=generator).half(), torch.randn(32, 2048, generator=generator).half()
-    parts = [(a[:, i::8].float() @ w[:, i::8].float().t()).half() for i in range(8)]
+    parts = [(a[:, i::32].float() @ w[:, i::32].float().t()).half() for i in range(32)]
     y = torch.zeros(16, 32, dtype=torch.float16)
     for part in parts:
         y += part
-    assert compare(y, matmul_reference(a.double(), w.double(), roundings=8)).ok
+    assert compare(y, matmul_reference(a.double(), w.double(), roundings=32)).ok
     assert not compare(y, matmul_reference(a.double(), w.double())).ok
 
 
