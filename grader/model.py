@@ -73,10 +73,14 @@ class Submission:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter; `type` is Triton's: "*fp16", "*i8", "*i32", "*fp32", "int" or "constexpr"."""
+    """One kernel parameter; `type` is Triton's: "*fp16", "*i8", "*i32", "*fp32", "int" or "constexpr".
+
+    `sizes`: a pointer's shape in the words of the kernel, such as ("M", "K").
+    """
 
     name: str
     type: str
+    sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Case:
     """One correctness or speed case. M, N, K are the logical sizes; the other fields pick a recipe of the lab's inputs.
 
     `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs
-    in turn) or "all". Speed cases set `launches`: how many launches one timed graph holds, each on its own inputs.
+    in turn) or "all". Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`: how many launches one timed graph holds, each on its own inputs.
     """
 
     name: str
@@ -98,6 +102,7 @@ class Case:
     y_layout: str = "contiguous"
     configs: Literal["one", "all"] = "one"
     launches: int = 0
+    hidden: bool = False
 
     @property
     def kind(self) -> TestKind:
@@ -235,10 +240,31 @@ OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused"]
 
 
 @dataclass(frozen=True)
+class MemoryFinding:
+    """One line of a kernel that touched memory it may not, as the interpreter saw it.
+
+    kind: "load", "store" or "atomic". fault: "beyond" (past a dimension's end), "gap" (between the elements of a
+    strided view), "outside" (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote),
+    "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `dimension` the one
+    whose end was passed, `programs` the linear program ids of a race; `lanes` counts the accesses.
+    """
+
+    kind: Literal["load", "store", "atomic"]
+    fault: Literal["beyond", "gap", "outside", "wild", "race", "unwritten"]
+    line: int | None
+    tensor: str = ""
+    index: tuple[int, ...] = ()
+    dimension: int | None = None
+    programs: tuple[int, ...] = ()
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
 class Outcome:
     """One launch of one case, judged by nobody yet. `y` is on the host, [M, N] fp16, when the status is "ran".
 
-    `overrun` names tensors whose guard regions were written, `changed` inputs that were modified.
+    `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
+    the interpreter's memory checker found, None where there is no checker.
     """
 
     case: str
@@ -247,6 +273,7 @@ class Outcome:
     y: torch.Tensor | None = None
     overrun: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    memory: tuple[MemoryFinding, ...] | None = None
     message: str = ""
     seconds: float = 0.0
 

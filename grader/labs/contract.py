@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from grader.labs.mistake import Mistake
 from grader.model import Case, Constant, Parameter, Problem, Reference
 
 Grid = tuple[int, ...]
@@ -26,6 +27,7 @@ class Lab:
     baseline_weight(problem): the dense fp16 weight [N, K] that cuBLAS multiplies with in the speed cases.
     default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
         ValueError for one of no use.
+    mistakes: what is known to go wrong, more telling ones first.
     bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
     """
 
@@ -46,6 +48,7 @@ class Lab:
     bytes_moved: Callable[[Problem], int]
     constants: Mapping[str, Constant] = field(default_factory=dict)
     output: str = "y_ptr"
+    mistakes: tuple[Mistake, ...] = ()
 
     @property
     def grid(self) -> str:

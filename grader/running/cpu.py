@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from grader import memory
 from grader.building import describe_error, load_request
 from grader.guarded import Guarded, guard
 from grader.labs import Lab
-from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.model import KernelBundle, KernelSource, MemoryFinding, Outcome, Problem
 from grader.sandbox import Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
 
 CASE_SECONDS = 30.0
 START_SECONDS = 60.0
 MAX_TIMEOUTS = 2
+MAX_FINDINGS = 24
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def _run_one(
         "scalars": dict(problem.scalars),
         "constants": {**lab.constants, **chosen.constants, **folded},
         "grid": list(launch.grid),
+        "unwritten": lab.output if chosen.split_k == 1 else None,
     }
     try:
         if sandbox is None:
@@ -164,7 +167,7 @@ def _outcome(
             continue
         guarded.buffer.copy_(torch.from_numpy(np.frombuffer(after, dtype=np.uint8).copy()))
         y = guarded.tensor.clone()
-        if guarded.overrun():
+        if guarded.overrun() or lab.output in answer.header["strayed"]:
             overrun.append(guarded.name)
     seconds = answer.header.get("seconds")
     return Outcome(
@@ -174,5 +177,24 @@ def _outcome(
         y=y,
         overrun=tuple(overrun),
         changed=tuple(changed),
+        memory=tuple(_finding(entry) for entry in answer.header["memory"][:MAX_FINDINGS]),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+    )
+
+
+def _finding(entry: dict[str, Any]) -> MemoryFinding:
+    """One entry of the checker's answer, whose words are checked like everything that leaves a sandbox."""
+    kind, fault = entry["kind"], entry["fault"]
+    if kind not in memory.VERBS or fault not in memory.WORST_FIRST:
+        raise ValueError("a finding of no known kind")
+    line, dimension = entry.get("line"), entry.get("dimension")
+    return MemoryFinding(
+        kind,
+        fault,
+        int(line) if line is not None else None,
+        str(entry.get("tensor", "")),
+        tuple(int(i) for i in entry.get("index", ())),
+        int(dimension) if dimension is not None else None,
+        tuple(int(i) for i in entry.get("programs", ())),
+        int(entry["lanes"]),
     )

@@ -9,6 +9,7 @@ from typing import Any
 os.environ["TRITON_INTERPRET"] = "1"
 
 import libdevice_on_host
+import memory_check
 import numpy as np
 import torch
 from student import StudentModule
@@ -28,27 +29,33 @@ def interpret_one(
 
     request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
+    request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found.
     """
     libdevice_on_host.install()
     _patch_once()
-    buffers, arguments = [], dict(request["scalars"])
+    buffers, arguments, areas = [], dict(request["scalars"]), {}
     for tensor, blob in zip(request["tensors"], blobs, strict=True):
         dtype = DTYPES[tensor["type"]]
         buffer = torch.from_numpy(np.frombuffer(blob, dtype=np.uint8).copy())
         buffers.append(buffer)
-        arguments[tensor["name"]] = torch.as_strided(
-            buffer.view(dtype), tensor["shape"], tensor["strides"], tensor["offset"]
+        name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
+        arguments[name] = torch.as_strided(buffer.view(dtype), shape, strides, offset)
+        areas[name] = memory_check.Area(
+            name, buffer.numpy(), dtype.itemsize, shape, strides, offset, name == request.get("unwritten")
         )
     arguments.update(request["constants"])
-    started = time.perf_counter()
     names = [parameter.name for parameter in module.parameters]
+    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.jit.fn.__code__.co_filename)
+    started = time.perf_counter()
     try:
-        module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
+        with check.active():
+            module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
     except Exception as error:
         if "inline_asm not supported" in _chain(error):
             raise Unsupported("inline assembly runs on a GPU only; the interpreter has no meaning for it") from None
         raise
-    return {"seconds": time.perf_counter() - started}, [buffer.numpy().tobytes() for buffer in buffers]
+    answer = {"seconds": time.perf_counter() - started, "memory": check.findings(), "strayed": check.strayed()}
+    return answer, [buffer.numpy().tobytes() for buffer in buffers]
 
 
 def _chain(error: BaseException | None) -> str:

@@ -7,6 +7,7 @@ import torch
 from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, block_row_grid
 from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, swallowing_row
+from grader.labs.dds.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
 BLOCK = 32
@@ -135,11 +136,11 @@ LAB = Lab(
     kernel="DDS_MM",
     layer="SparseLinear",
     parameters=(
-        Parameter("x_ptr", "*fp16"),
-        Parameter("values_ptr", "*fp16"),
-        Parameter("crow_indices_ptr", "*i32"),
-        Parameter("col_indices_ptr", "*i32"),
-        Parameter("y_ptr", "*fp16"),
+        Parameter("x_ptr", "*fp16", ("M", "K")),
+        Parameter("values_ptr", "*fp16", ("nnz", "BLOCK", "BLOCK")),
+        Parameter("crow_indices_ptr", "*i32", ("N // BLOCK + 1",)),
+        Parameter("col_indices_ptr", "*i32", ("nnz",)),
+        Parameter("y_ptr", "*fp16", ("M", "N")),
         *(Parameter(name, "int") for name in (
             "M", "N", "K", "stride_xm", "stride_xk", "stride_ym", "stride_yn",
         )),
@@ -154,5 +155,6 @@ LAB = Lab(
     default_grid=block_row_grid,
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
     bytes_moved=bytes_moved,
+    mistakes=MISTAKES,
     constants={"BLOCK": BLOCK},
 )  # fmt: skip

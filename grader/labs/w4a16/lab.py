@@ -16,6 +16,7 @@ from grader.labs.inputs import (
     quantise_rows,
     unpack_int4,
 )
+from grader.labs.w4a16.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
 CASES = (
@@ -111,10 +112,10 @@ LAB = Lab(
     kernel="W4A16_MM",
     layer="QuantLinear_w4a16",
     parameters=(
-        Parameter("x_ptr", "*fp16"),
-        Parameter("qweight_ptr", "*i32"),
-        Parameter("scales_ptr", "*fp16"),
-        Parameter("y_ptr", "*fp16"),
+        Parameter("x_ptr", "*fp16", ("M", "K")),
+        Parameter("qweight_ptr", "*i32", ("K // 8", "N")),
+        Parameter("scales_ptr", "*fp16", ("N",)),
+        Parameter("y_ptr", "*fp16", ("M", "N")),
         *(Parameter(name, "int") for name in (
             "M", "N", "K", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_ym", "stride_yn",
         )),
@@ -128,4 +129,5 @@ LAB = Lab(
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
+    mistakes=MISTAKES,
 )  # fmt: skip

@@ -7,6 +7,7 @@ import torch
 from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, tiled_grid
 from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, quantise_rows
+from grader.labs.w8a8.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
 TIE_WIDTH = 4 * 127 * 2.0**-24
@@ -137,11 +138,11 @@ LAB = Lab(
     kernel="W8A8_MM",
     layer="QuantizedLinear_w8a8",
     parameters=(
-        Parameter("x_ptr", "*fp16"),
-        Parameter("qweight_ptr", "*i8"),
-        Parameter("input_scale_ptr", "*fp32"),
-        Parameter("weight_scale_ptr", "*fp32"),
-        Parameter("y_ptr", "*fp16"),
+        Parameter("x_ptr", "*fp16", ("M", "K")),
+        Parameter("qweight_ptr", "*i8", ("K", "N")),
+        Parameter("input_scale_ptr", "*fp32", ("M",)),
+        Parameter("weight_scale_ptr", "*fp32", ("N",)),
+        Parameter("y_ptr", "*fp16", ("M", "N")),
         *(Parameter(name, "int") for name in (
             "M", "N", "K", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_ym", "stride_yn",
         )),
@@ -155,4 +156,5 @@ LAB = Lab(
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
+    mistakes=MISTAKES,
 )  # fmt: skip

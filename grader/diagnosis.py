@@ -1,0 +1,226 @@
+"""Why is it wrong? Each wrong output is compared with what known mistakes would have produced from the same inputs.
+
+One case can be explained by several mistakes (a K of one tile hides most of them), so the verdict is taken over all
+failing cases of a lab: the mistake that explains most of them, then the one that explains most of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from grader.checking import Finding
+from grader.labs import Lab
+from grader.labs.mistake import Imitation, Mistake, tiles
+from grader.model import Config, Outcome, Problem, Reference
+
+ENOUGH = 0.98
+"""Share of the wrong elements, and of all, that a mistake has to reproduce."""
+MAX_CLASSES = 3
+FP16_OVERFLOW = 65504.0
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why one case fails, for the student. `mistake`: the class's name; "" when no known mistake fits.
+
+    evidence: numbers from the case; left out of the text for hidden cases.
+    """
+
+    mistake: str
+    what: str
+    evidence: str
+    hint: str
+
+    def text(self, *, hidden: bool) -> str:
+        """The diagnosis in one or two sentences."""
+        if not self.mistake:
+            return "" if hidden else self.evidence
+        evidence = f" ({self.evidence})" if self.evidence and not hidden else ""
+        return f"Likely mistake: the output matches {self.what}{evidence}. Hint: {self.hint}"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One launch that stored something, right or wrong."""
+
+    number: int
+    problem: Problem
+    config: Config
+    y: torch.Tensor
+    reference: Reference
+    overrun: bool
+
+    @property
+    def wrong(self) -> torch.Tensor:
+        return ~((self.y.double() - self.reference.y).abs() <= self.reference.bound)
+
+
+@dataclass(frozen=True)
+class _Match:
+    """How well an imitation fits a run: the shares of its wrong elements and of all that it reproduces."""
+
+    of_wrong: float
+    imitation: Imitation
+
+
+def diagnose(
+    lab: Lab,
+    problems: Mapping[str, Problem],
+    configs: Sequence[Config],
+    outcomes: Sequence[Outcome],
+    findings: Sequence[Finding],
+) -> list[Diagnosis | None]:
+    """One diagnosis for each outcome, None where nothing failed or nothing was stored."""
+    answers: list[Diagnosis | None] = [None] * len(outcomes)
+    failing: list[_Run] = []
+    passing: list[tuple[Outcome, int]] = []
+    for number, (outcome, finding) in enumerate(zip(outcomes, findings, strict=True)):
+        if outcome.status != "ran" or outcome.y is None or finding.skipped:
+            continue
+        if finding.ok:
+            passing.append((outcome, number))
+        elif outcome.changed:
+            answers[number] = _changed(outcome)
+        else:
+            failing.append(_run(lab, problems, configs, outcome, number))
+    if not failing:
+        return answers
+    table = {
+        (index, run.number): match
+        for index, mistake in enumerate(lab.mistakes)
+        for run in failing
+        if (match := _match(mistake, run)) is not None
+    }
+    vague = {index for (index, number), match in table.items() if match.imitation.loose}
+    vague = {index for index in vague if any((index, run.number) not in table for run in failing)}
+    table = {key: match for key, match in table.items() if key[0] not in vague}
+    remaining = {run.number: run for run in failing}
+    for _ in range(MAX_CLASSES):
+        counts = {
+            index: sum((index, number) in table for number in remaining) for index in range(len(lab.mistakes))
+        }
+        most = max(counts.values(), default=0)
+        if not most:
+            break
+        finalists = [index for index, count in counts.items() if count == most]
+        if len(finalists) > 1:
+            right = [_run(lab, problems, configs, outcome, number) for outcome, number in passing]
+            denied = {index: sum(_denies(lab.mistakes[index], run) for run in right) for index in finalists}
+            finalists.sort(key=lambda index: (denied[index], index))
+        winner = finalists[0]
+        for number in [number for number in remaining if (winner, number) in table]:
+            run = remaining.pop(number)
+            answers[number] = _explained(lab.mistakes[winner], run, table[winner, number])
+    for number, run in remaining.items():
+        answers[number] = Diagnosis("", "", describe_region(run.wrong, run.config), "")
+    return answers
+
+
+def _run(
+    lab: Lab, problems: Mapping[str, Problem], configs: Sequence[Config], outcome: Outcome, number: int
+) -> _Run:
+    assert outcome.y is not None
+    problem, config = problems[outcome.case], configs[outcome.config]
+    reference = lab.reference(problem, config.split_k)
+    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun)
+
+
+def _changed(outcome: Outcome) -> Diagnosis:
+    names = ", ".join(name.removesuffix("_ptr") for name in outcome.changed)
+    return Diagnosis(
+        "input_changed",
+        "a kernel that stores into its input",
+        f"{names} differs after the launch",
+        "which pointers does the kernel store through?",
+    )
+
+
+def _match(mistake: Mistake, run: _Run) -> _Match | None:
+    """The best of the mistake's imitations that reproduces the run, wrong elements and right ones."""
+    best = None
+    wrong = run.wrong
+    if not bool(wrong.any()) and not run.overrun:
+        wrong = torch.ones_like(wrong)
+    for imitation in mistake.imitate(run.problem, run.config):
+        if imitation.overrun != run.overrun:
+            continue
+        agrees = _agrees(run.y, imitation)
+        of_wrong = float(agrees[wrong].double().mean()) if bool(wrong.any()) else 1.0
+        if of_wrong < ENOUGH or float(agrees.double().mean()) < ENOUGH:
+            continue
+        if not imitation.loose and not run.overrun and not _differs(imitation, run, wrong):
+            continue
+        if best is None or of_wrong > best.of_wrong:
+            best = _Match(of_wrong, imitation)
+    return best
+
+
+def _agrees(y: torch.Tensor, imitation: Imitation) -> torch.Tensor:
+    """bool [M, N]: where y is what the imitation says, within its bound; NaN and overflow included."""
+    got, expected = y.double(), imitation.y
+    close = (got - expected).abs() <= imitation.bound
+    overflown = (expected.abs() >= FP16_OVERFLOW) & got.isinf() & (got.sign() == expected.sign())
+    return close | (got.isnan() & expected.isnan()) | overflown
+
+
+def _differs(imitation: Imitation, run: _Run, wrong: torch.Tensor) -> bool:
+    """Whether the imitation itself is wrong where the run is: a bound so wide that it holds both says nothing."""
+    apart = ~((imitation.y - run.reference.y).abs() <= run.reference.bound / 2)
+    return float(apart[wrong].double().mean()) >= 0.5
+
+
+def _denies(mistake: Mistake, run: _Run) -> bool:
+    """Whether a run that passed shows that the mistake is not there."""
+    imitations = list(mistake.imitate(run.problem, run.config))
+    return bool(imitations) and not any(
+        imitation.overrun == run.overrun and float(_agrees(run.y, imitation).double().mean()) >= ENOUGH
+        for imitation in imitations
+    )
+
+
+def _explained(mistake: Mistake, run: _Run, match: _Match) -> Diagnosis:
+    wrong = run.wrong
+    parts = [f"on {100 * match.of_wrong:.3g} % of the wrong elements"] if bool(wrong.any()) else []
+    witness = mistake.witness(run.problem, run.config) if mistake.witness else ""
+    if not witness and bool(wrong.any()):
+        error = torch.where(wrong, (match.imitation.y - run.reference.y).abs().nan_to_num(0.0, posinf=0.0), -1.0)
+        m, n = divmod(int(error.argmax()), run.y.shape[1])
+        got, right = float(run.y[m, n]), float(run.reference.y[m, n])
+        imitated = float(match.imitation.y[m, n])
+        bound = float(match.imitation.bound.expand_as(run.y)[m, n])
+        if got == got and bound < abs(imitated - right) / 4:
+            witness = f"Y[{m}, {n}] is {got:.5g}, the mistake gives {imitated:.5g}, right is {right:.5g}"
+    return Diagnosis(mistake.name, mistake.what, "; ".join([*parts, *([witness] if witness else [])]), mistake.hint)
+
+
+def describe_region(wrong: torch.Tensor, config: Config) -> str:
+    """Which tiles hold wrong elements, and which rows and columns inside them, when no known mistake fits."""
+    M, N = wrong.shape
+    if not bool(wrong.any()):
+        return ""
+    rows, columns = tiles(config, "M"), tiles(config, "N")
+    if len(rows) > 1 or len(columns) > 1:
+        return f"No known mistake fits; wrong are {_ranges(wrong.any(1))} of the rows, {_ranges(wrong.any(0))} of the columns"
+    tile_m, tile_n = rows[0], columns[0]
+    padded = torch.zeros(-(-M // tile_m) * tile_m, -(-N // tile_n) * tile_n, dtype=torch.bool)
+    padded[:M, :N] = wrong
+    grid = padded.view(padded.shape[0] // tile_m, tile_m, padded.shape[1] // tile_n, tile_n)
+    bad = grid.any(3).any(1)
+    places = [f"({i}, {j})" for i, j in bad.nonzero()[:6].tolist()]
+    more = ", ..." if int(bad.sum()) > 6 else ""
+    which = "every tile" if bool(bad.all()) else f"{int(bad.sum())} of {bad.numel()} tiles: {', '.join(places)}{more}"
+    inside = f"inside a tile, rows {_ranges(grid.any(3).any(2).any(0))} and columns {_ranges(grid.any(2).any(1).any(0))}"
+    return f"No known mistake fits; wrong elements lie in {which} ({tile_m} x {tile_n}); {inside}"
+
+
+def _ranges(flags: torch.Tensor) -> str:
+    """True places as ranges: "0 to 15, 32 to 47", or "all"."""
+    if bool(flags.all()):
+        return "all"
+    edges = torch.diff(flags.int(), prepend=torch.zeros(1).int(), append=torch.zeros(1).int())
+    starts, ends = (edges == 1).nonzero().flatten().tolist(), (edges == -1).nonzero().flatten().tolist()
+    spans = [f"{a} to {b - 1}" if b - a > 1 else f"{a}" for a, b in zip(starts, ends, strict=True)]
+    return ", ".join(spans[:4]) + (", ..." if len(spans) > 4 else "")

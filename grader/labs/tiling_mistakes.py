@@ -1,0 +1,423 @@
+"""Mistakes that any tiled matrix product can hold: K loop, masks, tile offsets, strides, accumulator.
+
+They need only the lab's exact operands: A [M, K] and W [N, K], and A recomputed from another X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from grader.labs.bound import FP16_UNDERFLOW, U_FP16
+from grader.labs.contract import cdiv
+from grader.labs.mistake import Imitation, Mistake, grid_of, product, reread, scattered, tiles
+from grader.model import Config, Problem
+
+Address = Callable[[Mapping[str, int], torch.Tensor, torch.Tensor], torch.Tensor]
+"""From the kernel's integers, row numbers [R, 1] and column numbers [1, C] to flat offsets [R, C]."""
+
+
+Reading = tuple[torch.Tensor, torch.Tensor | None]
+"""A as float64 [M, K] with its slack [M, K]: how far an element may be off (None: exact)."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """How a lab's problem becomes a product of two float64 matrices.
+
+    a(problem, x): what A [M, K'] becomes when X [M, K'] is read as `x`, which may hold poison (NaN); the first
+        reading is the one of sound values, others differ in what becomes of poison.
+    w(problem, k): columns `k` (int64 [K']) of W, [N, K']; those past K are what memory holds there.
+    unscaled(problem): the operands that the accumulator sees, [M, K] and [N, K], and the scale of the sum.
+    rounded: W may be rounded to fp16 before the product.
+    multiplied(problem): bool [N, K], the elements of W that a kernel multiplies with at all (None: every one).
+    """
+
+    a: Callable[[Problem, torch.Tensor], Sequence[Reading]]
+    w: Callable[[Problem, torch.Tensor], torch.Tensor]
+    unscaled: Callable[[Problem], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+    rounded: bool = False
+    multiplied: Callable[[Problem], torch.Tensor] | None = None
+
+    def both(self, problem: Problem) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+        """A, its slack and W as a right kernel has them."""
+        a, slack = self.a(problem, problem.tensors["x_ptr"].double())[0]
+        return a, slack, self.w(problem, torch.arange(problem.scalars["K"]))
+
+    def from_x(self, problem: Problem, x: torch.Tensor) -> Iterator[Imitation]:
+        """The output when X is read as float64 `x` [M, K]; NaN spreads to whatever is multiplied with it."""
+        w = self.w(problem, torch.arange(x.shape[1]))
+        for a, slack in self.a(problem, x):
+            if self.multiplied is None or not bool(a.isnan().any()):
+                yield product(a, w, slack=slack, rounded=self.rounded)
+                continue
+            spread = a.isnan().double() @ self.multiplied(problem).double().t() > 0
+            sound = product(a.nan_to_num(0.0), w, slack=slack, rounded=self.rounded)
+            yield Imitation(torch.where(spread, torch.nan, sound.y), sound.bound)
+
+    def right(self, problem: Problem) -> Imitation:
+        """What a right kernel stores."""
+        a, slack, w = self.both(problem)
+        return product(a, w, slack=slack, rounded=self.rounded)
+
+
+def sizes(problem: Problem) -> tuple[int, int, int]:
+    """M, N, K of a problem."""
+    return problem.scalars["M"], problem.scalars["N"], problem.scalars["K"]
+
+
+def loop_mistakes(operands: Operands) -> tuple[Mistake, ...]:
+    """Mistakes in the loop over K, for kernels that walk it in tiles."""
+
+    def kept(problem: Problem, keep: Callable[[torch.Tensor], torch.Tensor]) -> Imitation:
+        a, slack, w = operands.both(problem)
+        mask = keep(torch.arange(a.shape[1]))
+        return product(a * mask, w, slack=None if slack is None else slack * mask, rounded=operands.rounded)
+
+    def tail_dropped(problem: Problem, config: Config) -> Iterator[Imitation]:
+        K = problem.scalars["K"]
+        for last in {K // tile * tile for tile in tiles(config, "K") if K % tile}:
+            yield kept(problem, lambda k, last=last: k < last)  # type: ignore[misc]
+
+    def last_dropped(problem: Problem, config: Config) -> Iterator[Imitation]:
+        K = problem.scalars["K"]
+        for tile in tiles(config, "K"):
+            if K % tile == 0 and K > tile:
+                yield kept(problem, lambda k, tile=tile: k < K - tile)  # type: ignore[misc]
+
+    def first_dropped(problem: Problem, config: Config) -> Iterator[Imitation]:
+        for tile in tiles(config, "K"):
+            if problem.scalars["K"] > tile:
+                yield kept(problem, lambda k, tile=tile: k >= tile)  # type: ignore[misc]
+
+    def one_tile(problem: Problem, config: Config) -> Iterator[Imitation]:
+        for tile in tiles(config, "K"):
+            if problem.scalars["K"] > tile:
+                yield kept(problem, lambda k, tile=tile: k < tile)  # type: ignore[misc]
+
+    def overwritten(problem: Problem, config: Config) -> Iterator[Imitation]:
+        K = problem.scalars["K"]
+        for first in {(cdiv(K, tile) - 1) * tile for tile in tiles(config, "K")}:
+            if first:
+                yield kept(problem, lambda k, first=first: k >= first)  # type: ignore[misc]
+
+    def counted_with(name: str) -> Callable[[Problem, Config], Iterator[Imitation]]:
+        def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+            count, K = problem.scalars[name], problem.scalars["K"]
+            for end in {cdiv(count, tile) * tile for tile in tiles(config, "K")}:
+                if end < K:
+                    yield kept(problem, lambda k, end=end: k < end)  # type: ignore[misc]
+
+        return imitate
+
+    def not_advanced(problem: Problem, config: Config) -> Iterator[Imitation]:
+        a, slack, w = operands.both(problem)
+        K = a.shape[1]
+        k = torch.arange(K)
+        for tile in tiles(config, "K"):
+            if tile >= K:
+                continue
+            again = k % tile
+            whole = (torch.arange(cdiv(K, tile) * tile) % tile).clamp(max=K - 1)
+            for left, right in ((k, again), (again, k), (again, again), (whole, whole)):
+                part = None if slack is None else slack[:, left]
+                yield product(a[:, left], w[:, right], slack=part, rounded=operands.rounded)
+
+    return (
+        Mistake(
+            "last_k_block_dropped", "a sum over K without its last, partial tile",
+            "count the turns of the K loop for a K that is no multiple of the tile", tail_dropped,
+        ),
+        Mistake(
+            "accumulator_overwritten", "the product of the last K tile alone",
+            "each turn of the K loop must keep what the turns before it summed up", overwritten,
+        ),
+        Mistake(
+            "k_not_advanced", "operands read from the first K tile again in every turn of the loop",
+            "look at what changes from one turn of the K loop to the next, for each operand", not_advanced,
+        ),
+        Mistake(
+            "one_k_tile_only", "the product of the first K tile alone", "does the K loop make more than one turn?",
+            one_tile,
+        ),
+        Mistake(
+            "loop_over_n", "a K loop that makes as many turns as N needs",
+            "which size does the bound of the K loop come from?", counted_with("N"),
+        ),
+        Mistake(
+            "loop_over_m", "a K loop that makes as many turns as M needs",
+            "which size does the bound of the K loop come from?", counted_with("M"),
+        ),
+        Mistake(
+            "last_k_block_dropped", "a sum over K without its last tile",
+            "count the turns of the K loop: is the last one made?", last_dropped,
+        ),
+        Mistake(
+            "first_k_block_dropped", "a sum over K without its first tile", "where does the K loop begin?",
+            first_dropped,
+        ),
+    )  # fmt: skip
+
+
+def tail_mistakes(operands: Operands) -> tuple[Mistake, ...]:
+    """A partial last K tile that reads on beyond K."""
+
+    def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+        M, _, K = sizes(problem)
+        for end in {cdiv(K, tile) * tile for tile in tiles(config, "K") if K % tile}:
+            m, k = grid_of(M, end)
+            x = reread(problem.tensors["x_ptr"], m * problem.scalars["stride_xm"] + k * problem.scalars["stride_xk"])
+            w = operands.w(problem, torch.arange(end))
+            masked = torch.where(torch.arange(end) < K, w, 0.0)
+            for a, slack in operands.a(problem, x.double()):
+                yield product(a, w, slack=slack, rounded=operands.rounded)
+                yield product(a, masked, slack=slack, rounded=operands.rounded)
+
+    return (
+        Mistake(
+            "k_tail_unmasked", "a partial last K tile filled up with what lies behind X and W in memory",
+            "what do the loads of the last turn read when K ends inside the tile?", imitate,
+        ),
+    )  # fmt: skip
+
+
+def stride_mistakes(operands: Operands) -> tuple[Mistake, ...]:
+    """X or Y addressed by other strides than theirs."""
+
+    def x_at(address: Address) -> Callable[[Problem, Config], Iterator[Imitation]]:
+        def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+            M, _, K = sizes(problem)
+            m, k = grid_of(M, K)
+            index = address(problem.scalars, m, k)
+            if torch.equal(index, m * problem.scalars["stride_xm"] + k * problem.scalars["stride_xk"]):
+                return
+            yield from operands.from_x(problem, reread(problem.tensors["x_ptr"], index).double())
+
+        return imitate
+
+    def y_at(address: Address) -> Callable[[Problem, Config], Iterator[Imitation]]:
+        def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+            M, N, _ = sizes(problem)
+            m, n = grid_of(M, N)
+            index = address(problem.scalars, m, n)
+            if not torch.equal(index, m * problem.scalars["stride_ym"] + n * problem.scalars["stride_yn"]):
+                right = operands.right(problem)
+                y, overrun = scattered(problem, right.y, index)
+                yield Imitation(y, scattered(problem, right.bound, index)[0].nan_to_num(0.0), overrun)
+
+        return imitate
+
+    def first_rows(problem: Problem, config: Config) -> Iterator[Imitation]:
+        M, _, _ = sizes(problem)
+        for tile in tiles(config, "M"):
+            if tile < M:
+                yield from operands.from_x(problem, problem.tensors["x_ptr"].double()[torch.arange(M) % tile])
+
+    def first_columns(problem: Problem, config: Config) -> Iterator[Imitation]:
+        _, N, _ = sizes(problem)
+        a, slack, w = operands.both(problem)
+        for tile in tiles(config, "N"):
+            if tile < N:
+                yield product(a, w[torch.arange(N) % tile], slack=slack, rounded=operands.rounded)
+
+    own = "which rows of X and which columns of W does the second tile load?"
+    return (
+        Mistake("first_rows_everywhere", "the first rows of X used for every row tile of Y", own, first_rows),
+        Mistake("first_columns_everywhere", "the first columns of W used for every column tile of Y", own, first_columns),
+        Mistake(
+            "ignores_stride_xm", "X read as if its rows followed each other without a gap",
+            "compare how far apart the rows of X are with what the kernel is told about it",
+            x_at(lambda s, m, k: m * s["K"] + k * s["stride_xk"]),
+        ),
+        Mistake(
+            "ignores_stride_xk", "X read as if the elements of a row were neighbours in memory",
+            "is a step along K always one element of memory?", x_at(lambda s, m, k: m * s["stride_xm"] + k),
+        ),
+        Mistake(
+            "ignores_strides_x", "X read as a contiguous [M, K] matrix",
+            "X may be a view into a larger matrix; which arguments say so?", x_at(lambda s, m, k: m * s["K"] + k),
+        ),
+        Mistake(
+            "row_length_n", "rows of X taken to be N elements long",
+            "how many elements does a row of X have?", x_at(lambda s, m, k: m * s["N"] + k * s["stride_xk"]),
+        ),
+        Mistake(
+            "x_transposed", "X read as if it were stored transposed", "which index of X does each stride belong to?",
+            x_at(lambda s, m, k: m * s["stride_xk"] + k * s["stride_xm"]),
+        ),
+        Mistake(
+            "ignores_stride_ym", "Y stored as if its rows followed each other without a gap",
+            "compare how far apart the rows of Y are with what the kernel is told about it",
+            y_at(lambda s, m, n: m * s["N"] + n * s["stride_yn"]),
+        ),
+        Mistake(
+            "y_column_major", "Y stored transposed, column after column", "which index of Y does each stride belong to?",
+            y_at(lambda s, m, n: m + n * s["M"]),
+        ),
+        Mistake(
+            "y_strides_swapped", "Y stored with its two strides exchanged",
+            "which index of Y does each stride belong to?",
+            y_at(lambda s, m, n: m * s["stride_yn"] + n * s["stride_ym"]),
+        ),
+    )  # fmt: skip
+
+
+def store_mistakes(operands: Operands, column_tiles: Callable[[Config], tuple[int, ...]] | None = None) -> tuple[Mistake, ...]:
+    """Masks of the store, and tiles that land in the wrong place or nowhere. column_tiles: sizes along N, if fixed."""
+    across = column_tiles or (lambda config: tiles(config, "N"))
+
+    def without_m_mask(problem: Problem, config: Config) -> Iterator[Imitation]:
+        if any(problem.scalars["M"] % tile for tile in tiles(config, "M")):
+            right = operands.right(problem)
+            yield Imitation(right.y, right.bound, overrun=True)
+
+    def without_n_mask(problem: Problem, config: Config) -> Iterator[Imitation]:
+        _, N, _ = sizes(problem)
+        for tile in across(config):
+            pad = -N % tile
+            if not pad:
+                continue
+            right = operands.right(problem)
+            y, bound = right.y.clone(), right.bound.clone()
+            if problem.scalars["stride_ym"] < N + pad:
+                y[1:, :pad] /= 2
+                bound[1:, :pad] += y[1:, :pad].abs()
+            yield Imitation(y, bound, overrun=True)
+
+    def only(region: Callable[[int, int], tuple[slice, slice]]) -> Callable[[Problem, Config], Iterator[Imitation]]:
+        def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+            right = operands.right(problem)
+            for tile_m in tiles(config, "M"):
+                for tile_n in across(config):
+                    y = torch.full_like(right.y, torch.nan)
+                    rows, columns = region(tile_m, tile_n)
+                    y[rows, columns] = right.y[rows, columns]
+                    if bool(y.isnan().any()):
+                        yield Imitation(y, right.bound)
+
+        return imitate
+
+    def last_in_first_columns(problem: Problem, config: Config) -> Iterator[Imitation]:
+        right = operands.right(problem)
+        N = right.y.shape[1]
+        for tile in across(config):
+            if N > tile and N % tile == 0:
+                y = torch.full_like(right.y, torch.nan)
+                y[:, :tile] = right.y[:, N - tile :]
+                yield Imitation(y, torch.roll(right.bound, tile, 1))
+
+    def ids_swapped(problem: Problem, config: Config) -> Iterator[Imitation]:
+        M, N, _ = sizes(problem)
+        right = operands.right(problem)
+        for tile_m in tiles(config, "M"):
+            for tile_n in across(config):
+                down, along = cdiv(M, tile_m), cdiv(N, tile_n)
+                y = right.y.clone()
+                y[along * tile_m :] = torch.nan
+                y[:, down * tile_n :] = torch.nan
+                if bool(y.isnan().any()):
+                    yield Imitation(y, right.bound)
+
+    def tile_transposed(problem: Problem, config: Config) -> Iterator[Imitation]:
+        M, N, _ = sizes(problem)
+        right = operands.right(problem)
+        for tile in tiles(config, "M"):
+            if tile in across(config) and M % tile == 0 and N % tile == 0:
+                def turned(matrix: torch.Tensor, tile: int = tile) -> torch.Tensor:
+                    return matrix.view(M // tile, tile, N // tile, tile).transpose(1, 3).reshape(M, N)
+                yield Imitation(turned(right.y), turned(right.bound))
+
+    offset = "which part of a program's tile depends on its program id, and which does not?"
+    return (
+        Mistake(
+            "store_without_m_mask", "a right Y with whole tiles stored beyond its last row",
+            "what does the store of the last row tile do when M ends inside the tile?", without_m_mask,
+        ),
+        Mistake(
+            "store_without_n_mask", "whole tiles stored beyond the last column, into the next row",
+            "what does the store of the last column tile do when N ends inside the tile?", without_n_mask,
+        ),
+        Mistake(
+            "tile_offset_forgotten", "a Y of which only the first tile was ever written", offset,
+            only(lambda m, n: (slice(m), slice(n))),
+        ),
+        Mistake(
+            "row_tile_offset_forgotten", "a Y of which only the first row of tiles was ever written", offset,
+            only(lambda m, n: (slice(m), slice(None))),
+        ),
+        Mistake(
+            "column_tile_offset_forgotten", "a Y of which only the first column of tiles was ever written", offset,
+            only(lambda m, n: (slice(None), slice(n))),
+        ),
+        Mistake(
+            "column_tile_offset_forgotten", "a Y whose column tiles were all stored into the first one", offset,
+            last_in_first_columns,
+        ),
+        Mistake(
+            "program_ids_swapped", "a Y with the tile numbers along M and N taken from each other's part of the program id",
+            "take a grid with few row tiles and many column tiles: which tile does its last program write?", ids_swapped,
+        ),
+        Mistake(
+            "tile_transposed", "every tile of Y stored transposed", "which index runs along the rows of the stored tile?",
+            tile_transposed,
+        ),
+    )  # fmt: skip
+
+
+def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
+    """An accumulator of too few bits, tile by tile."""
+
+    def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+        a, w, scale = operands.unscaled(problem)
+        for tile in tiles(config, "K"):
+            parts = [a[:, k : k + tile] @ w[:, k : k + tile].t() for k in range(0, a.shape[1], tile)]
+            yield half_sum(parts, scale)
+
+    return (
+        Mistake(
+            "fp16_accumulator", "a sum kept in fp16, which loses small terms and overflows at 65504",
+            "in which type does the accumulator hold the sum while the loop runs?", imitate,
+        ),
+    )  # fmt: skip
+
+
+def last_resorts(operands: Operands) -> tuple[Mistake, ...]:
+    """Outputs that say little: errors of an fp16 accumulator's size, zeros, nothing at all."""
+
+    def half_sized_errors(problem: Problem, config: Config) -> Iterator[Imitation]:
+        a, w, scale = operands.unscaled(problem)
+        peak = torch.stack([part.abs() for part in (a[:, : k + 16] @ w[:, : k + 16].t()
+                                                    for k in range(0, a.shape[1], max(16, a.shape[1] // 16)))])  # fmt: skip
+        right = operands.right(problem)
+        yield Imitation(right.y, right.bound + a.shape[1] / 16 * U_FP16 * peak.amax(0) * scale, loose=True)
+
+    def zeros(problem: Problem, config: Config) -> Iterator[Imitation]:
+        M, N, _ = sizes(problem)
+        yield Imitation(torch.zeros(M, N, dtype=torch.float64), torch.tensor(FP16_UNDERFLOW))
+
+    def nothing(problem: Problem, config: Config) -> Iterator[Imitation]:
+        M, N, _ = sizes(problem)
+        yield Imitation(torch.full((M, N), torch.nan, dtype=torch.float64), torch.tensor(0.0))
+
+    return (
+        Mistake("zeros", "a Y of zeros", "is the result of tl.dot kept, and is it what is stored?", zeros),
+        Mistake(
+            "unwritten_or_stale", "a Y that was never written, or to which the result was added: it arrives uninitialised",
+            "which program writes each tile of Y, and does anything read Y before?", nothing,
+        ),
+        Mistake(
+            "fp16_accumulator", "the right product with errors of the size that a sum in fp16 makes",
+            "in which type does the accumulator hold the sum while the loop runs?", half_sized_errors,
+        ),
+    )  # fmt: skip
+
+
+def half_sum(parts: Sequence[torch.Tensor], scale: torch.Tensor) -> Imitation:
+    """The sum of float64 [M, N] parts, each rounded to fp16 and added in fp16, times `scale`."""
+    total = torch.zeros_like(parts[0], dtype=torch.float16)
+    for part in parts:
+        total = (total + part.to(torch.float16)).to(torch.float16)
+    y = total.double() * scale
+    return Imitation(y, (4 * U_FP16 * y.abs()).nan_to_num(0.0, posinf=0.0) + FP16_UNDERFLOW)

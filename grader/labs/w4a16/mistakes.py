@@ -1,0 +1,227 @@
+"""W4A16: unpacking and scales, as they go wrong. Then what goes wrong in any tiled product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from grader.labs.mistake import Imitation, Mistake, product, reread, tiles
+from grader.labs.tiling_mistakes import (
+    Operands,
+    Reading,
+    accumulator_mistakes,
+    last_resorts,
+    loop_mistakes,
+    sizes,
+    store_mistakes,
+    stride_mistakes,
+    tail_mistakes,
+)
+from grader.model import Config, Problem
+
+Sign = Callable[[torch.Tensor], torch.Tensor]
+Place = Callable[[torch.Tensor, torch.Tensor, int, int], tuple[torch.Tensor, torch.Tensor]]
+"""From k [K, 1], n [1, N], K and N: the flat offset of the word, and the nibble's number in it."""
+
+
+def in_order(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Element k of column n is nibble k % 8 of word (k // 8, n)."""
+    return k // 8 * N + n, k % 8
+
+
+def reversed_order(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return k // 8 * N + n, 7 - k % 8
+
+
+def interleaved(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return k // 8 * N + n, k % 8 // 2 + 4 * (k % 2)
+
+
+def pairs_swapped(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return k // 8 * N + n, k % 8 ^ 1
+
+
+def planes(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return k % (K // 8) * N + n, k // (K // 8)
+
+
+def along_n(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return k * (N // 8) + n // 8, n % 8
+
+
+def row_major_in_n(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return n * (K // 8) + k // 8, k % 8
+
+
+def lowest(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return k // 8 * N + n, torch.zeros_like(k)
+
+
+def signed(nibble: torch.Tensor) -> torch.Tensor:
+    """Two's complement."""
+    return torch.where(nibble > 7, nibble - 16, nibble)
+
+
+def magnitude(nibble: torch.Tensor) -> torch.Tensor:
+    return torch.where(nibble > 7, 8 - nibble, nibble)
+
+
+def eight_positive(nibble: torch.Tensor) -> torch.Tensor:
+    return torch.where(nibble > 8, nibble - 16, nibble)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """One way to read qweight: where element (k, n) lies, and which number a nibble is."""
+
+    place: Place = in_order
+    sign: Sign = signed
+
+    def __call__(self, problem: Problem, k: torch.Tensor | None = None) -> torch.Tensor:
+        """The integers as float64 [K, N]; k: int64 [K'], rows past K hold what memory holds there."""
+        _, N, K = sizes(problem)
+        rows = torch.arange(K) if k is None else k
+        word, nibble = self.place(rows[:, None], torch.arange(N)[None, :], K, N)
+        words = reread(problem.tensors["qweight_ptr"], word.expand(len(rows), N)).to(torch.int64)
+        return self.sign(words >> 4 * nibble & 0xF).double()
+
+
+RIGHT = Decoding()
+
+
+def activations(problem: Problem) -> torch.Tensor:
+    return problem.tensors["x_ptr"].double()
+
+
+def scales(problem: Problem) -> torch.Tensor:
+    return problem.tensors["scales_ptr"].double()
+
+
+def weight(problem: Problem, k: torch.Tensor) -> torch.Tensor:
+    return RIGHT(problem, k).t() * scales(problem)[:, None]
+
+
+def read_as(problem: Problem, x: torch.Tensor) -> list[Reading]:
+    return [(x, None)]
+
+
+def unscaled(problem: Problem) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return activations(problem), RIGHT(problem).t(), scales(problem)[None, :]
+
+
+def decoded(*decodings: Decoding) -> Callable[[Problem, Config], Iterator[Imitation]]:
+    """The product with the weight unpacked in another way."""
+
+    def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+        for decoding in decodings:
+            w = decoding(problem).t() * scales(problem)[:, None]
+            yield product(activations(problem), w, rounded=True)
+
+    return imitate
+
+
+def with_sign(sign: Sign) -> Callable[[Problem, Config], Iterator[Imitation]]:
+    """Another meaning of the nibble, in the right order or in one that is mistaken too."""
+    return decoded(*(Decoding(place, sign) for place in (in_order, reversed_order, interleaved, along_n, planes)))
+
+
+def unmasked(problem: Problem, config: Config) -> Iterator[Imitation]:
+    _, N, K = sizes(problem)
+    k = torch.arange(K)[:, None]
+    words = problem.tensors["qweight_ptr"][k // 8, torch.arange(N)[None, :]]
+    for logical in (False, True):
+        shifted = (words.to(torch.int64) & 0xFFFFFFFF if logical else words.to(torch.int64)) >> 4 * (k % 8)
+        for q in (torch.where(shifted > 7, shifted - 16, shifted), shifted):
+            w = q.to(torch.float16).double().t()
+            yield product(activations(problem), w * scales(problem)[:, None], rounded=True)
+
+
+def shifted_by_bits(problem: Problem, config: Config) -> Iterator[Imitation]:
+    _, N, K = sizes(problem)
+    k = torch.arange(K)[:, None]
+    words = problem.tensors["qweight_ptr"][k // 8, torch.arange(N)[None, :]].to(torch.int64)
+    q = signed(words >> k % 8 & 0xF).double()
+    yield product(activations(problem), q.t() * scales(problem)[:, None], rounded=True)
+
+
+def scaled_by(
+    scale: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]],
+) -> Callable[[Problem, Config], Iterator[Imitation]]:
+    """Right integers, other scales. scale(s, m, n, BLOCK_N): factors of X's rows [M] and of W's rows [N]."""
+
+    def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+        M, N, _ = sizes(problem)
+        for tile in tiles(config, "N"):
+            left, right = scale(scales(problem), torch.arange(M), torch.arange(N), tile)
+            yield product(activations(problem) * left[:, None], RIGHT(problem).t() * right[:, None], rounded=True)
+
+    return imitate
+
+
+def seen(wrong: Decoding) -> Callable[[Problem, Config], str]:
+    """A nibble that is read differently."""
+
+    def witness(problem: Problem, config: Config) -> str:
+        right, other = RIGHT(problem), wrong(problem)
+        differ = right != other
+        if not bool(differ.any()):
+            return ""
+        k, n = (int(i) for i in differ.nonzero()[0])
+        return (
+            f"word ({k // 8}, {n}) element {k % 8} is {int(right[k, n])}, your kernel used {int(other[k, n])}"
+        )
+
+    return witness
+
+
+def order(name: str, what: str, place: Place) -> Mistake:
+    """A mistake in where a nibble is looked for."""
+    hint = "pack eight small numbers into one word by hand and unpack them: which k, and which n, does each nibble hold?"
+    return Mistake(name, what, hint, decoded(Decoding(place)), seen(Decoding(place)))
+
+
+def sign(name: str, what: str, meaning: Sign) -> Mistake:
+    """A mistake in what a nibble means."""
+    hint = "write down the sixteen nibbles and the number that each of them stands for"
+    return Mistake(name, what, hint, with_sign(meaning), seen(Decoding(sign=meaning)))
+
+
+OPERANDS = Operands(read_as, weight, unscaled, rounded=True)
+CHANNELS = "which index of Y do the scales belong to, and how often does a scale belong into the result?"
+
+MISTAKES = (
+    sign("unsigned", "int4 read as unsigned", lambda nibble: nibble),
+    sign("offset_binary", "8 subtracted from the nibble, as if the zero point were 8", lambda nibble: nibble - 8),
+    sign("sign_and_magnitude", "bit 3 of the nibble taken for a sign and the rest for the magnitude", magnitude),
+    sign("minus_eight_positive", "the nibble of -8 read as 8", eight_positive),
+    order("nibble_order_reversed", "the nibbles of a word taken from the highest down", reversed_order),
+    order("nibble_order_interleaved", "the nibbles of a word in the order 0 2 4 6 1 3 5 7", interleaved),
+    order("nibble_pairs_swapped", "the two nibbles of each byte exchanged", pairs_swapped),
+    order("packed_in_planes", "nibble j of the words taken for the j-th eighth of K", planes),
+    order("packed_along_n", "eight neighbouring columns looked for in a word, instead of eight neighbouring k", along_n),
+    order("words_row_major_in_n", "qweight read as a contiguous [N, K / 8] matrix", row_major_in_n),
+    order("lowest_nibble_only", "the lowest nibble of a word used for all eight of its elements", lowest),
+    Mistake("no_nibble_mask", "words shifted, but with the higher nibbles still in them",
+            "after the shift, which bits belong to the element?", unmasked),
+    Mistake("shift_by_bits", "words shifted by k % 8 bits", "how many bits apart are two elements of a word?",
+            shifted_by_bits),
+    Mistake("no_scale", "the product with the integers, without their scale", CHANNELS,
+            scaled_by(lambda s, m, n, tile: (torch.ones(len(m)).double(), torch.ones_like(s)))),
+    Mistake("scale_twice", "the product multiplied by the scale twice", CHANNELS,
+            scaled_by(lambda s, m, n, tile: (torch.ones(len(m)).double(), s * s))),
+    Mistake("scale_by_row", "the scales taken by row instead of by column", CHANNELS,
+            scaled_by(lambda s, m, n, tile: (s[m % len(s)], torch.ones_like(s)))),
+    Mistake("scale_without_tile_offset", "every column tile multiplied by the scales of the first one",
+            "which scales does the second column tile load?",
+            scaled_by(lambda s, m, n, tile: (torch.ones(len(m)).double(), s[n % tile]))),
+    Mistake("one_scale_for_all_channels", "every column multiplied by the first scale", "how many scales are there?",
+            scaled_by(lambda s, m, n, tile: (torch.ones(len(m)).double(), s[:1].expand(len(s))))),
+    *stride_mistakes(OPERANDS),
+    *loop_mistakes(OPERANDS),
+    *tail_mistakes(OPERANDS),
+    *store_mistakes(OPERANDS),
+    *accumulator_mistakes(OPERANDS),
+    *last_resorts(OPERANDS),
+)  # fmt: skip

@@ -1,0 +1,284 @@
+"""Does every load, store and atomic of an interpreted kernel touch an element of a tensor? And only its own program's?
+
+While a `MemoryCheck` is active each tensor lives in an address window of its own, 16 TiB wide, so that an address
+tells which pointer argument it was derived from however far it strays. The four functions through which every
+version of Triton's interpreter reaches memory translate the addresses back and look at them on the way.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+WINDOW_BITS = 44
+POISON_BYTE = 0x7E
+MAX_FINDINGS = 24
+
+
+class Area:
+    """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
+
+    offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
+    all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of the buffer, one more than the last program that stored there.
+    """
+
+    def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
+                 strides: Sequence[int], offset: int, poisoned: bool) -> None:  # fmt: skip
+        self.name, self.width, self.shape, self.strides = name, width, tuple(shape), tuple(strides)
+        self.poisoned = poisoned
+        self.size = buffer.nbytes
+        self.offset = offset
+        self.valid = np.zeros(self.size // width, dtype=bool)
+        np.lib.stride_tricks.as_strided(self.valid[offset:], self.shape, self.strides)[...] = True
+        self.hull = range(offset, offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)))
+        self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
+        self.writer: np.ndarray | None = None
+        self.strayed = False
+        self.base = self.first = self.low = self.high = self.shift = 0
+
+    def place(self, window: int, real_base: int) -> None:
+        """Gives the tensor, really at `real_base`, its address in a window."""
+        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1))
+        self.shift = (real_base - self.base) % 2**64
+        self.first = self.base - self.offset * self.width
+        self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
+
+
+class MemoryCheck:
+    """Watches one launch. `path` is the file of the student's module, whose line numbers the findings carry."""
+
+    def __init__(self, areas: Sequence[Area], path: str) -> None:
+        self.areas, self.path = list(areas), path
+        self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Replaces the interpreter's memory functions and its conversion of tensors to addresses."""
+        from triton.runtime import interpreter
+
+        memory, convert = interpreter._interpreter, interpreter._implicit_cvt
+        remaining = enumerate(self.areas)
+
+        def convert_tensor(argument: Any) -> Any:
+            converted = convert(argument)
+            if hasattr(argument, "data_ptr"):
+                window, area = next(remaining)
+                area.place(window, argument.data_ptr())
+                converted.handle.data = np.array([area.base], dtype=np.uint64)
+            return converted
+
+        interpreter._interpreter = _Watched(memory, self, interpreter.interpreter_builder)
+        interpreter._implicit_cvt = convert_tensor
+        try:
+            yield
+        finally:
+            interpreter._interpreter, interpreter._implicit_cvt = memory, convert
+
+    def findings(self) -> list[dict[str, Any]]:
+        """What was found, as JSON: one entry for each line, tensor and fault."""
+        return list(self.found.values())
+
+    def strayed(self) -> list[str]:
+        """Tensors beside which a store went so far that it was left out."""
+        return [area.name for area in self.areas if area.strayed]
+
+    def look(self, kind: str, pointers: Any, mask: Any, width: int, program: int) -> tuple[Any, Any, Any]:
+        """Checks the active lanes of one access.
+
+        Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none).
+        """
+        pointers, mask = np.asarray(pointers), np.asarray(mask)
+        if mask.shape != pointers.shape:
+            mask = np.broadcast_to(mask, pointers.shape)
+        active = pointers if mask.all() else pointers[mask]
+        if not active.size:
+            return pointers, mask, None
+        lowest, highest = int(active.min()), int(active.max())
+        number = (lowest >> WINDOW_BITS) - 1
+        if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
+            return self._look_apart(kind, pointers, mask, width, program)
+        area = self.areas[number]
+        elements = None
+        if not (area.dense and width == area.width and area.low <= lowest and highest < area.high):
+            elements = (active - np.uint64(area.first)).view(np.int64)
+            good = self._good(area, elements, width)
+            if not good.all():
+                bad = np.zeros(pointers.shape, dtype=bool)
+                bad[mask] = ~good.reshape(-1)
+                self._report(kind, area, pointers, mask, bad)
+                reachable = (elements >= 0) & (elements <= area.size - width)
+                if not reachable.all():
+                    area.strayed |= kind != "load"
+                    stray = np.zeros(pointers.shape, dtype=bool)
+                    stray[mask] = ~reachable.reshape(-1)
+                    real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
+                    return real, mask & ~stray, stray
+        if kind != "load" or area.writer is not None or area.poisoned:
+            self._follow(kind, area, active, program, pointers)
+        return pointers + np.uint64(area.shift), mask, None
+
+    def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:
+        """Which byte offsets into the buffer begin an access of `width` bytes that lies in elements only."""
+        inside = (offsets >= 0) & (offsets <= area.size - width)
+        first = np.where(inside, offsets, 0)
+        good = inside & area.valid[first // area.width]
+        if width != area.width:
+            good &= area.valid[(first + width - 1) // area.width]
+        return good
+
+    def _look_apart(self, kind: str, pointers: Any, mask: Any, width: int, program: int) -> tuple[Any, Any, Any]:
+        """An access whose lanes point into several tensors, or into none: window by window."""
+        real, stray = np.zeros_like(pointers), mask.copy()
+        window = (pointers >> np.uint64(WINDOW_BITS)).astype(np.int64) - 1
+        for number in np.unique(window[mask]):
+            part = mask & (window == number)
+            if 0 <= number < len(self.areas):
+                found, allowed, _ = self.look(kind, pointers, part, width, program)
+                real[part] = found[part]
+                stray &= ~(allowed & part)
+            else:
+                self._add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(part.sum())})
+                if kind != "load" and self.areas:
+                    self.areas[-1].strayed = True
+        safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
+        return np.where(stray | ~mask, safe, real), mask & ~stray, stray
+
+    def _follow(self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray) -> None:
+        """Races between programs, and reads of an output that nothing was written to."""
+        elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
+        elements = elements[(elements >= 0) & (elements < len(area.valid))]
+        if area.writer is None:
+            area.writer = np.zeros(len(area.valid), dtype=np.int64)
+        before = area.writer[elements]
+        if kind != "store" and area.poisoned and not before.all():
+            at = elements[np.flatnonzero(before == 0)[0]]
+            self._place("unwritten", kind, area, int(at))
+        others = (before != 0) & (np.abs(before) != program + 1)
+        if kind == "atomic":
+            others &= before > 0
+        if others.any():
+            at = np.flatnonzero(others)[0]
+            self._place("race", kind, area, int(elements[at]), int(abs(before[at])) - 1, program)
+        if kind == "store":
+            area.writer[elements] = program + 1
+        elif kind == "atomic":
+            area.writer[elements] = np.where(before > 0, before, -(program + 1))
+
+    def _place(self, fault: str, kind: str, area: Area, element: int, *programs: int) -> None:
+        if not area.valid[element]:
+            return
+        index = _decode(element - area.offset, area)
+        self._add(
+            (fault, kind, area.name),
+            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1},
+        )
+
+    def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
+        """An access with lanes that lie in no element: where the first one points, and along which dimension it left."""
+        offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
+        lane = tuple(int(i) for i in np.argwhere(bad)[0])
+        offset = int(offsets[lane])
+        index = _along_axes(offsets, lane, area) or _decode(offset, area)
+        outside = [d for d, i in enumerate(index) if not 0 <= i < area.shape[d]]
+        fault = "gap" if offset + area.offset in area.hull else "outside"
+        dimension = None
+        if outside and (fault == "outside" or _along_axes(offsets, lane, area)):
+            dimension, fault = outside[0], "beyond"
+        self._add(
+            (fault, kind, area.name, dimension),
+            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "dimension": dimension,
+             "lanes": int(bad.sum())},
+        )  # fmt: skip
+
+    def _add(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
+        line = self._line()
+        key = (line, *key)
+        if key in self.found:
+            self.found[key]["lanes"] += finding["lanes"]
+        elif len(self.found) < MAX_FINDINGS:
+            self.found[key] = {"line": line, **finding}
+
+    def _line(self) -> int | None:
+        """The innermost line of the student's module on the stack."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == self.path:
+                return frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+
+def _decode(offset: int, area: Area) -> list[int]:
+    """The index of an element by its offset from the first; beyond the tensor, indices go on past their sizes."""
+    index = [0] * len(area.shape)
+    for d in sorted(range(len(area.shape)), key=lambda d: (area.strides[d], area.shape[d]), reverse=True):
+        index[d], offset = divmod(offset, area.strides[d]) if area.strides[d] else (0, offset)
+    return index
+
+
+def _along_axes(offsets: np.ndarray, lane: tuple[int, ...], area: Area) -> list[int] | None:
+    """The index a lane was meant for: that of the block's first lane, and a step in a dimension for each axis.
+
+    Unlike an address this tells the column after a row's last from the first of the next row. None when an axis
+    moves by something that is no stride of the tensor.
+    """
+    corner = int(offsets[(0,) * offsets.ndim])
+    index, reached = _decode(corner, area), corner
+    for axis, position in enumerate(lane):
+        line = offsets[(*(0,) * axis, slice(None), *(0,) * (offsets.ndim - axis - 1))]
+        steps = np.abs(np.diff(line))
+        if not steps.any():
+            continue
+        step = int(steps[steps > 0].min())
+        fitting = [d for d, stride in enumerate(area.strides) if stride == step]
+        if not fitting:
+            return None
+        d = max(fitting, key=lambda d: area.shape[d])
+        moved = int(line[position]) - corner
+        index[d] += moved // step
+        reached += moved
+    return index if reached == int(offsets[lane]) else None
+
+
+class _Watched:
+    """Triton's native memory functions, with a look at every access before it happens."""
+
+    def __init__(self, memory: Any, check: MemoryCheck, builder: Any) -> None:
+        self._memory, self._check, self._builder = memory, check, builder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._memory, name)
+
+    def _program(self) -> int:
+        (x, y, z), (_, height, depth) = self._builder.grid_idx, self._builder.grid_dim
+        return (x * height + y) * depth + z
+
+    def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
+        width = np.dtype(dtype).itemsize
+        real, allowed, stray = self._check.look("load", pointers, mask, width, self._program())
+        loaded = self._memory.load(real, allowed, other, dtype)
+        if stray is not None:
+            loaded[stray] = np.full(width, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
+        return loaded
+
+    def store(self, pointers: Any, values: Any, mask: Any) -> Any:
+        values = np.asarray(values)
+        real, allowed, _ = self._check.look("store", pointers, mask, values.itemsize, self._program())
+        return self._memory.store(real, values, allowed)
+
+    def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
+        values = np.asarray(values)
+        real, allowed, _ = self._check.look("atomic", pointers, mask, values.itemsize, self._program())
+        return self._memory.atomic_rmw(operation, real, values, allowed, order)
+
+    def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
+        pointers, values = np.asarray(pointers), np.asarray(values)
+        everywhere = np.ones(pointers.shape, dtype=bool)
+        real, allowed, _ = self._check.look("atomic", pointers, everywhere, values.itemsize, self._program())
+        if not allowed.all():
+            return values
+        return self._memory.atomic_cas(real, expected, values, order)
