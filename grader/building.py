@@ -53,7 +53,7 @@ def build(
     lab: Lab, source: KernelSource, options: BuildOptions, progress: Progress = lambda text: None
 ) -> KernelBundle | Refusal:
     """Describes and compiles one lab's kernel. A kernel with no config that compiles is a `build_error`."""
-    described = _describe(lab, source, options)
+    described = describe(lab, source, options)
     if isinstance(described, Refusal):
         return described
     bundle = described
@@ -95,7 +95,7 @@ def _why_nothing_builds(bundle: KernelBundle) -> str:
 # ---------------------------------------------------------------- describe
 
 
-def _describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
+def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
     scalars = {case.name: lab.scalars(case) for case in lab.all_cases}
     request = {
         "op": "describe",

@@ -30,9 +30,8 @@ def check(lab: Lab, problem: Problem, outcome: Outcome, config: Config) -> Findi
         return Finding(False, outcome.message)
     if outcome.overrun:
         names = ", ".join(outcome.overrun)
-        return Finding(
-            False, f"the kernel wrote outside {names}; mask its stores, and grade with DEVICE=cpu to see where"
-        )
+        where = "grade with DEVICE=cpu to see where" if outcome.memory is None else "the line `memory` says where"
+        return Finding(False, f"the kernel wrote outside {names}; mask its stores ({where})")
     if outcome.changed:
         return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
     return compare(outcome.y, lab.reference(problem, config.split_k))

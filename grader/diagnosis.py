@@ -60,10 +60,14 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Match:
-    """How well an imitation fits a run: the shares of its wrong elements and of all that it reproduces."""
+    """How well an imitation fits a run: the share of its wrong elements that it reproduces.
+
+    telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing.
+    """
 
     of_wrong: float
     imitation: Imitation
+    telling: bool
 
 
 def diagnose(
@@ -100,7 +104,8 @@ def diagnose(
     remaining = {run.number: run for run in failing}
     for _ in range(MAX_CLASSES):
         counts = {
-            index: sum((index, number) in table for number in remaining) for index in range(len(lab.mistakes))
+            index: sum((index, number) in table and table[index, number].telling for number in remaining)
+            for index in range(len(lab.mistakes))
         }
         most = max(counts.values(), default=0)
         if not most:
@@ -119,9 +124,7 @@ def diagnose(
     return answers
 
 
-def _run(
-    lab: Lab, problems: Mapping[str, Problem], configs: Sequence[Config], outcome: Outcome, number: int
-) -> _Run:
+def _run(lab: Lab, problems: Mapping[str, Problem], configs: Sequence[Config], outcome: Outcome, number: int) -> _Run:
     assert outcome.y is not None
     problem, config = problems[outcome.case], configs[outcome.config]
     reference = lab.reference(problem, config.split_k)
@@ -151,10 +154,9 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
         of_wrong = float(agrees[wrong].double().mean()) if bool(wrong.any()) else 1.0
         if of_wrong < ENOUGH or float(agrees.double().mean()) < ENOUGH:
             continue
-        if not imitation.loose and not run.overrun and not _differs(imitation, run, wrong):
-            continue
-        if best is None or of_wrong > best.of_wrong:
-            best = _Match(of_wrong, imitation)
+        telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
+        if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
+            best = _Match(of_wrong, imitation, telling)
     return best
 
 
@@ -167,7 +169,6 @@ def _agrees(y: torch.Tensor, imitation: Imitation) -> torch.Tensor:
 
 
 def _differs(imitation: Imitation, run: _Run, wrong: torch.Tensor) -> bool:
-    """Whether the imitation itself is wrong where the run is: a bound so wide that it holds both says nothing."""
     apart = ~((imitation.y - run.reference.y).abs() <= run.reference.bound / 2)
     return float(apart[wrong].double().mean()) >= 0.5
 
@@ -212,7 +213,9 @@ def describe_region(wrong: torch.Tensor, config: Config) -> str:
     places = [f"({i}, {j})" for i, j in bad.nonzero()[:6].tolist()]
     more = ", ..." if int(bad.sum()) > 6 else ""
     which = "every tile" if bool(bad.all()) else f"{int(bad.sum())} of {bad.numel()} tiles: {', '.join(places)}{more}"
-    inside = f"inside a tile, rows {_ranges(grid.any(3).any(2).any(0))} and columns {_ranges(grid.any(2).any(1).any(0))}"
+    inside = (
+        f"inside a tile, rows {_ranges(grid.any(3).any(2).any(0))} and columns {_ranges(grid.any(2).any(1).any(0))}"
+    )
     return f"No known mistake fits; wrong elements lie in {which} ({tile_m} x {tile_n}); {inside}"
 
 

@@ -7,17 +7,20 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.building import BuildOptions, assignments, build
 from grader.checking import Finding, check
+from grader.diagnosis import Diagnosis, diagnose
 from grader.labs import Lab
+from grader.memory import sentences
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
 from grader.problems import make_problem
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
 from grader.scoring import Judged, Rubric, load_rubric, load_tiers, refused, score
+from grader.shrinking import smallest_failing
 
 CHECKED_CAPABILITIES = (80, 90)
 """Without a GPU, kernels are compiled for these, which is the `build` check."""
@@ -86,7 +89,10 @@ def _grade_on_cpu(
             InterpretOptions(options.cores, options.confined, options.case_seconds), count,
         )  # fmt: skip
         findings = _check(lab, built, problems, outcomes)
-        judged = Judged(built, options.capabilities, outcomes, findings, None)
+        diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
+        diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
+        located = sentences(lab, source, problems, outcomes)
+        judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, located)
         reports[lab.id] = score(lab, judged, rubric, None)
         listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
@@ -124,7 +130,8 @@ def _grade_on_gpu(
                 boundaries,
                 lambda sample, lab=lab: listen(lab.id, f"timed {sample.case}"),  # type: ignore[misc]
             )
-            judged = Judged(built, (capability,), outcomes, findings, samples)
+            diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
+            judged = Judged(built, (capability,), outcomes, findings, samples, diagnoses)
             reports[lab.id] = score(lab, judged, rubric, tiers)
             listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
@@ -154,3 +161,22 @@ def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
 
 def _check(lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]) -> list[Finding]:
     return [check(lab, problems[o.case], o, bundle.configs[o.config]) for o in outcomes]
+
+
+def _with_smallest(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outcome],
+    diagnoses: Sequence[Diagnosis | None], seed: int, options: GradeOptions,
+) -> list[Diagnosis | None]:  # fmt: skip
+    """Where no failing case could be explained: the smallest sizes that still fail, added to the smallest case."""
+    answers = list(diagnoses)
+    open_numbers = [number for number, diagnosis in enumerate(diagnoses) if diagnosis and not diagnosis.mistake]
+    if not open_numbers or any(diagnosis and diagnosis.mistake for diagnosis in diagnoses):
+        return answers
+    cases = {number: lab.case(outcomes[number].case) for number in open_numbers}
+    number = min(open_numbers, key=lambda n: cases[n].M * cases[n].N * cases[n].K)
+    found = smallest_failing(lab, source, bundle, cases[number], outcomes[number].config, seed, options.confined)
+    diagnosis = answers[number]
+    if found and diagnosis:
+        small = f"; it fails from M={found.M} N={found.N} K={found.K} on"
+        answers[number] = replace(diagnosis, evidence=diagnosis.evidence + small)
+    return answers

@@ -3,44 +3,59 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grader.labs import Lab
-from grader.model import KernelSource, MemoryFinding, Problem
+from grader.model import KernelSource, MemoryFinding, Outcome, Problem
 
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
 NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "block row", "block column")}
+MAX_SENTENCES = 6
 WORST_FIRST = ("wild", "outside", "beyond", "gap", "race", "unwritten")
 
 
 def sentences(
-    lab: Lab, source: KernelSource, problem: Problem, findings: Sequence[MemoryFinding], *, hidden: bool = False
-) -> list[str]:
-    """One sentence a finding, out-of-bounds accesses first. `hidden`: places and tensors only, no indices."""
-    ordered = sorted(findings, key=lambda f: (WORST_FIRST.index(f.fault), f.kind == "load", f.line or 0))
-    return [_sentence(lab, source, problem, finding, hidden) for finding in ordered]
+    lab: Lab, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome]
+) -> tuple[str, ...]:
+    """One sentence for each line and fault over all outcomes, out-of-bounds accesses first, at most MAX_SENTENCES.
+
+    Of hidden cases the sentence tells place and tensor, no index.
+    """
+    first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
+    for outcome in outcomes:
+        for finding in outcome.memory or ():
+            key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
+            first.setdefault(key, (finding, []))[1].append(outcome.case)
+    ordered = sorted(first.values(), key=lambda e: (WORST_FIRST.index(e[0].fault), e[0].kind == "load", e[0].line or 0))
+    texts = []
+    for finding, cases in ordered[:MAX_SENTENCES]:
+        hidden = lab.case(cases[0]).hidden
+        count = len(set(cases))
+        where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
+        texts.append(f"{_sentence(lab, source, problems[cases[0]], finding, hidden)} ({where})")
+    return tuple(texts)
 
 
 def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryFinding, hidden: bool) -> str:
     call, verb = _call(source, finding), VERBS[finding.kind]
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     name = finding.tensor.removesuffix("_ptr")
-    if finding.fault == "wild" or finding.tensor not in problem.tensors:
+    if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
         return f"{place}: {call} {verb} an address near no tensor; look at its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
     nouns = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())
     at = ", ".join(str(i) for i in finding.index)
     element = f"an element of {name}" if hidden else f"{name}[{at}]"
-    if finding.fault == "beyond" and finding.dimension is not None and finding.dimension < len(nouns):
-        d = finding.dimension
+    if finding.fault == "beyond" and finding.dimension in range(len(nouns)):
+        d = finding.dimension or 0
         noun, size = nouns[d], tensor.shape[d]
         sizes = next((p.sizes for p in lab.parameters if p.name == finding.tensor), ())
         limit = sizes[d] if d < len(sizes) else str(size)
         where = f"a {noun}" if hidden else f"{noun} {finding.index[d]}"
         have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
         of = f"{name}, which has fewer" if hidden else f"{name}, which has {have}"
-        return f"{place}: {call} {verb} {where} of {of}; it needs a mask that keeps the {noun} below {limit}"
+        return f"{place}: {call} {verb} {where} of {of}; mask it to {noun}s below {limit}"
     if finding.fault == "gap":
         strides = ", ".join(str(s) for s in tensor.stride())
         detail = "" if hidden else f" (shape {tuple(tensor.shape)}, strides {strides})"
@@ -56,7 +71,11 @@ def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryF
     if finding.fault == "unwritten":
         return f"{place}: {call} {verb} {element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1"
     detail = "" if hidden else f" (where index [{at}] would be; its shape is {tuple(tensor.shape)})"
-    return f"{place}: {call} {verb} memory outside {name}{detail}; look at its offsets and mask"
+    return f"{place}: {call} {verb} memory outside {name}{detail}; look at its strides, offsets and mask"
+
+
+def _dimensions(problem: Problem, finding: MemoryFinding) -> int:
+    return problem.tensors[finding.tensor].dim() if finding.tensor in problem.tensors else -1
 
 
 def _call(source: KernelSource, finding: MemoryFinding) -> str:

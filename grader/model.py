@@ -88,7 +88,8 @@ class Case:
     """One correctness or speed case. M, N, K are the logical sizes; the other fields pick a recipe of the lab's inputs.
 
     `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs
-    in turn) or "all". Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`: how many launches one timed graph holds, each on its own inputs.
+    in turn) or "all". Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`: how
+    many launches one timed graph holds, each on its own inputs.
     """
 
     name: str

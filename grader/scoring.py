@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from grader.checking import Finding, describe_case
+from grader.diagnosis import Diagnosis
 from grader.labs import Lab
 from grader.model import (
     BuildFacts,
@@ -104,13 +105,18 @@ def load_tiers(gpu: str, folder: Path = HERE / "tiers") -> Tiers:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of one lab when points are given: findings by case and config, speed samples, build."""
+    """What is known of one lab when points are given: findings by case and config, speed samples, build.
+
+    diagnoses: one for each outcome, or none at all. memory: sentences of the memory checker.
+    """
 
     bundle: KernelBundle
     capabilities: tuple[int, ...]
     outcomes: Sequence[Outcome]
     findings: Sequence[Finding]
     samples: Sequence[SpeedSample] | None
+    diagnoses: Sequence[Diagnosis | None] = ()
+    memory: Sequence[str] = ()
 
 
 def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
@@ -182,6 +188,7 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
     tests = []
     for case in lab.cases:
         pairs = [(o, f) for o, f in zip(judged.outcomes, judged.findings, strict=True) if o.case == case.name]
+        diagnoses = [d for o, d in zip(judged.outcomes, judged.diagnoses, strict=False) if o.case == case.name and d]
         wrong = [(o, f) for o, f in pairs if not f.ok and not f.skipped]
         skipped = [(o, f) for o, f in pairs if f.skipped]
         worst = max((f.worst for _, f in pairs if f.ok), default=0.0)
@@ -193,8 +200,17 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
         if wrong:
             outcome, finding = wrong[0]
             where = _config_note(outcome, len(wrong), len(pairs))
+            message = "the output is wrong; this case's data is hidden" if case.hidden else finding.message + where
+            diagnosis = next((d for d in diagnoses if d.mistake), diagnoses[0] if diagnoses else None)
             result = TestResult(
-                case.name, "correctness", "failed", 0.0, shares[case.name], finding.message + where, metrics=metrics
+                case.name,
+                "correctness",
+                "failed",
+                0.0,
+                shares[case.name],
+                message,
+                diagnosis=(diagnosis.text(hidden=case.hidden) or None) if diagnosis else None,
+                metrics={**metrics, "mistake": (diagnosis.mistake or None) if diagnosis else None},
             )
         elif skipped:
             result = TestResult(
@@ -227,12 +243,15 @@ def _memory_test(judged: Judged) -> TestResult:
     broken = [outcome for outcome in ran if outcome.overrun or outcome.changed]
     if not ran:
         return TestResult("memory", "memory", "skipped", 0.0, 0.0, "no launch finished")
+    if judged.memory:
+        return TestResult("memory", "memory", "failed", 0.0, 0.0, "\n".join(judged.memory))
     if broken:
         cases = ", ".join(dict.fromkeys(outcome.case for outcome in broken))
-        return TestResult("memory", "memory", "failed", 0.0, 0.0, f"wrote where it may not, in {cases}")
-    return TestResult(
-        "memory", "memory", "passed", 0.0, 0.0, f"guard regions and inputs intact after {len(ran)} launches"
-    )
+        message = f"wrote where it may not, in {cases}; grade with DEVICE=cpu to see the line"
+        return TestResult("memory", "memory", "failed", 0.0, 0.0, message)
+    checked = all(outcome.memory is not None for outcome in ran)
+    what = "every access inside its tensor" if checked else "guard regions and inputs intact"
+    return TestResult("memory", "memory", "passed", 0.0, 0.0, f"{what} in {len(ran)} launches")
 
 
 def _speed_tests(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, earned: float) -> list[TestResult]:

@@ -63,9 +63,7 @@ def tiles(config: Config, axis: str) -> tuple[int, ...]:
     return TILES
 
 
-def product(
-    a: torch.Tensor, w: torch.Tensor, *, slack: torch.Tensor | None = None, rounded: bool = False
-) -> Imitation:
+def product(a: torch.Tensor, w: torch.Tensor, *, slack: torch.Tensor | None = None, rounded: bool = False) -> Imitation:
     """The output A W^T with the rounding of an fp32 or int32 accumulator.
 
     a: float64 [M, K]; w: float64 [N, K]; slack: float64 [M, K], how far an element of `a` may be off (ties).

@@ -50,9 +50,13 @@ def _lab(lab: LabReport) -> RenderableType:
     table.add_column("case", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("reason", overflow="fold")
+    named: dict[str, str] = {}
     for test in lab.tests:
         if test.kind != "speed":
-            table.add_row(*_row(test))
+            mistake = test.metrics.get("mistake")
+            table.add_row(*_row(test, named.get(mistake or "")))
+            if mistake:
+                named.setdefault(mistake, test.name)
     parts: list[RenderableType] = [head]
     if lab.status != "graded":
         parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
@@ -64,10 +68,12 @@ def _lab(lab: LabReport) -> RenderableType:
     return Group(*parts)
 
 
-def _row(test: TestResult) -> tuple[Text, Text, Text, Text]:
+def _row(test: TestResult, same_as: str | None = None) -> tuple[Text, Text, Text, Text]:
+    """same_as: the case above that was explained by the same mistake."""
     mark, colour = MARKS[test.status]
     points = f"{_number(test.points)}/{_number(test.max_points)}" if test.max_points else ""
-    message = f"{test.message}\n{test.diagnosis}" if test.diagnosis else test.message
+    diagnosis = f"Likely the same mistake as in {same_as}" if same_as else test.diagnosis
+    message = f"{test.message}\n{diagnosis}" if diagnosis else test.message
     return (
         Text(mark, style=colour),
         Text(test.name, style="" if test.status == "passed" else colour),
@@ -145,7 +151,10 @@ def next_step(report: Report) -> str:
             return f"{lab.lab_id}: {lab.message}"
         failed = next((test for test in lab.tests if test.status == "failed" and test.kind == "correctness"), None)
         if failed:
-            return f"{lab.lab_id}: make `{failed.name}` pass first; {failed.message}"
+            return f"{lab.lab_id}: make `{failed.name}` pass first; {failed.diagnosis or failed.message}"
+        strayed = next((test for test in lab.tests if test.status == "failed" and test.kind == "memory"), None)
+        if strayed:
+            return f"{lab.lab_id}: {strayed.message.splitlines()[0]}"
     if len(waiting) == len(report.labs):
         return f"start with {waiting[0].lab_id}: {waiting[0].message}"
     if waiting:

@@ -23,7 +23,8 @@ class Area:
     """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
 
     offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
-    all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of the buffer, one more than the last program that stored there.
+    all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
+    the buffer, one more than the last program that stored there, negative where it was added atomically.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
@@ -182,11 +183,12 @@ class MemoryCheck:
         offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
         lane = tuple(int(i) for i in np.argwhere(bad)[0])
         offset = int(offsets[lane])
-        index = _along_axes(offsets, lane, area) or _decode(offset, area)
+        meant = _along_axes(offsets, lane, area)
+        index = meant or _decode(offset, area)
         outside = [d for d, i in enumerate(index) if not 0 <= i < area.shape[d]]
         fault = "gap" if offset + area.offset in area.hull else "outside"
         dimension = None
-        if outside and (fault == "outside" or _along_axes(offsets, lane, area)):
+        if outside and (meant or (fault == "outside" and len(index) == 1)):
             dimension, fault = outside[0], "beyond"
         self._add(
             (fault, kind, area.name, dimension),

@@ -6,8 +6,8 @@ import torch
 
 from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, block_row_grid
-from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, swallowing_row
 from grader.labs.dds.mistakes import MISTAKES
+from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, swallowing_row
 from grader.model import Case, Parameter, Problem, Reference
 
 BLOCK = 32

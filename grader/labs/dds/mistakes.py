@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from grader.labs.address_mistakes import store_mistakes, stride_mistakes
 from grader.labs.bound import FP16_UNDERFLOW, U_FP16, U_FP32
 from grader.labs.mistake import Imitation, Mistake, reread
 from grader.labs.tiling_mistakes import (
@@ -14,8 +15,6 @@ from grader.labs.tiling_mistakes import (
     half_sum,
     last_resorts,
     sizes,
-    store_mistakes,
-    stride_mistakes,
 )
 from grader.model import Config, Problem
 
@@ -157,11 +156,13 @@ def seen(walk: Walk) -> Callable[[Problem, Config], str]:
 def _blocks(pattern: Pattern, places: list[tuple[int, int]]) -> str:
     if not places:
         return "no block"
+
     def name(place: tuple[int, int]) -> str:
         values, column = place
         start = f"{column} of X" if column < NOWHERE else "beyond X"
         offset = f"values[{values // SQUARE}]" if values % SQUARE == 0 else f"values at offset {values}"
         return f"{offset} with columns from {start}"
+
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return name(places[0]) + more
 
@@ -178,7 +179,9 @@ def _at_most(count: int) -> Walk:
 OPERANDS = Operands(read_as, weight, unscaled, multiplied=present)
 BOUNDS = "draw crow_indices of a small matrix: which two of its entries enclose the blocks of block row r?"
 COLUMNS = "a block column is a number of blocks; which columns of X does it stand for?"
-NUMBER = "two things number the blocks, their place among all blocks and their block column: which one finds the values?"
+NUMBER = (
+    "two things number the blocks, their place among all blocks and their block column: which one finds the values?"
+)
 
 MISTAKES = (
     walk_mistake("crow_without_leading_zero", "block rows that begin one entry of crow_indices too early", BOUNDS,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from grader.labs.address_mistakes import store_mistakes, stride_mistakes
 from grader.labs.mistake import Imitation, Mistake, product, reread, tiles
 from grader.labs.tiling_mistakes import (
     Operands,
@@ -15,8 +16,6 @@ from grader.labs.tiling_mistakes import (
     last_resorts,
     loop_mistakes,
     sizes,
-    store_mistakes,
-    stride_mistakes,
     tail_mistakes,
 )
 from grader.model import Config, Problem
@@ -169,16 +168,16 @@ def seen(wrong: Decoding) -> Callable[[Problem, Config], str]:
         if not bool(differ.any()):
             return ""
         k, n = (int(i) for i in differ.nonzero()[0])
-        return (
-            f"word ({k // 8}, {n}) element {k % 8} is {int(right[k, n])}, your kernel used {int(other[k, n])}"
-        )
+        return f"word ({k // 8}, {n}) element {k % 8} is {int(right[k, n])}, your kernel used {int(other[k, n])}"
 
     return witness
 
 
 def order(name: str, what: str, place: Place) -> Mistake:
     """A mistake in where a nibble is looked for."""
-    hint = "pack eight small numbers into one word by hand and unpack them: which k, and which n, does each nibble hold?"
+    hint = (
+        "pack eight small numbers into one word by hand and unpack them: which k, and which n, does each nibble hold?"
+    )
     return Mistake(name, what, hint, decoded(Decoding(place)), seen(Decoding(place)))
 
 

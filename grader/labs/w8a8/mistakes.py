@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from grader.labs.address_mistakes import store_mistakes, stride_mistakes
 from grader.labs.mistake import Imitation, Mistake, grid_of, product, reread, tiles
 from grader.labs.tiling_mistakes import (
     Operands,
@@ -14,8 +15,6 @@ from grader.labs.tiling_mistakes import (
     last_resorts,
     loop_mistakes,
     sizes,
-    store_mistakes,
-    stride_mistakes,
     tail_mistakes,
 )
 from grader.model import Config, Problem
