@@ -106,7 +106,7 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
     }
     try:
         with Sandbox(confined=options.confined) as sandbox:
-            for header in (load_request(source), request):
+            for header in (load_request(source, max(options.capabilities)), request):
                 answer = sandbox.ask(header, timeout=DESCRIBE_SECONDS)
                 if "error" in answer.header:
                     return Refusal("rejected", describe_error(source, answer))
@@ -123,9 +123,15 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
         return Refusal("crash", "the sandbox answered something that is no answer; nothing of it was used")
 
 
-def load_request(source: KernelSource) -> dict[str, Any]:
-    """The request that brings a kernel's module into a sandbox."""
-    return {"op": "load", "module": source.module, "kernel": source.kernel, "grid": source.grid}
+def load_request(source: KernelSource, capability: int) -> dict[str, Any]:
+    """The request that brings a kernel's module into a sandbox; `capability` is what the module sees as its GPU."""
+    return {
+        "op": "load",
+        "module": source.module,
+        "kernel": source.kernel,
+        "grid": source.grid,
+        "capability": capability,
+    }
 
 
 def describe_error(source: KernelSource, answer: Answer) -> str:
@@ -287,7 +293,7 @@ class _Compiler:
         try:
             if sandbox is None:
                 sandbox = Sandbox(confined=self.options.confined)
-                sandbox.ask(load_request(self.source), timeout=DESCRIBE_SECONDS)
+                sandbox.ask(load_request(self.source, max(self.options.capabilities)), timeout=DESCRIBE_SECONDS)
             answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
             if "error" in answer.header:
                 return sandbox, failure(_compile_sentence(self.source, answer, capability))

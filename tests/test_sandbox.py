@@ -54,7 +54,7 @@ def ask(code, timeout=20.0):
     """Runs code at import time in a confined sandbox and returns the answer to `load`."""
     with Sandbox(confined=True) as box:
         kernel = source(code)
-        return box.ask({"op": "load", "module": kernel.module, "kernel": "W8A8_MM", "grid": None}, timeout=timeout)
+        return box.ask(building.load_request(kernel, 90), timeout=timeout)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_sandbox_that_does_not_answer_is_killed():
 
 def test_leaving_the_sandbox_leaves_nothing_behind():
     with Sandbox(confined=True) as box:
-        box.ask({"op": "load", "module": source().module, "kernel": "W8A8_MM", "grid": None}, timeout=20)
+        box.ask(building.load_request(source(), 90), timeout=20)
         pid = box._process.pid
     assert not psutil.pid_exists(pid)
 

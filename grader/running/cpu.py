@@ -115,7 +115,7 @@ def _run_one(
     try:
         if sandbox is None:
             sandbox = Sandbox(interpret=True, confined=options.confined)
-            loaded = sandbox.ask(load_request(source), timeout=START_SECONDS)
+            loaded = sandbox.ask(load_request(source, _seen_capability(bundle)), timeout=START_SECONDS)
             if "error" in loaded.header:
                 return sandbox, Outcome(case, config, "crash", message=describe_error(source, loaded))
         answer = sandbox.ask(request, sent, timeout=options.case_seconds)
@@ -138,6 +138,11 @@ def _run_one(
     if sandbox:
         sandbox.close()
     return None, outcome
+
+
+def _seen_capability(bundle: KernelBundle) -> int:
+    """The GPU that the interpreted module sees is the newest that it was compiled for."""
+    return max((capability for capability, _, _ in bundle.binaries), default=90)
 
 
 def _tensor_request(lab: Lab, guarded: Guarded) -> dict[str, Any]:

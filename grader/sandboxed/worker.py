@@ -77,7 +77,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
 
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(header["module"])
-                module = student.load(path, header["kernel"], header["grid"])
+                module = student.load(path, header["kernel"], header["grid"], header["capability"])
                 answer = {}
             elif header["op"] == "describe":
                 answer = module.describe(header["contract"], header["problems"])

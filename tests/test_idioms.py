@@ -1,0 +1,57 @@
+"""Ways of writing the same right kernel that students bring along: each is read, built and graded in full."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grader.devices import choose
+from grader.grading import GradeOptions, grade
+from grader.labs import get_lab
+from tests.submissions import TESTS
+
+BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+TUNE = "@triton.autotune"
+FLOOR = "tl.floor(x + 0.5)"
+AT = "    # dequantise\n"
+CAPABILITY = "import torch\nS = 3 if torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9 else 2\n"
+TARGET = "def is_cuda():\n    return triton.runtime.driver.active.get_current_target().backend == 'cuda'\n\n\nS = 3 if is_cuda() else 0\n"
+PRUNE = "def prune(configs, nargs, **kwargs):\n    return [c for c in configs if c.kwargs['BLOCK_M'] <= nargs['M']] or configs\n\n\n"
+EVEN_K = "@triton.heuristics({'EVEN_K': lambda args: args['K'] % args['BLOCK_K'] == 0})\n"
+
+IDIOMS = {
+    "names_from_triton": BASE.replace("import triton\n", "import triton\nfrom triton import autotune, jit, Config\n")
+    .replace("@triton.autotune", "@autotune").replace("@triton.jit", "@jit").replace("triton.Config", "Config"),
+    "libdevice_module": BASE.replace("import triton\n", "import triton\nimport triton.language.extra.libdevice as ld\n")
+    .replace(FLOOR, "ld.rint(x)"),
+    "libdevice_through_tl": BASE.replace(FLOOR, "tl.extra.cuda.libdevice.rint(x)"),
+    "lambda_grid": BASE + "\nW8A8_MM_grid = lambda M, N, K, META: "
+    "(triton.cdiv(M, META['BLOCK_M']) * triton.cdiv(N, META['BLOCK_N']),)\n",
+    "pruned_configs": BASE.replace(TUNE, PRUNE + TUNE)
+    .replace('key=["M", "N", "K"],', 'key=["M", "N", "K"], prune_configs_by={"early_config_prune": prune},'),
+    "capability": BASE.replace(TUNE, CAPABILITY + TUNE).replace("num_stages=3", "num_stages=S"),
+    "current_target": BASE.replace(TUNE, TARGET + TUNE).replace("num_stages=3", "num_stages=S"),
+    "heuristics": BASE.replace("@triton.jit\n", EVEN_K + "@triton.jit\n")
+    .replace("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,\n"),
+    "constexpr_constant": BASE.replace(TUNE, "QMAX = tl.constexpr(127)\n" + TUNE).replace(", 127.0)", ", QMAX)"),
+    "do_not_specialize": BASE.replace("@triton.jit\n", "@triton.jit(do_not_specialize=['M'])\n"),
+    "asserts_and_prints": BASE.replace(AT, "    tl.static_assert(BLOCK_M >= 16, f'{BLOCK_M}')\n    tl.device_print('pid', pid)\n"),
+    "pipelined_range": BASE.replace("in range(0, tl.cdiv(K, BLOCK_K))", "in tl.range(0, tl.cdiv(K, BLOCK_K), num_stages=2)"),
+    "element_type": BASE.replace("y.to(tl.float16)", "y.to(y_ptr.dtype.element_ty)"),
+    "star_import": BASE.replace("import triton\n", "import triton\nfrom triton.language import *\n"),
+    "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IDIOMS)
+def test_idiom_is_graded_in_full(name, tmp_path):
+    assert IDIOMS[name] != BASE
+    path = tmp_path / "w8a8.py"
+    path.write_text(IDIOMS[name], encoding="utf-8")
+    lab = get_lab("w8a8")
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in ("odd_m", "every_config")))
+    report = grade(path, [lab], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))).labs["w8a8"]
+    assert report.status == "graded", report.message
+    assert report.correctness_points == report.correctness_max
