@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.building import BuildOptions, assignments, build
@@ -87,7 +87,7 @@ def _grade_on_cpu(
         )  # fmt: skip
         findings = _check(lab, built, problems, outcomes)
         judged = Judged(built, options.capabilities, outcomes, findings, None)
-        reports[lab.id] = score(lab, judged, rubric, None)
+        reports[lab.id] = replace(score(lab, judged, rubric, None), source=source)
         listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
 
@@ -125,7 +125,9 @@ def _grade_on_gpu(
                 lambda sample, lab=lab: listen(lab.id, f"timed {sample.case}"),  # type: ignore[misc]
             )
             judged = Judged(built, (capability,), outcomes, findings, samples)
-            reports[lab.id] = score(lab, judged, rubric, tiers)
+            scored = score(lab, judged, rubric, tiers)
+            source = submission.labs[lab.id]
+            reports[lab.id] = replace(scored, source=source if isinstance(source, KernelSource) else None)
             listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
 
