@@ -348,6 +348,8 @@ def roofline(points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Map
 
     A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
     """
+    from matplotlib.ticker import FuncFormatter
+
     markers = "osD^vP*X"
     intensities = [point.operations / point.bytes_moved for point in points]
     rates = [[point.operations / time / 1e6 for time in (point.student_us, point.baseline_us)] for point in points]
@@ -371,6 +373,8 @@ def roofline(points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Map
             axes.plot(x, baseline, marker, markerfacecolor=PAPER, markeredgecolor=INK, markersize=6)
             axes.plot(x, student, marker, color=VERMILLION, markeredgecolor=INK, markersize=7, label=point.name,
                       linestyle="none")  # fmt: skip
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
         axes.set_ylabel("TFLOP/s of useful work")
