@@ -43,7 +43,8 @@ $(VENV)/.test-installed: $(VENV)/.installed
 install: $(INSTALLED) ## set up .venv with what grading needs
 
 grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
-	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
+	@mkdir -p report
+	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 
 doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 	@$(PY) -m grader doctor

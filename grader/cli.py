@@ -47,6 +47,7 @@ def grade(
     seed: Annotated[int | None, typer.Option(help="Seed of the inputs; default: a new one each time.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
     junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML.")] = None,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
@@ -62,7 +63,7 @@ def grade(
     unknown = [name for name in lab or [] if name not in known]
     if unknown:
         raise _refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
-    for file in (json_file, junit_file):
+    for file in (json_file, html_file, junit_file):
         if file and not file.resolve().parent.is_dir():
             raise _refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
     try:
@@ -98,6 +99,8 @@ def grade(
         _write(json_file, json.dumps(document(report), indent=2, allow_nan=False) + "\n")
     if junit_file:
         _write(junit_file, junit(report))
+    if html_file:
+        _write_page(html_file, report)
 
 
 def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | None, *, all_labs: bool) -> Any:
@@ -120,6 +123,18 @@ def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | Non
                 progress.update(tasks[lab_id], total=1, completed=1)
 
         return grade(path, labs, options, all_labs=all_labs, listen=listen)
+
+
+def _write_page(path: Path, report: Any) -> None:
+    """Writes the HTML page and says where; without Jinja it says what is missing, and the grade stands."""
+    try:
+        from grader.reporting.html import page
+    except ImportError as missing:
+        errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
+        return
+    _write(path, page(report))
+    console = Console(highlight=False)
+    console.print(f"Report with pictures: {escape(str(path))}", soft_wrap=True)
 
 
 def _write(path: Path, text: str) -> None:

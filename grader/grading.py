@@ -76,7 +76,7 @@ def _grade_on_cpu(
         )
         if isinstance(built, Refusal) or isinstance(source, Refusal):
             assert isinstance(built, Refusal)
-            reports[lab.id] = refused(lab, built, rubric, gpu=False)
+            reports[lab.id] = replace(refused(lab, built, rubric, gpu=False), source=_source(source))
             continue
         pairs = _pairs(lab, built)
         problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
@@ -108,9 +108,9 @@ def _grade_on_gpu(
             lab.id: pool.submit(_built, lab, submission.labs[lab.id], build_options, listen) for lab in labs
         }
         for lab in labs:
-            built = builds[lab.id].result()
+            source, built = submission.labs[lab.id], builds[lab.id].result()
             if isinstance(built, Refusal):
-                reports[lab.id] = refused(lab, built, rubric, gpu=True)
+                reports[lab.id] = replace(refused(lab, built, rubric, gpu=True), source=_source(source))
                 continue
             pairs = _pairs(lab, built)
             outcomes = runner.correctness(lab, built, pairs, seed, _Counter(lab, len(pairs), listen))
@@ -125,9 +125,7 @@ def _grade_on_gpu(
                 lambda sample, lab=lab: listen(lab.id, f"timed {sample.case}"),  # type: ignore[misc]
             )
             judged = Judged(built, (capability,), outcomes, findings, samples)
-            scored = score(lab, judged, rubric, tiers)
-            source = submission.labs[lab.id]
-            reports[lab.id] = replace(scored, source=source if isinstance(source, KernelSource) else None)
+            reports[lab.id] = replace(score(lab, judged, rubric, tiers), source=_source(source))
             listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
 
@@ -148,6 +146,10 @@ def _built(lab: Lab, source: KernelSource | Refusal, options: BuildOptions, list
         return source
     listen(lab.id, "reading configs and grid")
     return build(lab, source, options, lambda text: listen(lab.id, text))
+
+
+def _source(source: KernelSource | Refusal) -> KernelSource | None:
+    return source if isinstance(source, KernelSource) else None
 
 
 def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
