@@ -367,13 +367,14 @@ def roofline(points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Map
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.plot([left, ridge], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4)
+        axes.plot([left, ridge], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4,
+                  zorder=0.5)  # fmt: skip
         axes.text(left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=8, ha="left",
                   va="top")  # fmt: skip
         for number, (name, roof) in enumerate(roofs.items()):
             axes.plot([1e3 * roof / gigabytes_per_s, right], [roof, roof], color=INK, linewidth=1.4,
                       linestyle=("-", "--")[number % 2])  # fmt: skip
-            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} TFLOP/s", ha="right", va="bottom", size=8,
+            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} TFLOP/s", ha="right", va="bottom", size=8, zorder=1,
                       bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4})  # fmt: skip
         for number, (point, x, (student, baseline)) in enumerate(zip(points, intensities, rates, strict=True)):
             marker = markers[number % len(markers)]
