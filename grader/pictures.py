@@ -105,6 +105,8 @@ def _draw(height: float, draw: Callable[[Axes], None], alt: str) -> Picture:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         draw(figure.add_subplot())
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, so that drawing it again gives the same picture
     return Picture(figure, alt)
 
 
