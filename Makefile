@@ -21,7 +21,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install grade doctor release test test-fast lint clean
+.PHONY: help install grade watch doctor release test test-fast lint clean
 
 help: ## list the targets
 	@echo "Graded lab on Triton kernels. Targets:"
@@ -43,7 +43,12 @@ $(VENV)/.test-installed: $(VENV)/.installed
 install: $(INSTALLED) ## set up .venv with what grading needs
 
 grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
-	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
+	@mkdir -p report
+	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
+
+watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
+	@mkdir -p report
+	@$(PY) -m grader watch $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 
 doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 	@$(PY) -m grader doctor

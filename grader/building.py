@@ -40,13 +40,16 @@ Progress = Callable[[str], None]
 class BuildOptions:
     """How to build: for which compute capabilities, with how many sandboxes at once, confined or not.
 
-    `scope` "all" builds what a GPU run launches; "check" builds each config once per capability.
+    `scope` "all" builds what a GPU run launches; "check" builds each config once per capability. `start` makes the
+    sandboxes; once `cancelled` says so, nothing more is compiled, and the result is of no use.
     """
 
     capabilities: tuple[int, ...]
     scope: str
     jobs: int
     confined: bool | None = None
+    start: Callable[..., Sandbox] = Sandbox
+    cancelled: Callable[[], bool] = lambda: False
 
 
 def build(
@@ -56,7 +59,13 @@ def build(
     described = describe(lab, source, options)
     if isinstance(described, Refusal):
         return described
-    bundle = described
+    return compile_described(lab, source, described, options, progress)
+
+
+def compile_described(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions, progress: Progress = lambda text: None
+) -> KernelBundle | Refusal:
+    """The second half of `build`: the bundle that `describe` made, with binaries."""
     first = next(case for case in lab.cases if case.configs == "all")
     wanted = [(capability, config, first.name) for capability in options.capabilities for config in bundle.configs]
     deadline = time.monotonic() + BUILD_SECONDS
@@ -75,9 +84,12 @@ def build(
     return bundle
 
 
-def assignments(lab: Lab, bundle: KernelBundle) -> dict[str, tuple[int, ...]]:
-    """Which configs each correctness case runs with: those that compile, in turn; all of them where the case says so."""
-    working = sorted({config for _, config, _ in bundle.binaries})
+def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
+    """Which configs each correctness case runs with: those that compile, in turn; all of them where the case says so.
+
+    compiled=False: before anything was compiled, as if every config did.
+    """
+    working = sorted({config for _, config, _ in bundle.binaries}) if compiled else list(range(len(bundle.configs)))
     return {
         case.name: tuple(working) if case.configs == "all" else (working[number % len(working)],)
         for number, case in enumerate(lab.cases)
@@ -96,6 +108,7 @@ def _why_nothing_builds(bundle: KernelBundle) -> str:
 
 
 def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
+    """The first half of `build`: configs and the launch of each case, without a binary."""
     scalars = {case.name: lab.scalars(case) for case in lab.all_cases}
     request = {
         "op": "describe",
@@ -105,7 +118,7 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
         ],
     }
     try:
-        with Sandbox(confined=options.confined) as sandbox:
+        with options.start(confined=options.confined) as sandbox:
             for header in (load_request(source, max(options.capabilities)), request):
                 answer = sandbox.ask(header, timeout=DESCRIBE_SECONDS)
                 if "error" in answer.header:
@@ -287,12 +300,12 @@ class _Compiler:
         def failure(message: str) -> BuildFailure:
             return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {message}")
 
-        if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline:
+        if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
             return sandbox, failure("not compiled: the configs before it used up the time for building")
         request = _compile_request(self.lab, capability, config, launch)
         try:
             if sandbox is None:
-                sandbox = Sandbox(confined=self.options.confined)
+                sandbox = self.options.start(confined=self.options.confined)
                 sandbox.ask(load_request(self.source, max(self.options.capabilities)), timeout=DESCRIBE_SECONDS)
             answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
             if "error" in answer.header:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from grader.errormap import error_map
 from grader.labs import Lab
-from grader.model import Case, Config, Outcome, Problem, Reference
+from grader.model import Case, Config, ErrorMap, Outcome, Problem, Reference
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Finding:
     skipped: bool = False
     worst: float = 0.0
     frobenius: float = 0.0
+    errors: ErrorMap | None = None
 
 
 def check(lab: Lab, problem: Problem, outcome: Outcome, config: Config) -> Finding:
@@ -34,7 +36,11 @@ def check(lab: Lab, problem: Problem, outcome: Outcome, config: Config) -> Findi
         return Finding(False, f"the kernel wrote outside {names}; mask its stores ({where})")
     if outcome.changed:
         return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
-    return compare(outcome.y, lab.reference(problem, config.split_k))
+    reference = lab.reference(problem, config.split_k)
+    finding = compare(outcome.y, reference)
+    if finding.ok:
+        return finding
+    return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
 
 
 def compare(y: torch.Tensor, reference: Reference) -> Finding:

@@ -1,4 +1,4 @@
-"""The command line: `python -m grader grade | doctor`."""
+"""The command line: `python -m grader grade | watch | doctor`."""
 
 from __future__ import annotations
 
@@ -47,37 +47,19 @@ def grade(
     seed: Annotated[int | None, typer.Option(help="Seed of the inputs; default: a new one each time.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
     junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML.")] = None,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
-    from grader.devices import UnusableDevice, choose
-    from grader.labs import all_labs
     from grader.reading import UnusablePath
     from grader.reporting.document import document
     from grader.reporting.junit import junit
     from grader.reporting.terminal import show
     from grader.scoring import BadRubric
 
-    known = all_labs()
-    unknown = [name for name in lab or [] if name not in known]
-    if unknown:
-        raise _refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
-    for file in (json_file, junit_file):
-        if file and not file.resolve().parent.is_dir():
-            raise _refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
-    try:
-        chosen, note = choose(device.value)
-    except UnusableDevice as problem:
-        raise _refuse(str(problem)) from None
-    if note:
-        errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
-    if chosen.sandbox == "none":
-        errors.print(
-            "[yellow]warning:[/] bubblewrap does not work here, so the kernel runs without a sandbox; "
-            "grade only what you trust, and see `python -m grader doctor`",
-            soft_wrap=True,
-        )
-    labs = [known[name] for name in known if not lab or name in lab]
+    labs = _labs(lab)
+    _check_folders(json_file, html_file, junit_file)
+    chosen = _device(device)
     try:
         report = _grade(path, labs, chosen, seed, jobs, all_labs=bool(lab))
     except (UnusablePath, BadRubric) as problem:
@@ -98,6 +80,76 @@ def grade(
         _write(json_file, json.dumps(document(report), indent=2, allow_nan=False) + "\n")
     if junit_file:
         _write(junit_file, junit(report))
+    if html_file:
+        _write_page(html_file, report)
+
+
+@app.command()
+def watch(
+    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
+    seed: Annotated[int | None, typer.Option(help="Seed of the inputs; default: a new one each session.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Keep this page up to date.")] = None,
+) -> None:
+    """Grade a lab again whenever its kernel is saved, until Ctrl-C: first the interpreter's answer, then the rest."""
+    from grader.grading import GradeOptions
+    from grader.reading import UnusablePath
+    from grader.reporting.compact import Lines
+    from grader.scoring import BadRubric
+    from grader.watching import Watch
+
+    labs = _labs(lab)
+    _check_folders(html_file)
+    options = GradeOptions(_device(device), seed=seed, jobs=jobs)
+    lines = Lines(Console(highlight=False), (lambda report: _write_page(html_file, report)) if html_file else _drop)
+    try:
+        Watch(path, labs, options, lines, all_labs=bool(lab)).run()
+    except (UnusablePath, BadRubric) as problem:
+        raise _refuse(str(problem)) from None
+    except KeyboardInterrupt:
+        errors.print("stopped watching")
+
+
+def _drop(report: Any) -> None:
+    """Takes a report that nobody wants as a page."""
+
+
+def _labs(wanted: list[str] | None) -> list[Any]:
+    """The labs asked for, all without a wish."""
+    from grader.labs import all_labs
+
+    known = all_labs()
+    unknown = [name for name in wanted or [] if name not in known]
+    if unknown:
+        raise _refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
+    return [known[name] for name in known if not wanted or name in wanted]
+
+
+def _check_folders(*files: Path | None) -> None:
+    for file in files:
+        if file and not file.resolve().parent.is_dir():
+            raise _refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
+
+
+def _device(wanted: DeviceChoice) -> Any:
+    """The device to grade on, with what has to be said of it."""
+    from grader.devices import UnusableDevice, choose
+
+    try:
+        chosen, note = choose(wanted.value)
+    except UnusableDevice as problem:
+        raise _refuse(str(problem)) from None
+    if note:
+        errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    if chosen.sandbox == "none":
+        errors.print(
+            "[yellow]warning:[/] bubblewrap does not work here, so the kernel runs without a sandbox; "
+            "grade only what you trust, and see `python -m grader doctor`",
+            soft_wrap=True,
+        )
+    return chosen
 
 
 def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | None, *, all_labs: bool) -> Any:
@@ -120,6 +172,18 @@ def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | Non
                 progress.update(tasks[lab_id], total=1, completed=1)
 
         return grade(path, labs, options, all_labs=all_labs, listen=listen)
+
+
+def _write_page(path: Path, report: Any) -> None:
+    """Writes the HTML page and says where; without Jinja it says what is missing, and the grade stands."""
+    try:
+        from grader.reporting.html import page
+    except ImportError as missing:
+        errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
+        return
+    _write(path, page(report))
+    console = Console(highlight=False)
+    console.print(f"Report with pictures: {escape(str(path))}", soft_wrap=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -79,7 +79,7 @@ def _grade_on_cpu(
         )
         if isinstance(built, Refusal) or isinstance(source, Refusal):
             assert isinstance(built, Refusal)
-            reports[lab.id] = refused(lab, built, rubric, gpu=False)
+            reports[lab.id] = replace(refused(lab, built, rubric, gpu=False), source=_source(source))
             continue
         pairs = _pairs(lab, built)
         problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
@@ -93,7 +93,7 @@ def _grade_on_cpu(
         diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
         located = sentences(lab, source, problems, outcomes)
         judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, located)
-        reports[lab.id] = score(lab, judged, rubric, None)
+        reports[lab.id] = replace(score(lab, judged, rubric, None), source=source)
         listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
 
@@ -114,9 +114,9 @@ def _grade_on_gpu(
             lab.id: pool.submit(_built, lab, submission.labs[lab.id], build_options, listen) for lab in labs
         }
         for lab in labs:
-            built = builds[lab.id].result()
+            source, built = submission.labs[lab.id], builds[lab.id].result()
             if isinstance(built, Refusal):
-                reports[lab.id] = refused(lab, built, rubric, gpu=True)
+                reports[lab.id] = replace(refused(lab, built, rubric, gpu=True), source=_source(source))
                 continue
             pairs = _pairs(lab, built)
             outcomes = runner.correctness(lab, built, pairs, seed, _Counter(lab, len(pairs), listen))
@@ -132,7 +132,7 @@ def _grade_on_gpu(
             )
             diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
             judged = Judged(built, (capability,), outcomes, findings, samples, diagnoses)
-            reports[lab.id] = score(lab, judged, rubric, tiers)
+            reports[lab.id] = replace(score(lab, judged, rubric, tiers), source=_source(source))
             listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
 
@@ -153,6 +153,10 @@ def _built(lab: Lab, source: KernelSource | Refusal, options: BuildOptions, list
         return source
     listen(lab.id, "reading configs and grid")
     return build(lab, source, options, lambda text: listen(lab.id, text))
+
+
+def _source(source: KernelSource | Refusal) -> KernelSource | None:
+    return source if isinstance(source, KernelSource) else None
 
 
 def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 LabStatus = Literal["graded", "not_attempted", "build_error", "rejected", "timeout", "crash"]
@@ -283,7 +285,9 @@ class Outcome:
 class SpeedSample:
     """One speed case, timed: per-round log-ratios of baseline to student, and what was seen on the way.
 
-    Times are medians per launch in microseconds. `message` is empty when every output was right.
+    Times are medians per launch in microseconds; `bytes_moved` and `operations` are the fewest that one launch can
+    make do with, and `floor_us` is the time those bytes take at the device's peak bandwidth.
+    `message` is empty when every output was right.
     """
 
     case: str
@@ -294,11 +298,50 @@ class SpeedSample:
     student_us: float = 0.0
     baseline_us: float = 0.0
     floor_us: float = 0.0
+    bytes_moved: int = 0
+    operations: int = 0
     config_us: Mapping[int, float] = field(default_factory=dict)
     message: str = ""
 
 
 # ---------------------------------------------------------------- check, score, report
+
+
+class Verdict(IntEnum):
+    """What became of one element of Y, from best to worst."""
+
+    RIGHT = 0
+    NEAR = 1
+    FAR = 2
+    UNWRITTEN = 3
+
+
+NEAR_BOUNDS = 10.0
+"""A wrong element within this many times its bound is NEAR: that smells of rounding, not of a wrong index."""
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorMap:
+    """Where one output is wrong, small enough to keep beside a verdict.
+
+    cells: uint8 [rows, columns] of Verdict; a cell is the worst of step[0] x step[1] elements of Y [M, N].
+    counts: elements of Y by Verdict. tile: rows and columns of Y that one program makes, where the config tells.
+    UNWRITTEN is NaN: the output starts as NaN, so that is what an element nobody wrote still is.
+    """
+
+    case: str
+    config: int
+    M: int
+    N: int
+    step: tuple[int, int]
+    cells: np.ndarray[Any, np.dtype[np.uint8]]
+    counts: tuple[int, int, int, int]
+    tile: tuple[int, int] | None = None
+
+    @property
+    def wrong(self) -> int:
+        """How many elements of Y are wrong."""
+        return sum(self.counts) - self.counts[Verdict.RIGHT]
 
 
 @dataclass(frozen=True)
@@ -319,7 +362,10 @@ class TestResult:
 
 @dataclass(frozen=True)
 class LabReport:
-    """One lab's verdict. `gradable_points`: what could have been earned on this machine."""
+    """One lab's verdict. `gradable_points`: what could have been earned on this machine.
+
+    `facts` holds one binary a config, built for `facts_capability`. `error_maps` shows the first failing cases.
+    """
 
     lab_id: str
     title: str
@@ -334,6 +380,9 @@ class LabReport:
     gradable_points: float
     configs: tuple[Config, ...] = ()
     facts: Mapping[int, BuildFacts] = field(default_factory=dict)
+    facts_capability: int | None = None
+    error_maps: tuple[ErrorMap, ...] = ()
+    source: KernelSource | None = None
 
     @property
     def points(self) -> float:

@@ -218,11 +218,19 @@ class Sandbox:
         except (EOFError, BrokenPipeError):
             raise SandboxDied(self._last_words()) from None
         except (SandboxTimeout, SandboxDied, wire.WireError):
-            self._kill()
+            self.kill()
             raise
         return Answer(answer, out)
 
-    def _kill(self) -> None:
+    @property
+    def ended(self) -> bool:
+        """Whether the process is known to be over."""
+        return self._process.returncode is not None
+
+    def kill(self) -> None:
+        """Ends the process at once; who waits for an answer of it gets SandboxDied. May be called from any thread."""
+        if self.ended:
+            return
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -284,7 +292,7 @@ class Sandbox:
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            self._kill()
+            self.kill()
             self._process.wait()
         code = self._process.returncode
         number = -code if code < 0 else code - 128 if code > 128 else 0

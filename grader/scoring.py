@@ -14,6 +14,7 @@ from grader.diagnosis import Diagnosis
 from grader.labs import Lab
 from grader.model import (
     BuildFacts,
+    ErrorMap,
     KernelBundle,
     LabReport,
     LabStatus,
@@ -25,6 +26,8 @@ from grader.model import (
 from grader.statistics import ratio
 
 HERE = Path(__file__).parent
+
+MAX_ERROR_MAPS = 3
 
 
 class BadRubric(ValueError):
@@ -140,9 +143,11 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
     speed_points = sum(test.points for test in speed)
     if speed and all(test.points == test.max_points for test in speed):
         speed_points = rubric.speed
+    newest = max(judged.capabilities, default=None)
     facts: dict[int, BuildFacts] = {}
-    for (_, config, _), binary in judged.bundle.binaries.items():
-        facts.setdefault(config, binary.facts)
+    for (capability, config, _), binary in sorted(judged.bundle.binaries.items()):
+        if capability == newest:
+            facts.setdefault(config, binary.facts)
     return LabReport(
         lab_id=lab.id,
         title=lab.title,
@@ -157,7 +162,18 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
         gradable_points=rubric.correctness - skipped + (rubric.speed if judged.samples is not None else 0.0),
         configs=judged.bundle.configs,
         facts=facts,
+        facts_capability=newest,
+        error_maps=_error_maps(judged.findings),
     )
+
+
+def _error_maps(findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
+    """The maps of the first failing cases, one a case."""
+    first: dict[str, ErrorMap] = {}
+    for finding in findings:
+        if finding.errors is not None and finding.errors.wrong:
+            first.setdefault(finding.errors.case, finding.errors)
+    return tuple(first.values())[:MAX_ERROR_MAPS]
 
 
 def _build_tests(judged: Judged) -> list[TestResult]:
@@ -296,6 +312,8 @@ def _speed_tests(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, 
                     "student_us": round(sample.student_us, 3),
                     "baseline_us": round(sample.baseline_us, 3),
                     "floor_us": round(sample.floor_us, 3),
+                    "bytes_moved": sample.bytes_moved,
+                    "operations": sample.operations,
                     "tier": tier,
                     "tiers": list(boundaries),
                     "config": sample.config,

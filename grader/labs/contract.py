@@ -29,6 +29,7 @@ class Lab:
         ValueError for one of no use.
     mistakes: what is known to go wrong, more telling ones first.
     bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
+    operations(problem): multiplications and additions that one launch needs.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Lab:
     default_grid: Callable[[int, int, int, Mapping[str, Constant]], Grid]
     default_grid_text: str
     bytes_moved: Callable[[Problem], int]
+    operations: Callable[[Problem], int]
     constants: Mapping[str, Constant] = field(default_factory=dict)
     output: str = "y_ptr"
     mistakes: tuple[Mistake, ...] = ()
@@ -85,3 +87,8 @@ def _size(meta: Mapping[str, Constant], name: str) -> int:
 def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
     """(cdiv(M, BLOCK_M), N // BLOCK): one program a row tile of X and a block row of W."""
     return (cdiv(M, _size(meta, "BLOCK_M")), N // _size(meta, "BLOCK"))
+
+
+def dense_operations(problem: Problem) -> int:
+    """2 M N K: a multiplication and an addition for each product."""
+    return 2 * problem.scalars["M"] * problem.scalars["N"] * problem.scalars["K"]

@@ -41,7 +41,7 @@ def show(report: Report, console: Console) -> None:
 
 def _lab(lab: LabReport) -> RenderableType:
     head = Text.from_markup(f"[bold]{lab.lab_id}[/]  {escape(lab.title)}  ")
-    head.append(f"{_number(lab.points)} of {_number(lab.max_points)} points", style="bold")
+    head.append(f"{number(lab.points)} of {number(lab.max_points)} points", style="bold")
     if not lab.tests:
         colour = "yellow" if lab.status == "not_attempted" else "red"
         return Group(head, Padding(Text(f"{lab.status}: {lab.message}", style=colour), (0, 0, 0, 2)))
@@ -71,7 +71,7 @@ def _lab(lab: LabReport) -> RenderableType:
 def _row(test: TestResult, same_as: str | None = None) -> tuple[Text, Text, Text, Text]:
     """same_as: the case above that was explained by the same mistake."""
     mark, colour = MARKS[test.status]
-    points = f"{_number(test.points)}/{_number(test.max_points)}" if test.max_points else ""
+    points = f"{number(test.points)}/{number(test.max_points)}" if test.max_points else ""
     diagnosis = f"Likely the same mistake as in {same_as}" if same_as else test.diagnosis
     message = f"{test.message}\n{diagnosis}" if diagnosis else test.message
     return (
@@ -85,7 +85,7 @@ def _row(test: TestResult, same_as: str | None = None) -> tuple[Text, Text, Text
 def _speed(lab: LabReport) -> RenderableType:
     tests = [test for test in lab.tests if test.kind == "speed"]
     if lab.speed_status == "skipped":
-        worth = _number(sum(test.max_points for test in tests))
+        worth = number(sum(test.max_points for test in tests))
         return Text(f"– speed: {worth} points, graded on a GPU only", style="yellow")
     table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=False)
     table.add_column("", width=1)
@@ -136,9 +136,9 @@ def describe_facts(facts: BuildFacts) -> str:
 
 
 def _total(report: Report) -> RenderableType:
-    text = Text.from_markup(f"[bold]{_number(report.points)} of {_number(report.max_points)} points[/]")
+    text = Text.from_markup(f"[bold]{number(report.points)} of {number(report.max_points)} points[/]")
     if report.gradable_points < report.max_points:
-        text.append(f"  ({_number(report.gradable_points)} can be earned on this machine)", style="yellow")
+        text.append(f"  ({number(report.gradable_points)} can be earned on this machine)", style="yellow")
     text.append(f"  in {report.seconds:.1f} s", style="dim")
     return text
 
@@ -173,5 +173,6 @@ def next_step(report: Report) -> str:
     return "nothing is left to do here"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Points without needless zeros: 60, 2.5, 6.67."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

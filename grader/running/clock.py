@@ -79,7 +79,8 @@ def time_case(
     student_us = per_launch * _median([a for pair in student for a in pair])
     baseline_us = per_launch * _median([b for pair in baseline for b in pair])
     peak = driver.bytes_per_second()
-    floor_us = 1e6 * lab.bytes_moved(sets[0].problem) / peak if peak else 0.0
+    bytes_moved = lab.bytes_moved(sets[0].problem)
+    floor_us = 1e6 * bytes_moved / peak if peak else 0.0
     if not message and student_us < FLOOR_TOLERANCE * floor_us:
         message = (
             f"{student_us:.2f} us is less than the {floor_us:.2f} us that moving the operands takes; "
@@ -94,6 +95,8 @@ def time_case(
         student_us=student_us,
         baseline_us=baseline_us,
         floor_us=floor_us,
+        bytes_moved=bytes_moved,
+        operations=lab.operations(sets[0].problem),
         config_us=config_us,
         message=message or (f"left out, wrong here: {next(iter(wrong.values()))}" if wrong else ""),
     )

@@ -27,11 +27,16 @@ MAX_FINDINGS = 24
 
 @dataclass(frozen=True)
 class InterpretOptions:
-    """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works)."""
+    """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works).
+
+    `start` makes the sandboxes; once `cancelled` says so, no further launch begins.
+    """
 
     jobs: int
     confined: bool | None = None
     case_seconds: float = CASE_SECONDS
+    start: Callable[..., Sandbox] = Sandbox
+    cancelled: Callable[[], bool] = lambda: False
 
 
 def interpret(
@@ -60,7 +65,9 @@ def interpret(
                 except queue.Empty:
                     return
                 case, config = pairs[number]
-                if len(timeouts) >= MAX_TIMEOUTS:
+                if options.cancelled():
+                    outcome = Outcome(case, config, "refused", message="not run: cancelled")
+                elif len(timeouts) >= MAX_TIMEOUTS:
                     names = " and ".join(timeouts[:MAX_TIMEOUTS])
                     outcome = Outcome(case, config, "timeout", message=f"not run: {names} did not finish in time")
                 elif (case, config) in bundle.refused:
@@ -114,7 +121,7 @@ def _run_one(
     }
     try:
         if sandbox is None:
-            sandbox = Sandbox(interpret=True, confined=options.confined)
+            sandbox = options.start(interpret=True, confined=options.confined)
             loaded = sandbox.ask(load_request(source, _seen_capability(bundle)), timeout=START_SECONDS)
             if "error" in loaded.header:
                 return sandbox, Outcome(case, config, "crash", message=describe_error(source, loaded))

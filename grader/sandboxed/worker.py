@@ -2,12 +2,14 @@
 
     python worker.py RESPONSE_FD
 
-The first request, `load`, brings the student's module; the others are `describe`, `compile` and `interpret`.
+The request `load` brings the student's module; `describe`, `compile` and `interpret` work on it. Before it may come
+`prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
 What the student's code prints goes to nowhere: standard output is not part of any answer.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
@@ -78,6 +80,10 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(header["module"])
                 module = student.load(path, header["kernel"], header["grid"], header["capability"])
+                answer = {}
+            elif header["op"] == "prepare":
+                for name in header["modules"]:
+                    importlib.import_module(name)
                 answer = {}
             elif header["op"] == "describe":
                 answer = module.describe(header["contract"], header["problems"])

@@ -129,6 +129,11 @@ def bytes_moved(problem: Problem) -> int:
     return 2 * M * K + 2 * M * N + sum(tensor.numel() * tensor.element_size() for tensor in index_tensors)
 
 
+def operations(problem: Problem) -> int:
+    """A multiplication and an addition for each token and each entry of a present block."""
+    return 2 * problem.scalars["M"] * problem.tensors["values_ptr"].numel()
+
+
 LAB = Lab(
     id="dds",
     order=3,
@@ -156,5 +161,6 @@ LAB = Lab(
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
     bytes_moved=bytes_moved,
     mistakes=MISTAKES,
+    operations=operations,
     constants={"BLOCK": BLOCK},
 )  # fmt: skip

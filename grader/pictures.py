@@ -1,0 +1,397 @@
+"""What happened, as pictures: for reports and notebooks alike.
+
+Each function takes plain data and returns a Picture: a matplotlib figure and the sentence that says what it shows.
+Colours are Okabe and Ito's, which the colour-blind can tell apart, and no picture says anything by colour alone.
+In SVG the ink and the paper follow the reader's light or dark setting; PNG is always dark on light.
+matplotlib is imported when the first picture is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from grader.model import NEAR_BOUNDS, ErrorMap, Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+BLACK, SILVER = "#000000", "#bdbdc2"
+INK, PAPER, FAINT = "#1c1c21", "#fdfdfe", "#8b8b95"
+DARK = {INK: "#e6e6ea", PAPER: "#1d1d22", FAINT: "#8b8b95"}
+"""What the three colours that follow the reader's setting become in the dark."""
+
+VARIABLES = {INK: "--ink", PAPER: "--paper", FAINT: "--faint"}
+STYLE: Any = {
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FAINT,
+    "axes.facecolor": PAPER,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "text.color": INK,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "legend.columnspacing": 1.0,
+    "legend.handlelength": 1.5,
+    "hatch.linewidth": 0.6,
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "grader",
+}
+WIDTH = 4.4
+"""Inches. 4.4 inches are 422 CSS pixels; in the 300 that a phone leaves, the text is still 8 pixels high."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure and what it shows in words, for those who cannot see it."""
+
+    figure: Figure
+    alt: str
+
+    def svg(self) -> str:
+        """An SVG document whose ink and paper follow prefers-color-scheme."""
+        import matplotlib
+
+        out = io.StringIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        text = out.getvalue()
+        text = text[text.index("<svg") :]
+        for colour, variable in VARIABLES.items():
+            text = text.replace(colour, f"var({variable}, {colour})")
+        light = "".join(f"{variable}:{colour};" for colour, variable in VARIABLES.items())
+        dark = "".join(f"{variable}:{DARK[colour]};" for colour, variable in VARIABLES.items())
+        style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+        return re.sub(r"(<svg[^>]*>)", lambda match: match[1] + style, text, count=1)
+
+    def png(self, dots_per_inch: int = 144) -> bytes:
+        """A PNG, dark on light."""
+        import matplotlib
+
+        out = io.BytesIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(out, format="png", dpi=dots_per_inch, metadata={"Software": None})
+        return out.getvalue()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows: the PNG, and the words where pictures are not shown."""
+        return {"image/png": self.png(), "text/plain": self.alt}
+
+
+def _draw(height: float, draw: Callable[[Axes], None], alt: str) -> Picture:
+    """A figure of one set of axes, without pyplot's global state."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        draw(figure.add_subplot())
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, so that drawing it again gives the same picture
+    return Picture(figure, alt)
+
+
+def _one_line(title: str) -> str:
+    return " ".join(title.split())
+
+
+# ---------------------------------------------------------------- the output
+
+VERDICTS = (
+    (Verdict.RIGHT, "right", SILVER),
+    (Verdict.NEAR, f"off by up to {NEAR_BOUNDS:.0f}x the bound", ORANGE),
+    (Verdict.FAR, "off by more", BLUE),
+    (Verdict.UNWRITTEN, "NaN or unwritten", BLACK),
+)
+MAX_TILE_LINES = 40
+
+
+def error_map(errors: ErrorMap) -> Picture:
+    """Y with each element's verdict and the lines between tiles; tiles that hold a wrong element are outlined."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch, Rectangle
+
+    wrong, total = wrong_tiles(errors)
+    shape = f"Y [{errors.M}, {errors.N}]"
+    title = f"{errors.case}, config {errors.config}: {errors.wrong} of {errors.M * errors.N} elements wrong"
+    if errors.tile:
+        title += f",\n{len(wrong)} of {total} tiles ({errors.tile[0]} x {errors.tile[1]})"
+    counted = [(label, colour, errors.counts[verdict]) for verdict, label, colour in VERDICTS]
+    height = float(np.clip(1.3 + WIDTH * 0.85 * errors.M / errors.N, 2.2, 4.6))
+
+    def draw(axes: Axes) -> None:
+        axes.imshow(
+            errors.cells, cmap=ListedColormap([colour for _, _, colour in VERDICTS]), vmin=0, vmax=3,
+            interpolation="none", aspect="auto" if errors.M < errors.N / 12 else "equal",
+            extent=(0, errors.cells.shape[1] * errors.step[1], errors.cells.shape[0] * errors.step[0], 0),
+        )  # fmt: skip
+        axes.set(xlim=(0, errors.N), ylim=(errors.M, 0), xlabel="column n of Y", ylabel="row m of Y")
+        axes.spines[["top", "right"]].set_visible(True)
+        if errors.tile:
+            rows, columns = errors.tile
+            for at, limit, line in ((rows, errors.M, axes.axhline), (columns, errors.N, axes.axvline)):
+                if limit / at <= MAX_TILE_LINES:
+                    for edge in range(at, limit, at):
+                        line(edge, color=PAPER, linewidth=0.8)
+            if len(wrong) < total <= MAX_TILE_LINES**2:
+                for row, column in wrong:
+                    wide, high = min(columns, errors.N - column), min(rows, errors.M - row)
+                    inset = 0.004 * errors.N, 0.004 * errors.N if errors.M > errors.N / 12 else 0.0
+                    corner = column + inset[0], row + inset[1]
+                    axes.add_patch(Rectangle(corner, wide - 2 * inset[0], high - 2 * inset[1], fill=False,
+                                             edgecolor=VERMILLION, linewidth=1.5, zorder=3))  # fmt: skip
+            axes.set_xticks(_edges(columns, errors.N))
+            axes.set_yticks(_edges(rows, errors.M))
+        axes.set_title(title)
+        handles = [
+            Patch(facecolor=colour, edgecolor=FAINT, label=f"{label}: {count}") for label, colour, count in counted
+        ]
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.24 * 2.2 / height), ncols=2)
+
+    words = ", ".join(f"{count} {label}" for label, _, count in counted if count)
+    where = f" {len(wrong)} of {total} tiles of {errors.tile[0]} x {errors.tile[1]} are affected." if errors.tile else ""
+    return _draw(height + 0.4, draw, f"Error map of {shape} in case {errors.case}: {words}.{where}")
+
+
+def wrong_tiles(errors: ErrorMap) -> tuple[list[tuple[int, int]], int]:
+    """(row, column) of the first element of each tile that holds a wrong one, and how many tiles there are."""
+    if errors.tile is None:
+        return [], 0
+    rows, columns = errors.tile
+    total = -(-errors.M // rows) * -(-errors.N // columns)
+    cells = np.argwhere(errors.cells != Verdict.RIGHT)
+    found = {(int(r) * errors.step[0] // rows * rows, int(c) * errors.step[1] // columns * columns) for r, c in cells}
+    return sorted(found), total
+
+
+def _edges(tile: int, size: int) -> list[int]:
+    """Where to write numbers along a side: tile edges, at most about eight of them, and the end."""
+    every = tile * max(1, -(-size // (8 * tile)))
+    edges = list(range(0, size, every))
+    return [edge for edge in edges if size - edge > 0.6 * every or edge == 0] + [size]
+
+
+# ---------------------------------------------------------------- the formats
+
+
+def quantisation(row: torch.Tensor, scale: float, *, bits: int = 8, name: str = "row") -> Picture:
+    """The histogram of row / scale over the integer levels, what clamps, and the levels that nobody uses.
+
+    row: floating [K]. scale: the row's scale. bits: 8 or 4, for levels -2^(bits-1) to 2^(bits-1) - 1.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    ratio = row.detach().double().cpu().numpy().ravel() / scale
+    rounded = np.round(ratio)
+    q = np.clip(rounded, low, high).astype(int)
+    counts = np.bincount(q - low, minlength=high - low + 1)
+    clamped = int((rounded != q).sum())
+    used = int((counts > 0).sum())
+    spread = float(np.sqrt(np.mean(ratio**2))) or 1.0
+    outliers = np.unique(q[np.abs(ratio) > 6 * spread])
+    title = f"{name}: {len(q)} values on {used} of {high - low + 1} levels,\n{clamped} clamped"
+
+    def draw(axes: Axes) -> None:
+        levels = np.arange(low, high + 1)
+        axes.bar(levels, counts, width=1.0 if bits == 8 else 0.85, color=BLUE)
+        for edge in (low - 0.5, high + 0.5):
+            axes.axvline(edge, color=FAINT, linewidth=0.8, linestyle=":")
+        if clamped:
+            ends = [level for level, beyond in ((low, rounded < low), (high, rounded > high)) if beyond.any()]
+            axes.bar(ends, counts[np.array(ends) - low], width=max(1.0, 0.012 * (high - low)), color=VERMILLION,
+                     hatch="////", edgecolor=PAPER, label=f"clamped: {clamped} values")  # fmt: skip
+        if len(outliers):
+            axes.plot(outliers, counts[outliers - low], "v", color=ORANGE, markeredgecolor=INK, markersize=7,
+                      label="outliers: beyond 6x the row's root mean square")  # fmt: skip
+        axes.set(xlabel=f"level q = round(x / s), s = {scale:.4g}", ylabel="values", title=title)
+        axes.set_xlim(low * 1.04 - 1, high * 1.04 + 1)
+        axes.set_ylim(0, counts.max() * 1.3)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        if clamped or len(outliers):
+            axes.legend(loc="upper left")
+
+    alt = f"Histogram of {_one_line(title)}. Scale {scale:.4g}; {len(outliers)} levels hold outliers."
+    return _draw(2.5, draw, alt)
+
+
+def bsr_pattern(crow: torch.Tensor, col: torch.Tensor, K: int, *, block: int = 32) -> Picture:
+    """Which blocks of W [N, K] are present, row pointers beside them. crow: int [N/block + 1]; col: int [nnz]."""
+    from matplotlib.colors import ListedColormap
+
+    pointers, columns = [int(value) for value in crow], col.long().cpu().numpy()
+    rows, width = len(pointers) - 1, K // block
+    present = np.zeros((rows, width))
+    for row in range(rows):
+        present[row, columns[pointers[row] : pointers[row + 1]]] = 1
+    blocks = [pointers[row + 1] - pointers[row] for row in range(rows)]
+    empty = 100 * (1 - len(columns) / max(1, rows * width))
+    title = f"W [{rows * block}, {K}]: {len(columns)} of {rows * width} blocks,\n{block} x {block}, {empty:.0f} % empty"
+
+    def draw(axes: Axes) -> None:
+        axes.imshow(present, cmap=ListedColormap([PAPER, BLUE]), vmin=0, vmax=1, interpolation="none",
+                    extent=(0, width, rows, 0))  # fmt: skip
+        if max(rows, width) <= MAX_TILE_LINES:
+            for edge in range(1, rows):
+                axes.axhline(edge, color=FAINT, linewidth=0.4)
+            for edge in range(1, width):
+                axes.axvline(edge, color=FAINT, linewidth=0.4)
+        axes.spines[["top", "right"]].set_visible(True)
+        every = max(1, -(-rows // 16))
+        axes.set_yticks([row + 0.5 for row in range(0, rows, every)], [str(row) for row in range(0, rows, every)])
+        axes.set(xlabel=f"block column (k // {block})", ylabel=f"block row (n // {block})", title=title)
+        beside = axes.secondary_yaxis("right")
+        beside.set_yticks([row + 0.5 for row in range(0, rows, every)],
+                          [f"{pointers[row]} : {pointers[row + 1]}" for row in range(0, rows, every)])  # fmt: skip
+        beside.set_ylabel("crow[row] : crow[row + 1]")
+        beside.tick_params(length=0)
+        beside.spines["right"].set_visible(False)
+
+    alt = f"Block pattern of {_one_line(title)}. Block rows hold {min(blocks, default=0)} to {max(blocks, default=0)} blocks."
+    return _draw(float(np.clip(0.9 + 3.4 * rows / max(1, width), 1.6, 4.8)), draw, alt)
+
+
+def int4_word(word: int, *, row: int = 0, column: int = 0) -> Picture:
+    """One int32 word of packed weights: its 32 bits, the eight nibbles and the element each of them is."""
+    from matplotlib.patches import Rectangle
+
+    pattern = int(word) & 0xFFFFFFFF
+    nibbles = [(pattern >> 4 * i) & 0xF for i in range(8)]
+    values = [nibble - 16 if nibble > 7 else nibble for nibble in nibbles]
+
+    def draw(axes: Axes) -> None:
+        for i, (nibble, value) in enumerate(zip(nibbles, values, strict=True)):
+            left = 28 - 4 * i
+            axes.add_patch(Rectangle((left, 1.0), 4, 1.0, facecolor=(SKY, PAPER)[i % 2], edgecolor=INK, linewidth=1.0))
+            ink = BLACK if i % 2 == 0 else INK
+            for bit in range(4):
+                axes.text(left + 3.5 - bit, 1.5, str(nibble >> bit & 1), ha="center", va="center", color=ink,
+                          family="monospace")  # fmt: skip
+            axes.text(left + 2, 2.2, f"{4 * i + 3}-{4 * i}", ha="center", color=INK, size=8)
+            axes.text(left + 2, 0.55, f"{value:+d}" if value else "0", ha="center", va="center", weight="bold")
+            axes.text(left + 2, 0.1, f"k={8 * row + i}", ha="center", va="center", size=8)
+        axes.text(-0.4, 2.2, "bits", ha="right")
+        axes.text(-0.4, 0.55, "value", ha="right", va="center")
+        axes.text(-0.4, 0.1, "element", ha="right", va="center")
+        axes.set(xlim=(-4.6, 32.1), ylim=(-0.2, 2.6), title=f"qweight[{row}, {column}] = 0x{pattern:08X}")
+        axes.set_axis_off()
+
+    listed = ", ".join(str(value) for value in values)
+    alt = f"int32 word 0x{pattern:08X}: elements {8 * row} to {8 * row + 7} are {listed}, lowest nibble first."
+    return _draw(1.6, draw, alt)
+
+
+# ---------------------------------------------------------------- the speed
+
+
+@dataclass(frozen=True)
+class SpeedBar:
+    """One speed case: ratio to the baseline with its interval, and the ratios at which tiers begin, ascending."""
+
+    name: str
+    ratio: float
+    low: float
+    high: float
+    tiers: tuple[float, ...]
+
+
+def speed_tiers(bars: Sequence[SpeedBar], baseline: str = "cuBLAS fp16") -> Picture:
+    """A bar a case, its interval as a whisker, a tick at each tier."""
+
+    def draw(axes: Axes) -> None:
+        axes.axvline(1.0, color=FAINT, linewidth=1.0, linestyle="--")
+        for row, bar in enumerate(bars):
+            axes.barh(row, bar.ratio, height=0.5, color=BLUE)
+            axes.errorbar(bar.ratio, row, xerr=[[max(0.0, bar.ratio - bar.low)], [max(0.0, bar.high - bar.ratio)]],
+                          color=INK, capsize=3, linewidth=1.2)  # fmt: skip
+            for number, boundary in enumerate(bar.tiers, 1):
+                reached = bar.ratio >= boundary
+                axes.plot([boundary] * 2, [row - 0.38, row + 0.38], color=ORANGE, linewidth=2.2 if reached else 1.4)
+                axes.text(boundary, row - 0.41, str(number), ha="center", va="bottom", size=8)
+            axes.annotate(f"{bar.ratio:.2f}x", (max(bar.ratio, bar.high), row), xytext=(7, 0), textcoords="offset points",
+                          va="center", ha="left", weight="bold",
+                          bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6})  # fmt: skip
+        right = max(max(bar.high, *bar.tiers, 1.0) for bar in bars)
+        axes.set(xlim=(0, right * 1.16), ylim=(len(bars) - 0.4, -0.75))
+        axes.set_yticks(range(len(bars)), [bar.name for bar in bars])
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel(f"times as fast as {baseline}; orange: tiers")
+
+    words = "; ".join(f"{bar.name} {bar.ratio:.2f}x ({bar.low:.2f} to {bar.high:.2f}), tier "
+                      f"{sum(bar.ratio >= tier for tier in bar.tiers)} of {len(bar.tiers)}" for bar in bars)  # fmt: skip
+    return _draw(0.75 + 0.52 * len(bars), draw, f"Speed as a ratio to {baseline}: {words}.")
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """One speed case on the roofline: its operations, bytes that must move, and times in microseconds."""
+
+    name: str
+    operations: float
+    bytes_moved: float
+    student_us: float
+    baseline_us: float
+
+
+def roofline(points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Mapping[str, float]) -> Picture:
+    """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in TFLOP/s.
+
+    A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    markers = "osD^vP*X"
+    intensities = [point.operations / point.bytes_moved for point in points]
+    rates = [[point.operations / time / 1e6 for time in (point.student_us, point.baseline_us)] for point in points]
+    highest, lowest = max(roofs.values()), min(min(pair) for pair in rates)
+    ridge = 1e3 * highest / gigabytes_per_s
+    left, right = min([*intensities, ridge]) / 3, max([*intensities, ridge]) * 3
+
+    def draw(axes: Axes) -> None:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.plot([left, ridge], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4,
+                  zorder=0.5)  # fmt: skip
+        axes.text(left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=8, ha="left",
+                  va="top")  # fmt: skip
+        for number, (name, roof) in enumerate(roofs.items()):
+            axes.plot([1e3 * roof / gigabytes_per_s, right], [roof, roof], color=INK, linewidth=1.4,
+                      linestyle=("-", "--")[number % 2])  # fmt: skip
+            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} TFLOP/s", ha="right", va="bottom", size=8, zorder=1,
+                      bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4})  # fmt: skip
+        for number, (point, x, (student, baseline)) in enumerate(zip(points, intensities, rates, strict=True)):
+            marker = markers[number % len(markers)]
+            axes.plot([x, x], [student, baseline], color=FAINT, linewidth=0.8)
+            axes.plot(x, baseline, marker, markerfacecolor=PAPER, markeredgecolor=INK, markersize=6)
+            axes.plot(x, student, marker, color=VERMILLION, markeredgecolor=INK, markersize=7, label=point.name,
+                      linestyle="none")  # fmt: skip
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
+        axes.set_xlabel("operations per byte that must move")
+        axes.set_ylabel("TFLOP/s of useful work")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2,
+                    title="filled: your kernel, hollow: cuBLAS fp16", title_fontsize=8)  # fmt: skip
+
+    words = "; ".join(f"{point.name}: {x:.0f} operations a byte, {student:.1f} TFLOP/s (baseline {baseline:.1f})"
+                      for point, x, (student, baseline) in zip(points, intensities, rates, strict=True))  # fmt: skip
+    return _draw(3.7, draw, f"Roofline with a slope of {gigabytes_per_s:.0f} GB/s. {words}.")

@@ -1,0 +1,88 @@
+"""What a binary's facts mean for its author: sentences that name the number, what it costs and what to try."""
+
+from __future__ import annotations
+
+import re
+
+from grader.insight import multiprocessor
+from grader.labs import Lab
+from grader.model import BuildFacts, Config, KernelSource
+
+FEW_WARPS = 8
+"""An SM has four schedulers; with fewer than two warps each, one wait stalls them."""
+
+NARROW_LOAD_BYTES = 4
+WIDE_LOAD_BYTES = 16
+
+
+def advice(
+    facts: BuildFacts, config: Config, lab: Lab, source: KernelSource | None, capability: int
+) -> tuple[str, ...]:
+    """Sentences on one config's binary; none when nothing stands out."""
+    parts = (
+        _matrix(facts, lab, source),
+        _spills(facts, config),
+        _loads(facts),
+        _occupancy(facts, config, capability),
+    )
+    return tuple(part for part in parts if part)
+
+
+def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
+    if facts.matrix_instruction == "none":
+        if source is not None and not re.search(r"\bdot\s*\(", source.module):
+            return "no tensor-core instruction: there is no tl.dot, so products are summed on the ordinary cores"
+        return (
+            "no tensor-core instruction: tl.dot saw operands that the tensor cores do not take "
+            f"(fp32 with input_precision='ieee', for instance); give it {_operands(lab)}"
+        )
+    if _wants_int8(lab) and not facts.int8_matrix:
+        return (
+            f"{facts.matrix_instruction}, but not on the int8 tensor cores: tl.dot saw wider operands than int8, which "
+            "halves the rate or worse; hand it the int8 tiles themselves and accumulate in int32"
+        )
+    return ""
+
+
+def _wants_int8(lab: Lab) -> bool:
+    return any(parameter.type == "*i8" for parameter in lab.parameters)
+
+
+def _operands(lab: Lab) -> str:
+    return "int8 tiles" if _wants_int8(lab) else "fp16 tiles"
+
+
+def _spills(facts: BuildFacts, config: Config) -> str:
+    if not facts.spill_bytes:
+        return ""
+    return (
+        f"spills {facts.spill_bytes} bytes a thread: registers do not hold the tile and go through memory; "
+        f"try a smaller tile or more than {config.num_warps} warps"
+    )
+
+
+def _loads(facts: BuildFacts) -> str:
+    if not 0 < facts.widest_load_bytes <= NARROW_LOAD_BYTES:
+        return ""
+    return (
+        f"widest load {facts.widest_load_bytes} bytes a thread, {WIDE_LOAD_BYTES} are possible: let the last dimension "
+        "of a tile run along the stride that is 1, so that neighbouring elements come in one load"
+    )
+
+
+def _occupancy(facts: BuildFacts, config: Config, capability: int) -> str:
+    if facts.warps_per_sm >= FEW_WARPS:
+        return ""
+    limits = multiprocessor(capability)
+    shared_limited = facts.programs_per_sm < limits.shared_bytes // max(1, facts.registers * 32 * config.num_warps)
+    if facts.shared_bytes * (facts.programs_per_sm + 1) > limits.shared_bytes:
+        reason, cure = f"{facts.shared_bytes / 1024:.0f} KB of shared memory", "a smaller BLOCK_K or fewer stages"
+    elif shared_limited or facts.registers >= 128:
+        reason, cure = f"{facts.registers} registers a thread", "a smaller tile"
+    else:
+        reason, cure = f"{config.num_warps} warps a program", "more warps"
+    programs = "1 program" if facts.programs_per_sm == 1 else f"{facts.programs_per_sm} programs"
+    return (
+        f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps an SM, because of "
+        f"{reason}; little hides a wait for memory: try {cure}"
+    )

@@ -1,0 +1,111 @@
+"""Watching, line by line: what was saved, each failure as it is seen, one line of points, what the compiler says."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.checking import Finding
+from grader.labs import get_lab
+from grader.model import KernelSource, LabReport, Report
+from grader.reporting.advice import advice
+from grader.reporting.terminal import MARKS, number
+
+MAX_FAILURES = 3
+
+
+class Lines:
+    """Prints for `grader.watching`. `publish` gets every whole report, to write it as a page."""
+
+    def __init__(self, console: Console, publish: Callable[[Report], None] = lambda report: None) -> None:
+        self._console, self._publish = console, publish
+        self._seen: dict[str, set[str]] = {}
+        self._first: dict[str, str] = {}
+        self._told = False
+        self._lock = threading.Lock()
+
+    def _say(self, lab_id: str, text: str, style: str = "") -> None:
+        line = Text.assemble((time.strftime("%H:%M:%S "), "dim"), (f"{lab_id:<6}", "bold"), (text, style))
+        self._console.print(line, soft_wrap=True)
+
+    def ready(self, labs: Sequence[str]) -> None:
+        if not self._told:
+            self._told = True
+            self._say("", "watching; save a file to grade it again, Ctrl-C ends", "dim")
+
+    def unusable(self, message: str) -> None:
+        self._say("", f"! {message}", "yellow")
+
+    def unchanged(self) -> None:
+        self._say("", "saved; no kernel changed", "dim")
+
+    def began(self, lab_id: str, source: KernelSource) -> None:
+        with self._lock:
+            self._seen[lab_id] = set()
+            self._first.pop(lab_id, None)
+        self._say(lab_id, f"{source.path.name}: running its cases on the interpreter", "dim")
+
+    def failure(self, lab_id: str, case: str, finding: Finding) -> None:
+        with self._lock:
+            seen = self._seen.setdefault(lab_id, set())
+            known = case in seen
+            seen.add(case)
+            if known or len(seen) > MAX_FAILURES:
+                return
+        mark, colour = MARKS["failed"]
+        self._say(lab_id, f"{mark} {case}: {finding.message}", colour)
+
+    def so_far(self, lab_id: str, right: int, done: int, total: int) -> None:
+        self._say(lab_id, f"{right} of {done} launches right so far, {total - done} to go", "dim")
+
+    def answer(self, report: LabReport, seconds: float, *, final: bool) -> None:
+        line = self._points(report)
+        if self._first.get(report.lab_id) != line:
+            self._first[report.lab_id] = line
+            colour = {"graded": "", "not_attempted": "yellow"}.get(report.status, "red")
+            full = report.status == "graded" and report.correctness_points == report.correctness_max
+            self._say(report.lab_id, f"{line} ({seconds:.1f} s)", "green" if full else colour)
+            self._diagnosis(report)
+        if final:
+            self._build(report, seconds)
+
+    def _points(self, report: LabReport) -> str:
+        if report.status != "graded":
+            return f"{report.status.replace('_', ' ')}: {report.message}"
+        tests = [test for test in report.tests if test.kind == "correctness"]
+        passed = sum(test.status == "passed" for test in tests)
+        speed = f", speed {number(report.speed_points)}/{number(report.speed_max)}"
+        return (
+            f"{passed} of {len(tests)} cases pass, correctness {number(report.correctness_points)}/"
+            f"{number(report.correctness_max)} points{speed if report.speed_status == 'graded' else ''}"
+        )
+
+    def _diagnosis(self, report: LabReport) -> None:
+        found = next((test for test in report.tests if test.status == "failed" and test.diagnosis), None)
+        if found is not None:
+            self._say(report.lab_id, f"{found.name}: {found.diagnosis}", "cyan")
+
+    def _build(self, report: LabReport, seconds: float) -> None:
+        builds = [test for test in report.tests if test.kind == "build"]
+        for test in builds:
+            if test.status == "failed":
+                self._say(report.lab_id, f"{MARKS['failed'][0]} {test.name}: {test.message}", "red")
+        if builds and all(test.status == "passed" for test in builds):
+            names = " and ".join(test.name.removeprefix("build_") for test in builds)
+            self._say(report.lab_id, f"{builds[0].message}, for {names} ({seconds:.1f} s)", "dim")
+        sentences: dict[str, list[int]] = {}
+        for config in report.configs:
+            facts = report.facts.get(config.index)
+            if facts is not None and report.facts_capability is not None:
+                for sentence in advice(facts, config, get_lab(report.lab_id), report.source, report.facts_capability):
+                    sentences.setdefault(sentence, []).append(config.index)
+        for sentence, configs in sentences.items():
+            several = "configs" if len(configs) > 1 else "config"
+            self._say(report.lab_id, f"{several} {', '.join(map(str, configs))}: {sentence}", "dim")
+
+    def whole(self, report: Report) -> None:
+        self._publish(report)

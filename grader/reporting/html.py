@@ -1,0 +1,216 @@
+"""The report as one HTML file: nothing to fetch, nothing to run, everything that a student wrote escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from grader.labs import all_labs
+from grader.model import BuildFacts, Config, LabReport, Report, TestResult
+from grader.reporting.advice import advice
+from grader.reporting.listing import Listing, listing, visible
+from grader.reporting.terminal import describe_facts, next_step, number
+
+HERE = Path(__file__).parent
+MAX_FAILURES_SHOWN = 4
+MAX_TEXT = 4000
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture inside the page: a data address, words for those who do not see it, and its size in CSS pixels."""
+
+    address: str
+    alt: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failing case with what is known of it."""
+
+    test: TestResult
+    image: Image | None
+
+
+@dataclass(frozen=True)
+class Built:
+    """One config's binary in words."""
+
+    config: Config
+    facts: BuildFacts
+    summary: str
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LabPage:
+    """What the page shows of one lab. `source_last`: nothing is wrong, so the kernel's source follows the results."""
+
+    report: LabReport
+    failures: tuple[Failure, ...]
+    more_failures: int
+    cases: tuple[TestResult, ...]
+    speed: tuple[TestResult, ...]
+    speed_images: tuple[Image, ...]
+    listing: Listing | None
+    builds: tuple[Built, ...]
+
+    @property
+    def source_last(self) -> bool:
+        return not self.failures and self.report.status == "graded"
+
+
+def page(report: Report) -> str:
+    """The whole page. Without matplotlib it has no pictures and says so."""
+    images = _drawn() is not None
+    template, style = _template()
+    return template.render(
+        report=report,
+        labs=[_lab_page(report, lab) for lab in report.labs.values()],
+        next_step=next_step(report),
+        style=style,
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        images=images,
+    )
+
+
+@cache
+def _template() -> tuple[Template, str]:
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    return environment.get_template("page.html.j2"), (HERE / "page.css").read_text(encoding="utf-8")
+
+
+def _shown(value: Any) -> Any:
+    """What becomes of each value before it is escaped: strings made visible and kept to a sensible length."""
+    if type(value) is not str:
+        return value
+    text = visible(value)
+    return text if len(text) <= MAX_TEXT or text.startswith("data:image/svg+xml;base64,") else f"{text[:MAX_TEXT]} ..."
+
+
+def _lab_page(report: Report, lab: LabReport) -> LabPage:
+    failed = [test for test in lab.tests if test.status in ("failed", "error") and test.kind != "speed"]
+    failed.sort(key=lambda test: test.kind != "correctness")
+    maps = {errors.case: errors for errors in lab.error_maps}
+    failures = [
+        Failure(test, _image(lambda drawn, test=test: drawn.error_map(maps[test.name])) if test.name in maps else None)  # type: ignore[misc]
+        for test in failed[:MAX_FAILURES_SHOWN]
+    ]
+    return LabPage(
+        report=lab,
+        failures=tuple(failures),
+        more_failures=max(0, len(failed) - MAX_FAILURES_SHOWN),
+        cases=tuple(test for test in lab.tests if test.kind != "speed"),
+        speed=tuple(test for test in lab.tests if test.kind == "speed"),
+        speed_images=tuple(image for image in (_tiers(lab), _roofline(report, lab)) if image),
+        listing=listing(lab.source, lab) if lab.source else None,
+        builds=_builds(lab),
+    )
+
+
+def _builds(lab: LabReport) -> tuple[Built, ...]:
+    known = all_labs().get(lab.lab_id)
+    builds = []
+    for config in lab.configs:
+        facts = lab.facts.get(config.index)
+        if facts is None:
+            continue
+        sentences: tuple[str, ...] = ()
+        if known is not None and lab.facts_capability is not None:
+            sentences = advice(facts, config, known, lab.source, lab.facts_capability)
+        builds.append(Built(config, facts, describe_facts(facts), sentences))
+    return tuple(builds)
+
+
+# ---------------------------------------------------------------- pictures
+
+
+@cache
+def _drawn() -> Any:
+    """The module that draws; None without matplotlib."""
+    try:
+        import matplotlib.figure  # noqa: F401
+
+        from grader import pictures
+    except ImportError:
+        return None
+    return pictures
+
+
+def _image(draw: Callable[[Any], Any]) -> Image | None:
+    drawn = _drawn()
+    if drawn is None:
+        return None
+    picture = draw(drawn)
+    encoded = base64.b64encode(picture.svg().encode()).decode()
+    width, height = (round(96 * inches) for inches in picture.figure.get_size_inches())
+    return Image(f"data:image/svg+xml;base64,{encoded}", picture.alt, width, height)
+
+
+def _timed(lab: LabReport) -> list[TestResult]:
+    return [test for test in lab.tests if test.kind == "speed" and "ratio" in test.metrics]
+
+
+def _tiers(lab: LabReport) -> Image | None:
+    timed = _timed(lab)
+    if not timed:
+        return None
+
+    def draw(drawn: Any) -> Any:
+        numbers = ("ratio", "ratio_low", "ratio_high")
+        bars = [
+            drawn.SpeedBar(test.name, *(test.metrics[name] for name in numbers), tuple(test.metrics["tiers"]))
+            for test in timed
+        ]
+        return drawn.speed_tiers(bars)
+
+    return _image(draw)
+
+
+def _roofline(report: Report, lab: LabReport) -> Image | None:
+    """The lab's timed cases under roofs measured in this very report: cuBLAS at its best, and twice that for int8."""
+    known = all_labs().get(lab.lab_id)
+    usable = [test for test in _timed(lab) if test.metrics.get("operations") and test.metrics.get("floor_us")]
+    if known is None or not usable:
+        return None
+    bandwidth = max(test.metrics["bytes_moved"] / test.metrics["floor_us"] / 1e3 for test in usable)
+    best = _best_cublas(report)
+    roofs = {"cuBLAS fp16 at its best here": best}
+    if any(parameter.type == "*i8" for parameter in known.parameters):
+        roofs["int8, twice that"] = 2 * best
+
+    def draw(drawn: Any) -> Any:
+        fields = ("operations", "bytes_moved", "student_us", "baseline_us")
+        points = [drawn.RooflinePoint(test.name, *(test.metrics[name] for name in fields)) for test in usable]
+        return drawn.roofline(points, bandwidth, roofs)
+
+    return _image(draw)
+
+
+def _best_cublas(report: Report) -> float:
+    """TFLOP/s of the fastest baseline of the report, which multiplies the dense fp16 weight."""
+    rates = []
+    for lab in report.labs.values():
+        known = all_labs().get(lab.lab_id)
+        for test in _timed(lab):
+            if known is not None and test.metrics["baseline_us"]:
+                case = known.case(test.name)
+                rates.append(2 * case.M * case.N * case.K / test.metrics["baseline_us"] / 1e6)
+    return max(rates, default=0.0)

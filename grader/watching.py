@@ -1,0 +1,288 @@
+"""watch: grades a lab again whenever its kernel's source changes on disk, quickly.
+
+The first answer comes from Triton's interpreter in sandboxes that were started beforehand, small cases first, each
+failure as soon as it is seen. What takes longer, compiling every config or a GPU's verdict, follows.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from grader.building import BuildOptions, assignments, compile_described, describe
+from grader.checking import Finding, check
+from grader.grading import GradeOptions, grade
+from grader.labs import Lab
+from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
+from grader.problems import make_problem
+from grader.reading import UnusablePath, read
+from grader.running.cpu import InterpretOptions, interpret
+from grader.sandbox import Sandbox
+from grader.scoring import Judged, load_rubric, refused, score
+from grader.standby import Standby
+
+POLL_SECONDS = 0.2
+SO_FAR_SECONDS = 2.5
+"""Who waits longer than this for the cases hears how far they are."""
+
+SETTLE_SECONDS = 0.1
+"""A file counts as saved when its size and time stay the same for this long."""
+
+Stamp = tuple[tuple[str, int, int], ...]
+Pair = tuple[str, int]
+Known = dict[Pair, tuple[Outcome, Finding]]
+"""What each (case, config) gave."""
+
+
+class Listener(Protocol):
+    """Who hears what watching finds. Called from more than one thread."""
+
+    def ready(self, labs: Sequence[str]) -> None: ...
+    def unusable(self, message: str) -> None: ...
+    def unchanged(self) -> None: ...
+    def began(self, lab_id: str, source: KernelSource) -> None: ...
+    def failure(self, lab_id: str, case: str, finding: Finding) -> None: ...
+    def so_far(self, lab_id: str, right: int, done: int, total: int) -> None: ...
+    def answer(self, report: LabReport, seconds: float, *, final: bool) -> None: ...
+    def whole(self, report: Report) -> None: ...
+
+
+@dataclass
+class Watch:
+    """One session. `options.device` "cuda": the GPU grades after the interpreter has given its answer."""
+
+    path: Path
+    labs: Sequence[Lab]
+    options: GradeOptions
+    listener: Listener
+    all_labs: bool = False
+    _seen: dict[str, str] = field(default_factory=dict)
+    _reports: dict[str, LabReport] = field(default_factory=dict)
+    _problems: dict[tuple[str, str], Problem] = field(default_factory=dict)
+
+    def run(self, ended: Callable[[], bool] = lambda: False) -> None:
+        """Watches until KeyboardInterrupt, or until `ended` says so. Raises UnusablePath when there is nothing at first."""
+        read(self.path, self.labs, all_labs=self.all_labs)
+        self.options = replace(self.options, seed=self.options.seed or secrets.randbits(48))
+        cores = self.options.cores
+        with Standby(plain=1, interpreting=cores, confined=self.options.confined) as standby:
+            current: _Round | None = None
+            stamp: Stamp | None = None
+            try:
+                while not ended():
+                    now = stamp_of(self.path)
+                    if now != stamp:
+                        stamp = self._settled(now)
+                        chosen, submission = self._changed(first=current is None)
+                        if submission is not None and (chosen or current is None):
+                            if current is not None:
+                                current.cancel()
+                            current = _Round(self, standby, submission, chosen)
+                            current.start()
+                    time.sleep(POLL_SECONDS)
+            finally:
+                if current is not None:
+                    current.cancel()
+
+    def _settled(self, stamp: Stamp) -> Stamp:
+        while True:
+            time.sleep(SETTLE_SECONDS)
+            now = stamp_of(self.path)
+            if now == stamp:
+                return now
+            stamp = now
+
+    def _changed(self, *, first: bool) -> tuple[list[Lab], Submission | None]:
+        """The labs whose kernel is another than before, and the submission they are in."""
+        try:
+            submission = read(self.path, self.labs, all_labs=self.all_labs)
+        except (UnusablePath, OSError) as problem:
+            self.listener.unusable(str(problem))
+            return [], None
+        changed = []
+        for lab in self.labs:
+            result = submission.labs.get(lab.id)
+            if result is None:
+                continue
+            text = result.module if isinstance(result, KernelSource) else f"{result.status}: {result.message}"
+            if self._seen.get(lab.id) != text:
+                self._seen[lab.id] = text
+                changed.append(lab)
+        if not changed and not first:
+            self.listener.unchanged()
+        return changed, submission
+
+    def problem(self, lab: Lab, case: str) -> Problem:
+        """Inputs of a case: made once, since the seed stays the same."""
+        key = (lab.id, case)
+        if key not in self._problems:
+            assert self.options.seed is not None
+            self._problems[key] = make_problem(lab, lab.case(case), self.options.seed)
+        return self._problems[key]
+
+    def publish(self, submission: Submission, report: LabReport, seconds: float, *, final: bool) -> None:
+        """Tells the listener of a lab's report, and of the whole when it is final."""
+        self.listener.answer(report, seconds, final=final)
+        if not final:
+            return
+        self._reports[report.lab_id] = report
+        labs = {lab.id: self._reports[lab.id] for lab in self.labs if lab.id in self._reports}
+        assert self.options.seed is not None
+        self.listener.whole(
+            Report(submission.name, self.options.device, self.options.seed, labs, submission.notes, seconds)
+        )
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What changes when somebody saves: names, sizes and times of the file or of the folder's .py and .ipynb."""
+    files = [path]
+    if path.is_dir():
+        files = sorted(child for child in path.iterdir() if child.suffix in (".py", ".ipynb"))
+    found = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        found.append((file.name, status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+class _Round:
+    """Grades the labs that changed, one after another, in a thread of its own; can be cancelled at any time."""
+
+    def __init__(self, watch: Watch, standby: Standby, submission: Submission, labs: Sequence[Lab]) -> None:
+        self.watch, self.standby, self.submission, self.labs = watch, standby, submission, labs
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True, name="watch-round")
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def cancel(self) -> None:
+        """Ends what runs and waits for the thread; nothing of this round is reported afterwards."""
+        self.stopped.set()
+        self.standby.end_busy()
+        self.thread.join(timeout=10)
+
+    def _run(self) -> None:
+        try:
+            self._grade()
+        except Exception as error:
+            if not self.stopped.is_set():
+                self.watch.listener.unusable(
+                    f"the grader itself failed ({type(error).__name__}: {error}); still watching"
+                )
+
+    def _grade(self) -> None:
+        described: list[tuple[Lab, KernelSource, KernelBundle, Known, float]] = []
+        for lab in self.labs:
+            started = time.monotonic()
+            source = self.submission.labs[lab.id]
+            if isinstance(source, Refusal):
+                self._publish(self._refused(lab, source, None), started, final=True)
+                continue
+            self.watch.listener.began(lab.id, source)
+            result = self._first_answer(lab, source, started)
+            if result is not None:
+                described.append((lab, source, *result, started))
+        self.standby.fill()
+        for lab, source, bundle, outcomes, started in described:
+            if not self.stopped.is_set():
+                self._final_answer(lab, source, bundle, outcomes, started)
+        if not self.stopped.is_set():
+            self.watch.listener.ready([lab.id for lab in self.labs])
+
+    def _publish(self, report: LabReport, started: float, *, final: bool) -> None:
+        if not self.stopped.is_set():
+            self.watch.publish(self.submission, report, time.monotonic() - started, final=final)
+
+    def _refused(self, lab: Lab, refusal: Refusal, source: KernelSource | None) -> LabReport:
+        gpu = self.watch.options.device.kind == "cuda"
+        return replace(refused(lab, refusal, load_rubric(), gpu=gpu), source=source)
+
+    def _build_options(self, start: Callable[..., Sandbox]) -> BuildOptions:
+        options = self.watch.options
+        return BuildOptions(options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set)
+
+    def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
+        """The interpreter's verdict as if every config compiled; None when the kernel cannot even be launched."""
+        bundle = describe(lab, source, self._build_options(self.standby.start))
+        if isinstance(bundle, Refusal):
+            self._publish(self._refused(lab, bundle, source), started, final=True)
+            return None
+        outcomes = self._interpret(lab, source, bundle, _pairs(lab, bundle, compiled=False), {}, aloud=True)
+        self._publish(self._scored(lab, source, bundle, outcomes, ()), started, final=False)
+        return bundle, outcomes
+
+    def _final_answer(
+        self, lab: Lab, source: KernelSource, bundle: KernelBundle, outcomes: Known, started: float
+    ) -> None:
+        options = self.watch.options
+        if options.device.kind == "cuda":
+            report = grade(self.watch.path, [lab], options).labs[lab.id]
+            self._publish(report, started, final=True)
+            return
+        built = compile_described(lab, source, bundle, self._build_options(self.standby.fresh))
+        if self.stopped.is_set():
+            return
+        if isinstance(built, Refusal):
+            self._publish(self._refused(lab, built, source), started, final=True)
+            return
+        known = self._interpret(lab, source, built, _pairs(lab, built, compiled=True), outcomes, aloud=False)
+        self._publish(self._scored(lab, source, built, known, options.capabilities), started, final=True)
+
+    def _interpret(
+        self, lab: Lab, source: KernelSource, bundle: KernelBundle, pairs: Sequence[Pair], known: Known, *, aloud: bool
+    ) -> Known:
+        """What the pairs give, smallest problems first; what is known already is not run again."""
+        options = self.watch.options
+        missing = sorted((pair for pair in pairs if pair not in known), key=partial(_size, lab))
+        problems = {case: self.watch.problem(lab, case) for case, _ in missing}
+        found = dict(known)
+        began, told = time.monotonic(), False
+
+        def heard(outcome: Outcome) -> None:
+            finding = check(lab, problems[outcome.case], outcome, bundle.configs[outcome.config])
+            found[outcome.case, outcome.config] = outcome, finding
+            if not aloud or self.stopped.is_set():
+                return
+            if not finding.ok and not finding.skipped:
+                self.watch.listener.failure(lab.id, outcome.case, finding)
+            nonlocal told
+            if not told and time.monotonic() - began > SO_FAR_SECONDS and len(found) < len(pairs):
+                told = True
+                right = sum(known_finding.ok for _, known_finding in found.values())
+                self.watch.listener.so_far(lab.id, right, len(found), len(pairs))
+
+        chosen = InterpretOptions(
+            options.cores, options.confined, options.case_seconds, self.standby.start, self.stopped.is_set
+        )
+        if missing:
+            interpret(lab, source, bundle, problems, missing, chosen, heard)
+        return {pair: found[pair] for pair in pairs}
+
+    def _scored(
+        self, lab: Lab, source: KernelSource, bundle: KernelBundle, known: Known, capabilities: tuple[int, ...]
+    ) -> LabReport:
+        outcomes = [outcome for outcome, _ in known.values()]
+        findings = [finding for _, finding in known.values()]
+        return replace(
+            score(lab, Judged(bundle, capabilities, outcomes, findings, None), load_rubric(), None), source=source
+        )
+
+
+def _pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool) -> list[Pair]:
+    assigned = assignments(lab, bundle, compiled=compiled)
+    return [(case, config) for case, configs in assigned.items() for config in configs]
+
+
+def _size(lab: Lab, pair: Pair) -> int:
+    case = lab.case(pair[0])
+    return case.M * case.N * case.K

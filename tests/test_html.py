@@ -1,0 +1,192 @@
+"""The HTML page: what it says, that it holds nothing from outside, and that no submission can write into it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from grader.labs import get_lab
+from grader.model import KernelSource
+from grader.reporting import html
+from grader.reporting.advice import advice
+from grader.reporting.document import document
+from grader.reporting.listing import MAX_LINES, listing
+from tests.reports import CONFIGS, FACTS, gpu_report, hostile_report, kernel_source, wrong_report
+
+ALLOWED_TAGS = set(
+    "html head meta title style body header main section article nav h1 h2 h3 h4 p span strong a ul ol li meter div "
+    "figure img table thead tbody tr th td code br".split()
+)
+ALLOWED_ATTRIBUTES = set(
+    "lang charset name content http-equiv class id href min max value src alt width height aria-label aria-labelledby "
+    "aria-hidden role scope tabindex start".split()
+)
+VOID = {"meta", "img", "br"}
+
+
+class Outline(HTMLParser):
+    """Tags, attributes and text of a page, with a check that tags close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data if self.open and self.open[-1] not in ("style",) else ""
+
+    def values(self, tag: str, name: str) -> list[str]:
+        return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
+
+
+REPORTS = {"wrong": wrong_report, "gpu": gpu_report, "hostile": hostile_report}
+
+
+@pytest.mark.parametrize("name", list(REPORTS))
+def test_the_page_is_well_formed_and_made_of_known_parts_only(name: str):
+    outline = Outline(html.page(REPORTS[name]()))
+    assert outline.open == []
+    assert set(outline.tags) <= ALLOWED_TAGS
+    assert {attribute for _, attribute, _ in outline.attributes} <= ALLOWED_ATTRIBUTES
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in outline.values("img", "src"))
+    assert all(len(alt) > 20 for alt in outline.values("img", "alt"))
+    assert len(outline.values("img", "alt")) == outline.tags.count("img")
+    ids = [value for _, attribute, value in outline.attributes if attribute == "id"]
+    assert len(ids) == len(set(ids))
+    targets = outline.values("a", "href")
+    assert all(target.startswith("#") and target[1:] in ids for target in targets)
+    assert outline.tags.count("h1") == 1
+
+
+@pytest.mark.parametrize("name", list(REPORTS))
+def test_the_page_needs_nothing_from_outside(name: str):
+    text = html.page(REPORTS[name]())
+    for _, attribute, value in Outline(text).attributes:
+        if attribute in ("src", "href"):
+            assert not re.match(r"\s*(?:[a-z]+:)?//", value)
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert style
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:" in text
+    for encoded in re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", text):
+        picture = base64.b64decode(encoded).decode()
+        outside = re.findall(r'(?:href|src)="((?!#|data:)[^"]*)"|url\((?!#|"?data:)([^)]*)\)', picture)
+        assert not outside
+
+
+def test_nothing_of_a_hostile_submission_becomes_markup():
+    text = html.page(hostile_report())
+    outline = Outline(text)
+    assert "script" not in outline.tags
+    assert "img" not in outline.tags
+    assert "{{7*7}}" in text, "a template in a submission is text"
+    assert "49" not in outline.text.replace("0049", "")
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert "\\u202e" in outline.text, "what cannot be shown is written out"
+    text.encode("utf-8")
+
+
+def test_the_page_says_what_the_report_says():
+    report = wrong_report()
+    outline = Outline(html.page(report))
+    for lab in report.labs.values():
+        assert lab.title in outline.text
+        for test in lab.tests:
+            assert test.name in outline.text
+            assert test.message in outline.text
+            assert not test.diagnosis or test.diagnosis in outline.text
+    assert "DDS_MM is still the stub" in outline.text
+    assert "make `odd_m` pass first" in outline.text
+    assert "no GPU: speed is not graded" in outline.text
+    assert "2 files were left out" in outline.text
+    assert outline.tags.count("img") == 1, "the error map of the failing case"
+
+
+def test_speed_comes_with_interval_tiers_and_pictures():
+    outline = Outline(html.page(gpu_report()))
+    assert outline.tags.count("img") == 4, "tiers and roofline of two labs"
+    assert "interval 1.539 to 1.553 over 45 rounds" in outline.text.replace("\n", " ")
+    assert "they begin at 0.25, 0.50, 0.75, 1.00" in outline.text
+
+
+def test_the_line_that_a_message_names_is_marked():
+    text = html.page(wrong_report())
+    marked = re.findall(r'<tr id="w8a8-(\d+)" class="marked">', text)
+    assert marked == ["6"], "line 5 of cell 7 is the module's line 6"
+    lines = listing(kernel_source(), wrong_report().labs["w8a8"])
+    assert [note.test for note in lines.marked[0].notes] == ["odd_m", "k_tail"]
+
+
+def test_line_2_is_not_line_23():
+    module = "\n".join(f"x{number} = {number}" for number in range(40))
+    lab = wrong_report().labs["w8a8"]
+    tests = (replace(lab.tests[2], message="w8a8.ipynb cell 7 line 23: bad", diagnosis=None),)
+    marked = listing(kernel_source(module), replace(lab, tests=tests)).marked
+    assert [line.number for line in marked] == [23]
+
+
+def test_a_huge_kernel_makes_no_huge_page():
+    sources = ["x = 1\n" * 200_000, "y = [" + "1 if 2 else 3," * 70_000 + "]\n", "'''" + "<&>" * 300_000 + "'''\n"]
+    for module in sources:
+        text = html.page(hostile_report(module))
+        assert len(text) < 1_500_000
+    assert f"{200_000 + 1 - MAX_LINES}" in html.page(hostile_report(sources[0] + "z = 2\n"))
+
+
+def test_a_long_message_is_cut():
+    lab = wrong_report().labs["w8a8"]
+    tests = (replace(lab.tests[2], message="m" * 1_000_000),)
+    report = replace(wrong_report(), labs={"w8a8": replace(lab, tests=tests)})
+    assert len(html.page(report)) < 300_000
+
+
+def test_the_json_document_holds_neither_source_nor_maps():
+    text = str(document(wrong_report()))
+    assert "cells" not in text
+    assert "tl.load(x_ptrs)" not in text
+
+
+def test_without_matplotlib_the_page_has_no_pictures_and_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(html, "_drawn", lambda: None)
+    outline = Outline(html.page(wrong_report()))
+    assert "img" not in outline.tags
+    assert "matplotlib is not installed" in outline.text
+
+
+def test_advice_in_words():
+    lab, source = get_lab("w8a8"), kernel_source()
+    assert advice(FACTS[0], CONFIGS[0], lab, source, 90) == ()
+    spilling = " ".join(advice(FACTS[1], CONFIGS[1], lab, source, 90))
+    assert "not on the int8 tensor cores" in spilling
+    assert "spills 312 bytes a thread" in spilling
+    assert "low occupancy: 1 program, 4 of 64 warps an SM, because of 192 KB of shared memory" in spilling
+    narrow = " ".join(advice(FACTS[2], CONFIGS[2], lab, source, 90))
+    assert "no tensor-core instruction: tl.dot saw operands" in narrow
+    assert "widest load 2 bytes" in narrow
+
+
+def test_advice_knows_whether_there_is_a_dot_and_what_the_lab_multiplies():
+    plain = KernelSource("w8a8", "W8A8_MM", None, "acc += tl.sum(x * w)\n", (), kernel_source().path)
+    assert "there is no tl.dot" in advice(FACTS[2], CONFIGS[2], get_lab("w8a8"), plain, 90)[0]
+    assert not any("int8" in sentence for sentence in advice(FACTS[1], CONFIGS[1], get_lab("dds"), kernel_source(), 90))

@@ -1,0 +1,123 @@
+"""Pictures: they draw, they say in words what they show, and they follow light and dark."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from grader import pictures
+from grader.errormap import classify, error_map
+from grader.labs import get_lab
+from grader.labs.inputs import pack_int4
+from grader.model import Config, Reference, Verdict
+from grader.problems import make_problem
+from tests.reports import wrong_report
+
+
+def reference(M: int = 40, N: int = 64) -> Reference:
+    return Reference(torch.zeros(M, N, dtype=torch.float64), torch.full((M, N), 0.1, dtype=torch.float64), 1e-3)
+
+
+def test_verdicts_tell_near_far_and_unwritten_apart():
+    y = torch.zeros(1, 64, dtype=torch.float16)
+    y[0, :4] = torch.tensor([0.05, 0.5, 5.0, float("nan")])
+    y[0, 4] = float("inf")
+    verdicts = classify(y, reference(1))
+    assert verdicts[0, :6].tolist() == [
+        Verdict.RIGHT, Verdict.NEAR, Verdict.FAR, Verdict.UNWRITTEN, Verdict.FAR, Verdict.RIGHT,
+    ]  # fmt: skip
+
+
+def test_the_map_keeps_the_worst_of_each_cell_and_every_count():
+    lab, y = get_lab("w8a8"), torch.zeros(300, 1024, dtype=torch.float16)
+    y[299, 1023] = float("nan")
+    y[0, 0] = 0.5
+    errors = error_map(lab, "case", Config(0, {"BLOCK_M": 64, "BLOCK_N": 64}, 4, 2), y, reference(300, 1024))
+    assert errors.step == (2, 4)
+    assert errors.cells.shape == (150, 256)
+    assert errors.cells[0, 0] == Verdict.NEAR
+    assert errors.cells[-1, -1] == Verdict.UNWRITTEN
+    assert np.count_nonzero(errors.cells) == 2
+    assert errors.counts == (300 * 1024 - 2, 1, 0, 1)
+    assert pictures.wrong_tiles(errors) == ([(0, 0), (256, 960)], 5 * 16)
+
+
+def test_a_config_without_the_usual_names_has_no_tile_lines():
+    errors = error_map(get_lab("w8a8"), "case", Config(0, {"TILE": 64}, 4, 2), torch.ones(40, 64).half(), reference())
+    assert errors.tile is None
+    assert "tiles" not in pictures.error_map(errors).alt
+
+
+def test_a_dds_tile_is_a_block_wide():
+    errors = error_map(get_lab("dds"), "case", Config(0, {"BLOCK_M": 16}, 4, 2), torch.ones(40, 64).half(), reference())
+    assert errors.tile == (16, 32)
+
+
+def all_pictures() -> dict[str, pictures.Picture]:
+    lab = get_lab("dds")
+    problem = make_problem(lab, lab.case("rectangular"), 1)
+    bars = [pictures.SpeedBar("speed_m16", 1.55, 1.54, 1.56, (0.25, 0.5, 0.75, 1.0))]
+    points = [pictures.RooflinePoint("speed_m16", 5.4e8, 1.7e7, 8.8, 13.7)]
+    return {
+        "error_map": pictures.error_map(wrong_report().labs["w8a8"].error_maps[0]),
+        "quantisation": pictures.quantisation(torch.tensor([1.0, -3.0, 90.0]), 0.5, name="row 0 of $X$"),
+        "int4_levels": pictures.quantisation(torch.tensor([1.0, -8.0, 3.0]), 1.0, bits=4),
+        "bsr_pattern": pictures.bsr_pattern(
+            problem.tensors["crow_indices_ptr"], problem.tensors["col_indices_ptr"], 512
+        ),
+        "int4_word": pictures.int4_word(-0x1234567, row=3, column=17),
+        "speed_tiers": pictures.speed_tiers(bars),
+        "roofline": pictures.roofline(points, 4800, {"fp16": 760.0, "int8": 1520.0}),
+    }
+
+
+@pytest.mark.parametrize("name", list(all_pictures()))
+def test_each_picture_is_an_svg_that_follows_the_readers_setting(name: str):
+    picture = all_pictures()[name]
+    svg = picture.svg()
+    assert svg.startswith("<svg")
+    assert "prefers-color-scheme:dark" in svg
+    assert "var(--ink" in svg
+    assert not re.search(r'(?:href|src)="(?!#|data:)', svg), "a picture refers to nothing outside itself"
+    assert len(svg) < 120_000
+    assert picture.png().startswith(b"\x89PNG")
+    assert len(picture.alt) > 20
+    assert picture.svg() == svg, "the same data draw the same file"
+
+
+def test_words_carry_the_numbers():
+    drawn = all_pictures()
+    assert "1664 NaN or unwritten" in drawn["error_map"].alt
+    assert "5 of 20 tiles" in drawn["error_map"].alt
+    assert "1 clamped" in drawn["quantisation"].alt
+    assert "0 clamped" in drawn["int4_levels"].alt
+    assert "1.55x (1.54 to 1.56), tier 4 of 4" in drawn["speed_tiers"].alt
+    assert "38 of 128 blocks" in drawn["bsr_pattern"].alt
+
+
+def test_the_word_shows_what_packing_packed():
+    q = torch.tensor([-8, -1, 0, 1, 7, -7, 3, -2], dtype=torch.int32)
+    word = int(pack_int4(q[:, None])[0, 0])
+    assert f"are {', '.join(str(int(value)) for value in q)}, lowest" in pictures.int4_word(word).alt
+
+
+@pytest.mark.parametrize("shape", [(1, 16), (1, 4096), (4096, 16), (300, 300)])
+def test_odd_shapes_draw(shape: tuple[int, int]):
+    y = torch.ones(shape, dtype=torch.float16)
+    errors = error_map(get_lab("w8a8"), "case", Config(0, {"BLOCK_M": 16, "BLOCK_N": 16}, 4, 2), y, reference(*shape))
+    assert pictures.error_map(errors).png()
+
+
+def test_degenerate_data_draw():
+    assert pictures.quantisation(torch.zeros(16), 1.0).png()
+    assert pictures.bsr_pattern(torch.zeros(5, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), 128).png()
+
+
+def test_matplotlib_is_imported_only_to_draw():
+    code = "import sys, grader.pictures, grader.cli, grader.grading; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

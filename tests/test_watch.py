@@ -1,0 +1,180 @@
+"""`python -m grader watch`: a real process, a file that is edited under it, and what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+
+from grader.sandbox import SandboxDied
+from grader.standby import Standby
+from grader.watching import stamp_of
+
+ROOT = Path(__file__).parent.parent
+KERNEL = (ROOT / "tests" / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+WRONG = KERNEL.replace("x = tl.floor(x + 0.5)", "x = x + 0.5")
+PATIENCE = 90.0
+FIRST_ANSWER_SECONDS = 5.0
+
+
+class Watched:
+    """A running `watch` with its lines and the times at which they came."""
+
+    def __init__(self, path: Path, *arguments: str) -> None:
+        self.lines: list[tuple[float, str]] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "grader", "watch", str(path), "--device", "cpu", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+            env={**os.environ, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"},
+        )  # fmt: skip
+        self.at = 0
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append((time.monotonic(), line.rstrip()))
+
+    def hears(self, *texts: str, patience: float = PATIENCE) -> tuple[float, str]:
+        """The next line that holds one of the texts."""
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            while self.at < len(self.lines):
+                when, line = self.lines[self.at]
+                self.at += 1
+                if any(text in line for text in texts):
+                    return when, line
+            assert self.process.poll() is None, self.said()
+            time.sleep(0.02)
+        raise AssertionError(f"none of {texts} within {patience} s; it said\n{self.said()}")
+
+    def said(self) -> str:
+        return "\n".join(line for _, line in self.lines)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    file = tmp_path / "w8a8.py"
+    file.write_text(KERNEL, encoding="utf-8")
+    session = Watched(file, "--html", str(tmp_path / "page.html"))
+    yield session
+    if session.process.poll() is None:
+        session.process.kill()
+
+
+@pytest.mark.slow
+def test_a_saved_file_is_graded_again(watched: Watched, tmp_path: Path):
+    file, page = tmp_path / "w8a8.py", tmp_path / "page.html"
+    watched.hears("17 of 17 cases pass")
+    watched.hears("3 of 3 configs compile")
+    watched.hears("watching")
+    assert "17" in page.read_text(encoding="utf-8") or "60" in page.read_text(encoding="utf-8")
+    time.sleep(4)  # the sandboxes for the next answer get ready
+
+    saved = time.monotonic()
+    file.write_text(WRONG, encoding="utf-8")
+    when, line = watched.hears("✗", "launches right so far")
+    assert "✗" in line
+    elapsed, load = when - saved, os.getloadavg()[0] / len(os.sched_getaffinity(0))
+    print(f"first answer after {elapsed:.2f} s at a load of {load:.1f} a core")
+    assert elapsed < FIRST_ANSWER_SECONDS * max(1.0, load)
+    watched.hears("0 of 17 cases pass", "correctness 0/60")
+    watched.hears("3 of 3 configs compile")
+    assert "✗" in page.read_text(encoding="utf-8")
+
+    file.write_text(KERNEL + "\nprint('nothing that a kernel reads')\n", encoding="utf-8")
+    watched.hears("17 of 17 cases pass")
+
+    children = psutil.Process(watched.process.pid).children(recursive=True)
+    assert watched.stop() == 0
+    assert "Traceback" not in watched.said()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive, "every sandbox ends with the session"
+
+
+@pytest.mark.slow
+def test_half_written_files_are_survived(watched: Watched, tmp_path: Path):
+    file = tmp_path / "w8a8.py"
+    watched.hears("running its cases")
+    file.write_text(KERNEL[: KERNEL.index("BLOCK_K)):")], encoding="utf-8")
+    watched.hears("rejected")
+    file.unlink()
+    watched.hears("does not exist")
+    file.write_text(KERNEL, encoding="utf-8")
+    watched.hears("running its cases")
+    file.write_text(KERNEL + "\n# a comment\n", encoding="utf-8")
+    watched.hears("no kernel changed")
+    watched.hears("17 of 17 cases pass")
+    assert watched.stop() == 0
+    assert "Traceback" not in watched.said()
+
+
+@pytest.mark.slow
+def test_only_the_lab_that_changed_is_graded_and_a_notebook_counts_as_well_as_a_file(tmp_path: Path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(KERNEL)])
+    (tmp_path / "w8a8.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
+    dds = tmp_path / "dds.py"
+    dds.write_text("import triton\n\n\ndef DDS_MM():\n    pass\n", encoding="utf-8")
+    session = Watched(tmp_path, "--lab", "w8a8", "--lab", "dds")
+    try:
+        session.hears("dds")
+        session.hears("w8a8  w8a8.ipynb: running", "17 of 17 cases pass")
+        session.hears("3 of 3 configs compile")
+        (tmp_path / "w8a8.ipynb").write_text(nbformat.writes(notebook)[:300], encoding="utf-8")
+        _, line = session.hears("not a Jupyter notebook")
+        assert "rejected" in line
+        notebook.cells[0].source = WRONG
+        (tmp_path / "w8a8.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
+        session.hears("✗")
+        before = sum("dds" in line for _, line in session.lines)
+        session.hears("0 of 17 cases pass")
+        assert before == sum("dds" in line for _, line in session.lines) == 1
+        assert session.stop() == 0
+    finally:
+        if session.process.poll() is None:
+            session.process.kill()
+
+
+def test_nothing_to_watch_is_refused(tmp_path: Path):
+    session = Watched(tmp_path / "nowhere.py")
+    assert session.process.wait(timeout=PATIENCE) == 2
+
+
+def test_a_stamp_changes_with_each_save(tmp_path: Path):
+    (tmp_path / "w8a8.py").write_text("a = 1\n", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("a", encoding="utf-8")
+    first = stamp_of(tmp_path)
+    assert [name for name, _, _ in first] == ["w8a8.py"]
+    os.utime(tmp_path / "w8a8.py", ns=(1, 1))
+    assert stamp_of(tmp_path) != first
+    assert stamp_of(tmp_path / "gone.py") == ()
+
+
+@pytest.mark.slow
+def test_a_standby_hands_out_ready_sandboxes_and_ends_them():
+    with Standby(plain=1, interpreting=0) as standby:
+        ready = standby.start()
+        assert ready.ask({"op": "prepare", "modules": []}, timeout=30).header == {}
+        fresh = standby.start()
+        standby.end_busy()
+        for sandbox in (ready, fresh):
+            with pytest.raises(SandboxDied):
+                sandbox.ask({"op": "prepare", "modules": []}, timeout=30)
+            sandbox.close()
