@@ -13,7 +13,7 @@ import torch
 
 from grader.checking import Finding
 from grader.labs import Lab
-from grader.labs.mistake import Imitation, Mistake, tiles
+from grader.labs.mistake import UNWRITTEN, Imitation, Mistake, tiles
 from grader.model import Config, Outcome, Problem, Reference
 
 ENOUGH = 0.98
@@ -44,7 +44,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class _Run:
-    """One launch that stored something, right or wrong."""
+    """One launch that ran to its end, right or wrong. computed: what Y holds is known to be the kernel's own."""
 
     number: int
     problem: Problem
@@ -52,6 +52,7 @@ class _Run:
     y: torch.Tensor
     reference: Reference
     overrun: bool
+    computed: bool
 
     @property
     def wrong(self) -> torch.Tensor:
@@ -62,7 +63,8 @@ class _Run:
 class _Match:
     """How well an imitation fits a run: the share of its wrong elements that it reproduces.
 
-    telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing.
+    telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing. A Y of
+    NaN throughout speaks for a kernel that did not write it, unless it is known to have done so.
     """
 
     of_wrong: float
@@ -128,7 +130,8 @@ def _run(lab: Lab, problems: Mapping[str, Problem], configs: Sequence[Config], o
     assert outcome.y is not None
     problem, config = problems[outcome.case], configs[outcome.config]
     reference = lab.reference(problem, config.split_k)
-    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun)
+    computed = outcome.written is True and not any(finding.fault == "unwritten" for finding in outcome.memory or ())
+    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed)
 
 
 def _changed(outcome: Outcome) -> Diagnosis:
@@ -155,6 +158,8 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
         if of_wrong < ENOUGH or float(agrees.double().mean()) < ENOUGH:
             continue
         telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
+        if bool(imitation.y.isnan().all()):
+            telling = (mistake.name == UNWRITTEN) != run.computed
         if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
             best = _Match(of_wrong, imitation, telling)
     return best
