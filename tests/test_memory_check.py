@@ -144,7 +144,8 @@ def test_atomics_do_not_race(tmp_path):
 def test_block_pointers(tmp_path):
     if version("triton") >= "3.9":
         pytest.skip("Triton has no block pointers from 3.9 on")
-    source = edited(STORE, """    block = tl.make_block_ptr(y_ptr, (M, N), (stride_ym, stride_yn), (pid_m * BLOCK_M, pid_n * BLOCK_N),
+    source = edited(STORE, """    block = tl.make_block_ptr(y_ptr, (M, N), (stride_ym, stride_yn),
+                              (pid_m * BLOCK_M, pid_n * BLOCK_N),
                               (BLOCK_M, BLOCK_N), (1, 0))
     tl.store(block, y.to(tl.float16), boundary_check=(0,))
 """)  # fmt: skip
