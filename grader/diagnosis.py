@@ -44,7 +44,10 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class _Run:
-    """One launch that ran to its end, right or wrong. computed: what Y holds is known to be the kernel's own."""
+    """One launch that ran to its end, right or wrong. computed: what Y holds is known to be the kernel's own.
+
+    extra: float64 [M, N] or 0-dimensional, what the fp16 additions of split-K add to a bound.
+    """
 
     number: int
     problem: Problem
@@ -53,6 +56,7 @@ class _Run:
     reference: Reference
     overrun: bool
     computed: bool
+    extra: torch.Tensor
 
     @property
     def wrong(self) -> torch.Tensor:
@@ -130,8 +134,11 @@ def _run(lab: Lab, problems: Mapping[str, Problem], configs: Sequence[Config], o
     assert outcome.y is not None
     problem, config = problems[outcome.case], configs[outcome.config]
     reference = lab.reference(problem, config.split_k)
+    extra = torch.zeros(())
+    if config.split_k > 1:
+        extra = reference.bound - lab.reference(problem, 1).bound
     computed = outcome.written is True and not any(finding.fault == "unwritten" for finding in outcome.memory or ())
-    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed)
+    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, extra)
 
 
 def _changed(outcome: Outcome) -> Diagnosis:
@@ -153,7 +160,7 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
     for imitation in mistake.imitate(run.problem, run.config):
         if imitation.overrun != run.overrun:
             continue
-        agrees = _agrees(run.y, imitation)
+        agrees = _agrees(run, imitation)
         of_wrong = float(agrees[wrong].double().mean()) if bool(wrong.any()) else 1.0
         if of_wrong < ENOUGH or float(agrees.double().mean()) < ENOUGH:
             continue
@@ -165,10 +172,14 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
     return best
 
 
-def _agrees(y: torch.Tensor, imitation: Imitation) -> torch.Tensor:
-    """bool [M, N]: where y is what the imitation says, within its bound; NaN and overflow included."""
-    got, expected = y.double(), imitation.y
-    close = (got - expected).abs() <= imitation.bound
+def _agrees(run: _Run, imitation: Imitation) -> torch.Tensor:
+    """bool [M, N]: where Y is what the imitation says, within its bound; NaN and overflow included."""
+    got, expected = run.y.double(), imitation.y
+    bound = imitation.bound
+    if run.config.split_k > 1:
+        larger = float(expected.nan_to_num(0.0, 0.0, 0.0).norm() / run.reference.y.norm().clamp(min=1e-30))
+        bound = bound + run.extra * max(1.0, larger)
+    close = (got - expected).abs() <= bound
     overflown = (expected.abs() >= FP16_OVERFLOW) & got.isinf() & (got.sign() == expected.sign())
     return close | (got.isnan() & expected.isnan()) | overflown
 
@@ -182,7 +193,7 @@ def _denies(mistake: Mistake, run: _Run) -> bool:
     """Whether a run that passed shows that the mistake is not there."""
     imitations = list(mistake.imitate(run.problem, run.config))
     return bool(imitations) and not any(
-        imitation.overrun == run.overrun and float(_agrees(run.y, imitation).double().mean()) >= ENOUGH
+        imitation.overrun == run.overrun and float(_agrees(run, imitation).double().mean()) >= ENOUGH
         for imitation in imitations
     )
 

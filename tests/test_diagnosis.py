@@ -8,11 +8,14 @@ import pytest
 import torch
 
 from grader.checking import check
+from grader.devices import choose
 from grader.diagnosis import describe_region, diagnose
+from grader.grading import GradeOptions, grade
 from grader.labs import all_labs, get_lab
 from grader.model import Config, Outcome
 from grader.problems import make_problem
-from tests.submissions import failed_tests, graded_mistakes, mistakes
+from grader.reporting.document import document
+from tests.submissions import TESTS, failed_tests, graded_mistakes, mistakes
 
 CONFIG = Config(0, {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}, 4, 2)
 IDS = [f"{mistake.lab}-{mistake.name}" for mistake in mistakes()]
@@ -54,6 +57,33 @@ def test_single_mistakes_are_named_in_nearly_every_case_they_fail():
         for test in failed_tests(graded_mistakes()[mistake.lab, mistake.name], mistake.lab)
     ]
     assert sum(named) >= 0.95 * len(named)
+
+
+IN_OTHER_STYLES = [
+    ("tests/styles/w8a8_grid2d.py", "tl.floor(x.to(tl.float32) / sx + 0.5)", "x.to(tl.float32) / sx", "truncation"),
+    ("tests/styles/w4a16_nibble_loop.py", "w = (w << left_shift[:, None]) >> 28",
+     "w = ((w << left_shift[:, None]) >> 28) & 0xF", "unsigned"),
+    ("tests/styles/w4a16_nibble_loop.py", "tl.cdiv(K, BLOCK_SIZE_K)", "K // BLOCK_SIZE_K", "last_k_block_dropped"),
+    ("tests/styles/dds_while.py", "while p < stop:", "while p < stop - 1:", "last_block_dropped"),
+    ("tests/styles/dds_while.py", "b_y += tl.dot", "b_y = tl.dot", "accumulator_overwritten"),
+    ("solutions/w8a8.py", "        t = tl.minimum(tl.maximum(t, ROUND - 128.0), ROUND + 127.0)\n", "", "no_clamp"),
+    ("solutions/w8a8.py", "acc.to(tl.float32) * input_scale[:, None]", "acc.to(tl.float32)", "input_scale_forgotten"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "find", "put", "expected"), IN_OTHER_STYLES)
+def test_mistake_in_another_style_is_named(tmp_path, file, find, put, expected):
+    source = (TESTS.parent / file).read_text(encoding="utf-8")
+    assert source.count(find) == 1
+    lab = get_lab(file.split("/")[-1].split("_")[0].removesuffix(".py"))
+    path = tmp_path / f"{lab.id}.py"
+    path.write_text(source.replace(find, put), encoding="utf-8")
+    chosen = ("k_tail", "saturating_scale", "every_nibble", "block_orientation", "dense_blocks", "every_config")
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in chosen))
+    report = document(grade(path, [lab], GradeOptions(choose("cpu")[0], capabilities=(90,))))
+    tests = failed_tests(report, lab.id)
+    assert {test["metrics"]["mistake"] for test in tests} == {expected}
 
 
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
