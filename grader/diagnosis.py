@@ -13,7 +13,7 @@ import torch
 
 from grader.checking import Finding
 from grader.labs import Lab
-from grader.labs.mistake import Imitation, Mistake, tiles
+from grader.labs.mistake import UNWRITTEN, Imitation, Mistake, tiles
 from grader.model import Config, Outcome, Problem, Reference
 
 ENOUGH = 0.98
@@ -44,7 +44,10 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class _Run:
-    """One launch that stored something, right or wrong."""
+    """One launch that ran to its end, right or wrong. computed: what Y holds is known to be the kernel's own.
+
+    extra: float64 [M, N] or 0-dimensional, what the fp16 additions of split-K add to a bound.
+    """
 
     number: int
     problem: Problem
@@ -52,6 +55,8 @@ class _Run:
     y: torch.Tensor
     reference: Reference
     overrun: bool
+    computed: bool
+    extra: torch.Tensor
 
     @property
     def wrong(self) -> torch.Tensor:
@@ -62,7 +67,8 @@ class _Run:
 class _Match:
     """How well an imitation fits a run: the share of its wrong elements that it reproduces.
 
-    telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing.
+    telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing. A Y of
+    NaN throughout speaks for a kernel that did not write it, unless it is known to have done so.
     """
 
     of_wrong: float
@@ -128,7 +134,11 @@ def _run(lab: Lab, problems: Mapping[str, Problem], configs: Sequence[Config], o
     assert outcome.y is not None
     problem, config = problems[outcome.case], configs[outcome.config]
     reference = lab.reference(problem, config.split_k)
-    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun)
+    extra = torch.zeros(())
+    if config.split_k > 1:
+        extra = reference.bound - lab.reference(problem, 1).bound
+    computed = outcome.written is True and not any(finding.fault == "unwritten" for finding in outcome.memory or ())
+    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, extra)
 
 
 def _changed(outcome: Outcome) -> Diagnosis:
@@ -150,20 +160,26 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
     for imitation in mistake.imitate(run.problem, run.config):
         if imitation.overrun != run.overrun:
             continue
-        agrees = _agrees(run.y, imitation)
+        agrees = _agrees(run, imitation)
         of_wrong = float(agrees[wrong].double().mean()) if bool(wrong.any()) else 1.0
         if of_wrong < ENOUGH or float(agrees.double().mean()) < ENOUGH:
             continue
         telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
+        if bool(imitation.y.isnan().all()):
+            telling = (mistake.name == UNWRITTEN) != run.computed
         if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
             best = _Match(of_wrong, imitation, telling)
     return best
 
 
-def _agrees(y: torch.Tensor, imitation: Imitation) -> torch.Tensor:
-    """bool [M, N]: where y is what the imitation says, within its bound; NaN and overflow included."""
-    got, expected = y.double(), imitation.y
-    close = (got - expected).abs() <= imitation.bound
+def _agrees(run: _Run, imitation: Imitation) -> torch.Tensor:
+    """bool [M, N]: where Y is what the imitation says, within its bound; NaN and overflow included."""
+    got, expected = run.y.double(), imitation.y
+    bound = imitation.bound
+    if run.config.split_k > 1:
+        larger = float(expected.nan_to_num(0.0, 0.0, 0.0).norm() / run.reference.y.norm().clamp(min=1e-30))
+        bound = bound + run.extra * max(1.0, larger)
+    close = (got - expected).abs() <= bound
     overflown = (expected.abs() >= FP16_OVERFLOW) & got.isinf() & (got.sign() == expected.sign())
     return close | (got.isnan() & expected.isnan()) | overflown
 
@@ -177,7 +193,7 @@ def _denies(mistake: Mistake, run: _Run) -> bool:
     """Whether a run that passed shows that the mistake is not there."""
     imitations = list(mistake.imitate(run.problem, run.config))
     return bool(imitations) and not any(
-        imitation.overrun == run.overrun and float(_agrees(run.y, imitation).double().mean()) >= ENOUGH
+        imitation.overrun == run.overrun and float(_agrees(run, imitation).double().mean()) >= ENOUGH
         for imitation in imitations
     )
 

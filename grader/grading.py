@@ -178,7 +178,8 @@ def _with_smallest(
         return answers
     cases = {number: lab.case(outcomes[number].case) for number in open_numbers}
     number = min(open_numbers, key=lambda n: cases[n].M * cases[n].N * cases[n].K)
-    found = smallest_failing(lab, source, bundle, cases[number], outcomes[number].config, seed, options.confined)
+    how = BuildOptions(options.capabilities, "check", 1, options.confined)
+    found = smallest_failing(lab, source, bundle, cases[number], outcomes[number].config, seed, how)
     diagnosis = answers[number]
     if found and diagnosis:
         small = f"; it fails from M={found.M} N={found.N} K={found.K} on"

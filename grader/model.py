@@ -267,7 +267,8 @@ class Outcome:
     """One launch of one case, judged by nobody yet. `y` is on the host, [M, N] fp16, when the status is "ran".
 
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
-    the interpreter's memory checker found, None where there is no checker.
+    the interpreter's memory checker found, `written` whether each element of Y was stored to; both are None where
+    there is no checker.
     """
 
     case: str
@@ -277,6 +278,7 @@ class Outcome:
     overrun: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     memory: tuple[MemoryFinding, ...] | None = None
+    written: bool | None = None
     message: str = ""
     seconds: float = 0.0
 

@@ -31,7 +31,7 @@ def smaller(case: Case) -> Iterator[Case]:
 
 
 def smallest_failing(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, case: Case, config: int, seed: int, confined: bool | None
+    lab: Lab, source: KernelSource, bundle: KernelBundle, case: Case, config: int, seed: int, options: BuildOptions
 ) -> Case | None:
     """The smallest of at most ten variants of `case` that fails with `config` on the interpreter, or None."""
     problems: dict[str, Problem] = {}
@@ -44,14 +44,12 @@ def smallest_failing(
         cases.append(variant)
     if not cases:
         return None
-    described = describe(
-        replace(lab, cases=tuple(cases), speed_cases=()), source, BuildOptions((), "check", 1, confined)
-    )
+    described = describe(replace(lab, cases=tuple(cases), speed_cases=()), source, options)
     if isinstance(described, Refusal):
         return None
     pairs = [(variant.name, config) for variant in cases]
-    options = InterpretOptions(1, confined, CASE_SECONDS)
-    for outcome in interpret(lab, source, described, problems, pairs, options):
+    how = InterpretOptions(1, options.confined, CASE_SECONDS)
+    for outcome in interpret(lab, source, described, problems, pairs, how):
         finding = check(lab, problems[outcome.case], outcome, bundle.configs[config])
         if not finding.ok and not finding.skipped and outcome.status == "ran":
             return next(variant for variant in cases if variant.name == outcome.case)

@@ -23,7 +23,11 @@ CORES = len(os.sched_getaffinity(0))
 
 @dataclass(frozen=True)
 class Mistake:
-    """One wrong kernel: what a student got wrong, and the cases that must fail for it."""
+    """One wrong kernel: what a student got wrong, and the cases that must fail for it.
+
+    diagnosis: the class that the grader must name, or "one or another" where two mistakes come together.
+    out_of_bounds: how the lines begin that the memory checker must name.
+    """
 
     lab: str
     name: str
@@ -31,6 +35,7 @@ class Mistake:
     source: str
     fails: tuple[str, ...]
     diagnosis: str | None = None
+    out_of_bounds: tuple[str, ...] = ()
 
 
 @cache
@@ -46,7 +51,15 @@ def mistakes() -> tuple[Mistake, ...]:
                 assert source.count(edit["find"]) == 1, f"{lab}/{entry['name']}: {edit['find']!r} is not there once"
                 source = source.replace(edit["find"], edit["replace"])
             found.append(
-                Mistake(lab, entry["name"], entry["says"], source, tuple(entry["fails"]), entry.get("diagnosis"))
+                Mistake(
+                    lab,
+                    entry["name"],
+                    entry["says"],
+                    source,
+                    tuple(entry["fails"]),
+                    entry.get("diagnosis"),
+                    tuple(entry.get("out_of_bounds", ())),
+                )
             )
     return tuple(found)
 
@@ -79,7 +92,12 @@ def graded_mistakes() -> dict[tuple[str, str], dict[str, Any]]:
     return {(mistake.lab, mistake.name): doc for mistake, doc in zip(mistakes(), documents, strict=True)}
 
 
+def failed_tests(document: dict[str, Any], lab: str) -> list[dict[str, Any]]:
+    """The correctness cases that failed, as the document has them."""
+    tests = document["labs"][lab]["tests"]
+    return [test for test in tests if test["kind"] == "correctness" and test["status"] == "failed"]
+
+
 def failed_cases(document: dict[str, Any], lab: str) -> set[str]:
     """Names of the correctness cases that failed."""
-    tests = document["labs"][lab]["tests"]
-    return {test["name"] for test in tests if test["kind"] == "correctness" and test["status"] == "failed"}
+    return {test["name"] for test in failed_tests(document, lab)}

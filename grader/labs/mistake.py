@@ -15,6 +15,8 @@ from grader.guarded import guard
 from grader.labs.bound import ACCUMULATION, FP16_UNDERFLOW, U_FP16, U_FP32
 from grader.model import Config, Problem
 
+UNWRITTEN = "unwritten_or_stale"
+"""What an output of NaN throughout is taken for, unless each of its elements is known to have been stored."""
 TILES = (16, 32, 64, 128, 256)
 TILE_NAMES = {
     "M": ("BLOCK_M", "BLOCK_SIZE_M", "BM", "TILE_M", "BLOCK_SIZE_ROW"),

@@ -12,7 +12,7 @@ import torch
 
 from grader.labs.bound import FP16_UNDERFLOW, U_FP16
 from grader.labs.contract import cdiv
-from grader.labs.mistake import Imitation, Mistake, grid_of, product, reread, tiles
+from grader.labs.mistake import UNWRITTEN, Imitation, Mistake, grid_of, product, reread, tiles
 from grader.model import Config, Problem
 
 Reading = tuple[torch.Tensor, torch.Tensor | None]
@@ -217,7 +217,7 @@ def last_resorts(operands: Operands) -> tuple[Mistake, ...]:
     return (
         Mistake("zeros", "a Y of zeros", "is the result of tl.dot kept, and is it what is stored?", zeros),
         Mistake(
-            "unwritten_or_stale", "a Y that was never written, or to which the result was added: it arrives uninitialised",
+            UNWRITTEN, "a Y that was never written, or to which the result was added: it arrives uninitialised",
             "which program writes each tile of Y, and does anything read Y before?", nothing,
         ),
         Mistake(

@@ -190,6 +190,7 @@ def _outcome(
         overrun=tuple(overrun),
         changed=tuple(changed),
         memory=tuple(_finding(entry) for entry in answer.header["memory"][:MAX_FINDINGS]),
+        written=bool(answer.header["written"]),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
     )
 

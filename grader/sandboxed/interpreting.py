@@ -29,7 +29,8 @@ def interpret_one(
 
     request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
-    request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found.
+    request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
+    "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
     """
     libdevice_on_host.install()
     _patch_once()
@@ -54,7 +55,12 @@ def interpret_one(
         if "inline_asm not supported" in _chain(error):
             raise Unsupported("inline assembly runs on a GPU only; the interpreter has no meaning for it") from None
         raise
-    answer = {"seconds": time.perf_counter() - started, "memory": check.findings(), "strayed": check.strayed()}
+    answer = {
+        "seconds": time.perf_counter() - started,
+        "memory": check.findings(),
+        "strayed": check.strayed(),
+        "written": check.written(),
+    }
     return answer, [buffer.numpy().tobytes() for buffer in buffers]
 
 

@@ -87,6 +87,12 @@ class MemoryCheck:
         """Tensors beside which a store went so far that it was left out."""
         return [area.name for area in self.areas if area.strayed]
 
+    def written(self) -> bool:
+        """Whether each element of the tensor that arrived as poison was stored to or added to."""
+        return all(
+            area.writer is not None and bool(area.writer[area.valid].all()) for area in self.areas if area.poisoned
+        )
+
     def look(self, kind: str, pointers: Any, mask: Any, width: int, program: int) -> tuple[Any, Any, Any]:
         """Checks the active lanes of one access.
 

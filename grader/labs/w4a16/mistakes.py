@@ -121,9 +121,9 @@ def decoded(*decodings: Decoding) -> Callable[[Problem, Config], Iterator[Imitat
     return imitate
 
 
-def with_sign(sign: Sign) -> Callable[[Problem, Config], Iterator[Imitation]]:
-    """Another meaning of the nibble, in the right order or in one that is mistaken too."""
-    return decoded(*(Decoding(place, sign) for place in (in_order, reversed_order, interleaved, along_n, planes)))
+def both_wrong(sign: Sign) -> Callable[[Problem, Config], Iterator[Imitation]]:
+    """Another meaning of the nibble, and another order too."""
+    return decoded(*(Decoding(place, sign) for place in (reversed_order, interleaved, along_n, planes)))
 
 
 def unmasked(problem: Problem, config: Config) -> Iterator[Imitation]:
@@ -183,11 +183,11 @@ def order(name: str, what: str, place: Place) -> Mistake:
 
 def sign(name: str, what: str, meaning: Sign) -> Mistake:
     """A mistake in what a nibble means."""
-    hint = "write down the sixteen nibbles and the number that each of them stands for"
-    return Mistake(name, what, hint, with_sign(meaning), seen(Decoding(sign=meaning)))
+    return Mistake(name, what, NIBBLES, decoded(Decoding(sign=meaning)), seen(Decoding(sign=meaning)))
 
 
 OPERANDS = Operands(read_as, weight, unscaled, rounded=True)
+NIBBLES = "write down the sixteen nibbles and the number that each of them stands for"
 CHANNELS = "which index of Y do the scales belong to, and how often does a scale belong into the result?"
 
 MISTAKES = (
@@ -202,6 +202,10 @@ MISTAKES = (
     order("packed_along_n", "eight neighbouring columns looked for in a word, instead of eight neighbouring k", along_n),
     order("words_row_major_in_n", "qweight read as a contiguous [N, K / 8] matrix", row_major_in_n),
     order("lowest_nibble_only", "the lowest nibble of a word used for all eight of its elements", lowest),
+    Mistake("unsigned", "int4 read as unsigned, in another order than it is packed in", NIBBLES,
+            both_wrong(lambda nibble: nibble)),
+    Mistake("offset_binary", "8 subtracted from the nibbles, in another order than they are packed in", NIBBLES,
+            both_wrong(lambda nibble: nibble - 8)),
     Mistake("no_nibble_mask", "words shifted, but with the higher nibbles still in them",
             "after the shift, which bits belong to the element?", unmasked),
     Mistake("shift_by_bits", "words shifted by k % 8 bits", "how many bits apart are two elements of a word?",

@@ -1,0 +1,173 @@
+"""Known mistakes are named, in every case that they explain; right kernels and small rounding differences never are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from grader.checking import check
+from grader.devices import choose
+from grader.diagnosis import describe_region, diagnose
+from grader.grading import GradeOptions, grade
+from grader.labs import all_labs, get_lab
+from grader.model import Config, Outcome
+from grader.problems import make_problem
+from grader.reporting.document import document
+from tests.submissions import TESTS, failed_tests, graded_mistakes, mistakes
+
+CONFIG = Config(0, {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}, 4, 2)
+IDS = [f"{mistake.lab}-{mistake.name}" for mistake in mistakes()]
+
+
+def run(lab, case_name, change, *, config=CONFIG):
+    """The outcome and finding of one case whose fp16 output is `change(reference)`."""
+    case = lab.case(case_name)
+    problem = make_problem(lab, case, seed=3)
+    y = change(lab.reference(problem, 1).y).to(torch.float16)
+    outcome = Outcome(case.name, config.index, "ran", y=y)
+    return problem, outcome, check(lab, problem, outcome, config)
+
+
+def diagnosed(lab, *changed, config=CONFIG):
+    """Diagnoses of several (case, change) pairs of one lab."""
+    runs = [run(lab, case, change, config=config) for case, change in changed]
+    problems = {outcome.case: problem for problem, outcome, _ in runs}
+    outcomes, findings = [outcome for _, outcome, _ in runs], [finding for _, _, finding in runs]
+    return diagnose(lab, problems, [config], outcomes, findings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", mistakes(), ids=IDS)
+def test_mistake_is_named(mistake):
+    tests = failed_tests(graded_mistakes()[mistake.lab, mistake.name], mistake.lab)
+    named = {test["metrics"]["mistake"] for test in tests if test["metrics"].get("mistake")}
+    expected = set(mistake.diagnosis.split(" or "))
+    assert named & expected
+    assert named <= expected
+
+
+@pytest.mark.slow
+def test_single_mistakes_are_named_in_nearly_every_case_they_fail():
+    named = [
+        test["metrics"].get("mistake") == mistake.diagnosis
+        for mistake in mistakes()
+        if "+" not in mistake.name
+        for test in failed_tests(graded_mistakes()[mistake.lab, mistake.name], mistake.lab)
+    ]
+    assert sum(named) >= 0.95 * len(named)
+
+
+IN_OTHER_STYLES = [
+    ("tests/styles/w8a8_grid2d.py", "tl.floor(x.to(tl.float32) / sx + 0.5)", "x.to(tl.float32) / sx", "truncation"),
+    ("tests/styles/w4a16_nibble_loop.py", "w = (w << left_shift[:, None]) >> 28",
+     "w = ((w << left_shift[:, None]) >> 28) & 0xF", "unsigned"),
+    ("tests/styles/w4a16_nibble_loop.py", "tl.cdiv(K, BLOCK_SIZE_K)", "K // BLOCK_SIZE_K", "last_k_block_dropped"),
+    ("tests/styles/dds_while.py", "while p < stop:", "while p < stop - 1:", "last_block_dropped"),
+    ("tests/styles/dds_while.py", "b_y += tl.dot", "b_y = tl.dot", "accumulator_overwritten"),
+    ("solutions/w8a8.py", "        t = tl.minimum(tl.maximum(t, ROUND - 128.0), ROUND + 127.0)\n", "", "no_clamp"),
+    ("solutions/w8a8.py", "acc.to(tl.float32) * input_scale[:, None]", "acc.to(tl.float32)", "input_scale_forgotten"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "find", "put", "expected"), IN_OTHER_STYLES)
+def test_mistake_in_another_style_is_named(tmp_path, file, find, put, expected):
+    source = (TESTS.parent / file).read_text(encoding="utf-8")
+    assert source.count(find) == 1
+    lab = get_lab(file.split("/")[-1].split("_")[0].removesuffix(".py"))
+    path = tmp_path / f"{lab.id}.py"
+    path.write_text(source.replace(find, put), encoding="utf-8")
+    chosen = ("k_tail", "saturating_scale", "every_nibble", "block_orientation", "dense_blocks", "every_config")
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in chosen))
+    report = document(grade(path, [lab], GradeOptions(choose("cpu")[0], capabilities=(90,))))
+    tests = failed_tests(report, lab.id)
+    assert {test["metrics"]["mistake"] for test in tests} == {expected}
+
+
+@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
+def test_the_right_output_is_never_diagnosed(lab):
+    cases = [(case.name, lambda y: y) for case in lab.cases if case.M * case.N <= 64 * 256]
+    assert not any(diagnosed(lab, *cases))
+
+
+@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
+def test_noise_is_no_known_mistake(lab):
+    """Wrong everywhere, but in no way that is known: tiles, rows and columns are described instead."""
+    torch.manual_seed(0)
+    case = lab.cases[0].name
+    (diagnosis,) = diagnosed(lab, (case, lambda y: y + 5 * y.std() * torch.randn_like(y)))
+    assert diagnosis.mistake == ""
+    assert "No known mistake fits" in diagnosis.text(hidden=False)
+    assert diagnosis.text(hidden=True) == ""
+
+
+def test_a_few_wrong_elements_are_no_known_mistake():
+    def change(y):
+        y = y.clone()
+        y[5, 7] += 100
+        return y
+
+    (diagnosis,) = diagnosed(get_lab("w8a8"), ("one_tile", change))
+    assert diagnosis.mistake == ""
+    assert "1 of 4 tiles: (0, 0)" in diagnosis.evidence
+
+
+def test_hidden_cases_give_the_class_without_data():
+    (diagnosis,) = diagnosed(get_lab("w4a16"), ("one_tile", torch.zeros_like))
+    assert diagnosis.mistake == "zeros"
+    assert "100 %" in diagnosis.text(hidden=False)
+    assert "%" not in diagnosis.text(hidden=True)
+    assert diagnosis.hint in diagnosis.text(hidden=True)
+
+
+def test_tile_sizes_are_guessed_when_the_config_does_not_name_them():
+    lab = get_lab("w8a8")
+    config = replace(CONFIG, constants={"ROWS": 32, "COLS": 64})
+
+    def first_tile(y):
+        only = torch.full_like(y, torch.nan)
+        only[:32, :64] = y[:32, :64]
+        return only
+
+    answers = diagnosed(lab, ("several_tiles", first_tile), ("odd_m", first_tile), config=config)
+    assert {answer.mistake for answer in answers} == {"tile_offset_forgotten"}
+
+
+def test_the_witness_names_a_nibble():
+    lab = get_lab("w4a16")
+    unsigned = next(mistake for mistake in lab.mistakes if mistake.name == "unsigned")
+    problem = make_problem(lab, lab.case("one_tile"), seed=3)
+    wrong = next(iter(unsigned.imitate(problem, CONFIG))).y
+    (diagnosis,) = diagnosed(lab, ("one_tile", lambda y: wrong))
+    assert diagnosis.mistake == "unsigned"
+    assert "element" in diagnosis.evidence
+    assert "your kernel used" in diagnosis.evidence
+
+
+def test_region_names_rows_inside_a_tile():
+    wrong = torch.zeros(64, 64, dtype=torch.bool)
+    wrong[32:40, :32] = True
+    text = describe_region(wrong, CONFIG)
+    assert "1 of 4 tiles: (1, 0)" in text
+    assert "rows 0 to 7" in text
+
+
+@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
+def test_every_known_mistake_can_be_told_from_a_right_kernel(lab):
+    """Each entry has a case in which it shows, and its words are for people."""
+    shows = set()
+    for case in lab.cases:
+        problem = make_problem(lab, case, seed=3)
+        reference = lab.reference(problem, 1)
+        for mistake in lab.mistakes:
+            if mistake.name in shows:
+                continue
+            for imitation in mistake.imitate(problem, CONFIG):
+                wrong = ~((imitation.y - reference.y).abs() <= reference.bound)
+                if imitation.overrun or imitation.loose or bool(wrong.any()):
+                    shows.add(mistake.name)
+                    break
+    assert {mistake.name for mistake in lab.mistakes} - shows <= {"store_without_n_mask", "x_transposed"}
+    assert all(len(mistake.what) > 10 and len(mistake.hint) > 20 for mistake in lab.mistakes)

@@ -1,0 +1,214 @@
+"""The memory checker names the line, tensor and index of every bad access, survives it, and is silent on right kernels."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+import pytest
+
+from grader.labs import get_lab
+from grader.memory import sentences
+from grader.model import Case, Config, KernelBundle, Launch, Outcome
+from grader.problems import make_problem
+from grader.reading import read
+from grader.running.cpu import InterpretOptions, interpret
+from tests.submissions import TESTS, graded_mistakes, mistakes
+
+OUT_OF_BOUNDS = re.compile(r"which has|memory (between|outside)|near no tensor")
+LAB = get_lab("w8a8")
+BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
+IDS = [f"{mistake.lab}-{mistake.name}" for mistake in mistakes()]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What one launch of a kernel showed, in words and as the outcome."""
+
+    sentences: tuple[str, ...]
+    outcome: Outcome
+    source: str
+
+    def line(self, text: str) -> int:
+        """The 1-based line of the source that holds `text`."""
+        return next(n for n, line in enumerate(self.source.split("\n"), 1) if text in line)
+
+
+def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous") -> Checked:
+    """One launch of a W8A8 kernel with small tiles on small sizes."""
+    path = tmp_path / "w8a8.py"
+    path.write_text(source, encoding="utf-8")
+    kernel = read(path, [LAB]).labs["w8a8"]
+    case = Case("small", "a test", M, N, K, x_layout=layout)
+    lab = replace(LAB, cases=(case,), speed_cases=())
+    config = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=2, num_stages=2)
+    tiles = lab.default_grid(M, N, K, config.constants)
+    launch = Launch((tiles[0], 1, 1), (), (), ())
+    bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {})
+    problems = {case.name: make_problem(LAB, case, seed=1)}
+    (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1))
+    return Checked(sentences(lab, kernel, problems, [outcome]), outcome, source)
+
+
+def edited(find: str, put: str) -> str:
+    assert BASE.count(find) == 1
+    return BASE.replace(find, put)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", mistakes(), ids=IDS)
+def test_out_of_bounds_lines_are_named(mistake):
+    tests = graded_mistakes()[mistake.lab, mistake.name]["labs"][mistake.lab]["tests"]
+    memory = next(test for test in tests if test["kind"] == "memory")
+    found = [line for line in memory["message"].split("\n") if OUT_OF_BOUNDS.search(line)]
+    lines = [
+        n for n, text in enumerate(mistake.source.split("\n"), 1) if text.strip().startswith(mistake.out_of_bounds)
+    ]
+    lines = lines if mistake.out_of_bounds else []
+    assert memory["status"] == "failed" or not lines
+    assert {int(re.search(r"line (\d+): ", sentence)[1]) for sentence in found} == set(lines)
+
+
+def test_a_right_kernel_is_silent(tmp_path):
+    result = checked(tmp_path, BASE)
+    assert result.sentences == ()
+    assert result.outcome.memory == ()
+
+
+def test_a_missing_row_mask(tmp_path):
+    result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)",
+                                      "mask=offs_k[None, :] < k_left, other=0.0)"))  # fmt: skip
+    (sentence,) = result.sentences
+    line = result.line("x = tl.load(x_ptrs")
+    assert f"w8a8.py line {line}: tl.load reads row 33 of x, which has 33 rows; mask it to rows below M" in sentence
+
+
+def test_a_missing_column_mask_of_a_view_names_columns_not_gaps(tmp_path):
+    result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)",
+                                      "mask=offs_m[:, None] < M, other=0.0)"), layout="column_slice")  # fmt: skip
+    (sentence,) = result.sentences
+    assert "reads column 48 of x, which has 48 columns; mask it to columns below K" in sentence
+
+
+def test_a_one_dimensional_tensor(tmp_path):
+    result = checked(tmp_path, edited("tl.load(weight_scale_ptr + offs_n, mask=offs_n < N, other=1.0)",
+                                      "tl.load(weight_scale_ptr + offs_n)"))  # fmt: skip
+    (sentence,) = result.sentences
+    assert "reads element 80 of weight_scale, which has 80 elements; mask it to elements below N" in sentence
+
+
+def test_an_access_before_the_tensor(tmp_path):
+    result = checked(tmp_path, edited("x_ptrs = x_ptr + offs_m", "x_ptrs = x_ptr - stride_xm + offs_m"))
+    assert any("reads row -1 of x" in sentence for sentence in result.sentences)
+
+
+@pytest.mark.parametrize("far", ["1 << 20", "1 << 40", "-(1 << 36)"])
+def test_a_far_access_costs_no_process(tmp_path, far):
+    result = checked(tmp_path, BASE.replace("x_ptrs = x_ptr +", f"x_ptrs = x_ptr + tl.full((1, 1), {far}, tl.int64) +"))
+    assert result.outcome.status == "ran"
+    assert any("of x" in sentence or "outside x" in sentence for sentence in result.sentences)
+
+
+def test_an_address_near_no_tensor(tmp_path):
+    result = checked(tmp_path, edited("x_ptrs = x_ptr +", "x_ptrs = x_ptr + tl.full((1, 1), 1 << 60, tl.int64) +"))
+    assert result.outcome.status == "ran"
+    assert "near no tensor" in result.sentences[0]
+
+
+def test_a_far_store_counts_as_an_overrun(tmp_path):
+    result = checked(tmp_path, edited("y_ptrs = y_ptr +", "y_ptrs = y_ptr + (1 << 30) +"))
+    assert result.outcome.status == "ran"
+    assert result.outcome.overrun == ("y_ptr",)
+    assert any(f"line {result.line('tl.store(y_ptrs')}:" in sentence for sentence in result.sentences)
+
+
+def test_two_programs_that_store_the_same_element(tmp_path):
+    result = checked(
+        tmp_path, edited("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", "offs_n = tl.arange(0, BLOCK_N)")
+    )
+    (sentence,) = result.sentences
+    assert "tl.store writes y[0, 0], which another program writes too (programs 0 and 1)" in sentence
+
+
+def test_atomics_do_not_race(tmp_path):
+    source = edited("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", "offs_n = tl.arange(0, BLOCK_N)")
+    result = checked(tmp_path, source.replace("tl.store(y_ptrs", "tl.atomic_add(y_ptrs"))
+    assert not any("another program" in sentence for sentence in result.sentences)
+    assert any("holds nothing yet" in sentence for sentence in result.sentences)
+
+
+def test_block_pointers(tmp_path):
+    if version("triton") >= "3.9":
+        pytest.skip("Triton has no block pointers from 3.9 on")
+    source = edited(STORE, """    block = tl.make_block_ptr(y_ptr, (M, N), (stride_ym, stride_yn),
+                              (pid_m * BLOCK_M, pid_n * BLOCK_N),
+                              (BLOCK_M, BLOCK_N), (1, 0))
+    tl.store(block, y.to(tl.float16), boundary_check=(0,))
+""")  # fmt: skip
+    result = checked(tmp_path, source)
+    assert any("writes column 80 of y, which has 80 columns" in sentence for sentence in result.sentences)
+    assert not any("row 33" in sentence for sentence in result.sentences)
+
+
+def test_an_access_in_a_helper_is_placed_there(tmp_path):
+    helper = "@triton.jit\ndef put(ptrs, value):\n    tl.store(ptrs, value.to(tl.float16))\n\n\n"
+    source = edited(STORE, "    put(y_ptrs, y)\n").replace("@triton.autotune(", helper + "@triton.autotune(")
+    result = checked(tmp_path, source)
+    assert all(f"line {result.line('tl.store(ptrs')}:" in sentence for sentence in result.sentences)
+    assert result.sentences
+
+
+MEASURE = """
+import statistics, sys
+sys.path.insert(0, {sandboxed!r})
+import interpreting, memory_check, student
+from contextlib import contextmanager
+from grader.guarded import guard
+from grader.labs import get_lab
+from grader.problems import make_problem
+
+lab = get_lab({lab!r})
+case = lab.case("every_config")
+module = student.load({path!r}, lab.kernel, None)
+problem = make_problem(lab, case, seed=1)
+buffers = [guard(name, tensor) for name, tensor in problem.tensors.items()]
+types = {{parameter.name: parameter.type.removeprefix("*") for parameter in lab.parameters}}
+constants = {{**lab.constants, **module.configs[0].kwargs}}
+request = {{
+    "tensors": [{{"name": b.name, "type": types[b.name], "shape": list(b.tensor.shape),
+                 "strides": list(b.tensor.stride()), "offset": b.offset}} for b in buffers],
+    "scalars": dict(problem.scalars),
+    "constants": constants,
+    "grid": lab.default_grid(case.M, case.N, case.K, constants),
+}}
+blobs = [b.buffer.numpy().tobytes() for b in buffers]
+
+@contextmanager
+def unwatched(check):
+    yield
+
+watched, ratios = memory_check.MemoryCheck.active, []
+for _ in range(12):
+    seconds = []
+    for active in (unwatched, watched):
+        memory_check.MemoryCheck.active = active
+        seconds.append(interpreting.interpret_one(module, request, blobs)[0]["seconds"])
+    ratios.append(seconds[1] / seconds[0])
+print(statistics.median(ratios[2:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", ["w8a8", "w4a16", "dds"])
+def test_the_check_costs_less_than_three_times_the_interpreter(lab):
+    """Rounds of the same launch with and without the check, in turn."""
+    path = str(TESTS / "mistakes" / f"student_{lab}.py")
+    code = MEASURE.format(sandboxed=str(TESTS.parent / "grader" / "sandboxed"), lab=lab, path=path)
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=TESTS.parent)
+    assert answer.returncode == 0, answer.stderr
+    ratio = float(answer.stdout)
+    assert ratio < 3
