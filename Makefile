@@ -61,10 +61,10 @@ lint: $(TEST_INSTALLED) ## ruff and mypy
 	@$(PY) -m mypy
 
 test: $(TEST_INSTALLED) lint ## all tests that need no GPU (on a GPU machine also those marked gpu)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)
 
 test-fast: $(TEST_INSTALLED) ## the quick tests, for the inner loop
-	@$(PY) -m pytest -m "not slow and not gpu" $(ARGS)
+	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow and not gpu" $(ARGS)
 
 clean: ## remove caches and .venv
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info report

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from grader.devices import cuda_problem, gpus
@@ -16,3 +21,10 @@ def pytest_collection_modifyitems(items):
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
+
+
+def pytest_sessionfinish(session):
+    """The files through which the processes of a run share graded mistakes go with the run."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for folder in Path(tempfile.gettempdir()).glob("graded-mistakes-*"):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -72,24 +72,29 @@ def graded(path: Path, *, jobs: int | None = None, seed: int | None = None, labs
 
 
 @cache
-def graded_mistakes() -> dict[tuple[str, str], dict[str, Any]]:
-    """Every mistake's JSON document by (lab, name), graded on the cases it must fail and on every_config.
+def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
+    """One mistake's JSON document, graded on the cases it must fail and on every_config.
 
-    One sandbox at a time each, as many mistakes at once as cores.
+    The processes of one test run share the documents through files, so that each mistake is graded once.
     """
-
-    def one(mistake: Mistake) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"{mistake.lab}.py"
-            path.write_text(mistake.source, encoding="utf-8")
-            lab = get_lab(mistake.lab)
-            cases = tuple(case for case in lab.cases if case.name in (*mistake.fails, "every_config"))
-            options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))
-            return document(grade(path, [replace(lab, cases=cases)], options))
-
-    with ThreadPoolExecutor(max_workers=CORES) as pool:
-        documents = list(pool.map(one, mistakes()))
-    return {(mistake.lab, mistake.name): doc for mistake, doc in zip(mistakes(), documents, strict=True)}
+    mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == (lab_id, name))
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    shared = Path(tempfile.gettempdir()) / f"graded-mistakes-{run}" / f"{lab_id}-{name}.json" if run else None
+    if shared and shared.exists():
+        return dict(json.loads(shared.read_text(encoding="utf-8")))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{mistake.lab}.py"
+        path.write_text(mistake.source, encoding="utf-8")
+        lab = get_lab(mistake.lab)
+        cases = tuple(case for case in lab.cases if case.name in (*mistake.fails, "every_config"))
+        options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))
+        report = document(grade(path, [replace(lab, cases=cases)], options))
+    if shared:
+        shared.parent.mkdir(exist_ok=True)
+        unfinished = shared.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(report), encoding="utf-8")
+        unfinished.replace(shared)
+    return report
 
 
 def failed_tests(document: dict[str, Any], lab: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from grader.labs import all_labs, get_lab
 from grader.model import Config, Outcome
 from grader.problems import make_problem
 from grader.reporting.document import document
-from tests.submissions import TESTS, failed_tests, graded_mistakes, mistakes
+from tests.submissions import TESTS, failed_tests, graded_mistake, mistakes
 
 CONFIG = Config(0, {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}, 4, 2)
 IDS = [f"{mistake.lab}-{mistake.name}" for mistake in mistakes()]
@@ -41,7 +41,7 @@ def diagnosed(lab, *changed, config=CONFIG):
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", mistakes(), ids=IDS)
 def test_mistake_is_named(mistake):
-    tests = failed_tests(graded_mistakes()[mistake.lab, mistake.name], mistake.lab)
+    tests = failed_tests(graded_mistake(mistake.lab, mistake.name), mistake.lab)
     named = {test["metrics"]["mistake"] for test in tests if test["metrics"].get("mistake")}
     expected = set(mistake.diagnosis.split(" or "))
     assert named & expected
@@ -54,7 +54,7 @@ def test_single_mistakes_are_named_in_nearly_every_case_they_fail():
         test["metrics"].get("mistake") == mistake.diagnosis
         for mistake in mistakes()
         if "+" not in mistake.name
-        for test in failed_tests(graded_mistakes()[mistake.lab, mistake.name], mistake.lab)
+        for test in failed_tests(graded_mistake(mistake.lab, mistake.name), mistake.lab)
     ]
     assert sum(named) >= 0.95 * len(named)
 

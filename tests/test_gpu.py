@@ -19,7 +19,7 @@ from grader.reporting.document import document
 from grader.running import cuda
 from tests.submissions import CORES, LABS, TESTS, failed_cases, mistakes
 
-pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
 STYLES = sorted(path for path in (TESTS / "styles").iterdir() if path.suffix == ".py")

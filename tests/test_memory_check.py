@@ -16,7 +16,7 @@ from grader.model import Case, Config, KernelBundle, Launch, Outcome
 from grader.problems import make_problem
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
-from tests.submissions import TESTS, graded_mistakes, mistakes
+from tests.submissions import TESTS, graded_mistake, mistakes
 
 OUT_OF_BOUNDS = re.compile(r"which has|memory (between|outside)|near no tensor")
 LAB = get_lab("w8a8")
@@ -62,7 +62,7 @@ def edited(find: str, put: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", mistakes(), ids=IDS)
 def test_out_of_bounds_lines_are_named(mistake):
-    tests = graded_mistakes()[mistake.lab, mistake.name]["labs"][mistake.lab]["tests"]
+    tests = graded_mistake(mistake.lab, mistake.name)["labs"][mistake.lab]["tests"]
     memory = next(test for test in tests if test["kind"] == "memory")
     found = [line for line in memory["message"].split("\n") if OUT_OF_BOUNDS.search(line)]
     lines = [

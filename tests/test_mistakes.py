@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.submissions import failed_cases, graded_mistakes, mistakes
+from tests.submissions import failed_cases, graded_mistake, mistakes
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: f"{mistake.lab}-{mistake.name}")
 def test_mistake_fails_its_cases(mistake):
-    report = graded_mistakes()[mistake.lab, mistake.name]
+    report = graded_mistake(mistake.lab, mistake.name)
     lab = report["labs"][mistake.lab]
     assert lab["status"] in ("graded", "crash"), lab["message"]
     assert lab["correctness"]["points"] < lab["correctness"]["max_points"]
@@ -20,7 +20,7 @@ def test_mistake_fails_its_cases(mistake):
 
 @pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: f"{mistake.lab}-{mistake.name}")
 def test_every_failure_has_a_reason(mistake):
-    report = graded_mistakes()[mistake.lab, mistake.name]
+    report = graded_mistake(mistake.lab, mistake.name)
     for test in report["labs"][mistake.lab]["tests"]:
         if test["status"] == "failed":
             assert len(test["message"]) > 20
