@@ -159,6 +159,17 @@ def next_step(report: Report) -> str:
         return f"start with {waiting[0].lab_id}: {waiting[0].message}"
     if waiting:
         return f"go on with {waiting[0].lab_id}: {waiting[0].message}"
+    untimed = next(
+        (
+            (lab, test)
+            for lab in report.labs.values()
+            for test in lab.tests
+            if test.kind == "speed" and test.status in ("failed", "error") and not test.metrics
+        ),
+        None,
+    )
+    if untimed:
+        return f"{untimed[0].lab_id}: `{untimed[1].name}` was not timed; {untimed[1].message}"
     slow = [
         (test.points / test.max_points, lab.lab_id, test)
         for lab in report.labs.values()

@@ -69,11 +69,11 @@ def time_case(
         return SpeedSample(case.name, None, "failed", config_us=config_us, message=message)
     best = min(right, key=lambda index: right[index])
     race = _Race(lab, case, bundle, capability, bundle.configs[best], sets)
+    control = race.control(CONTROL_ROUNDS)
     student, baseline = race.run(rounds)
     if ratio(_log_ratios(student, baseline)).crosses(boundaries):
         more_student, more_baseline = race.run(EXTRA_ROUNDS)
         student, baseline = student + more_student, baseline + more_baseline
-    control = race.control(CONTROL_ROUNDS)
     message = race.finish()
     per_launch = 1e3 / case.launches
     student_us = per_launch * _median([a for pair in student for a in pair])
@@ -234,7 +234,10 @@ class _Race:
         return self._rounds(self.student, self.baseline, rounds)
 
     def control(self, rounds: int) -> tuple[Pairs, Pairs]:
-        """The same rounds with a second capture of the baseline in the student's place: the ratio must be 1."""
+        """The same rounds with a second capture of the baseline in the student's place: the ratio must be 1.
+
+        Runs before the student's rounds, whose last outputs are checked afterwards.
+        """
         return self._rounds(_capture(self._multiply), self.baseline, rounds)
 
     def _rounds(self, a: torch.cuda.CUDAGraph, b: torch.cuda.CUDAGraph, rounds: int) -> tuple[Pairs, Pairs]:
