@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
@@ -29,6 +30,7 @@ class Lab:
         ValueError for one of no use.
     mistakes: what is known to go wrong, more telling ones first.
     bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
+    operations(problem): tensor-core operations of one launch, two a multiply-add, on operands of type `operand`.
     """
 
     id: str
@@ -46,6 +48,8 @@ class Lab:
     default_grid: Callable[[int, int, int, Mapping[str, Constant]], Grid]
     default_grid_text: str
     bytes_moved: Callable[[Problem], int]
+    operations: Callable[[Problem], int]
+    operand: Literal["fp16", "int8"] = "fp16"
     constants: Mapping[str, Constant] = field(default_factory=dict)
     output: str = "y_ptr"
     mistakes: tuple[Mistake, ...] = ()
@@ -80,6 +84,11 @@ def _size(meta: Mapping[str, Constant], name: str) -> int:
     if not isinstance(value, int) or value < 1:
         raise ValueError(f"{name} is {value!r}, expected a positive int")
     return value
+
+
+def dense_operations(problem: Problem) -> int:
+    """2 M N K: every element of Y is a sum over all of K."""
+    return 2 * problem.scalars["M"] * problem.scalars["N"] * problem.scalars["K"]
 
 
 def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:

@@ -129,6 +129,11 @@ def bytes_moved(problem: Problem) -> int:
     return 2 * M * K + 2 * M * N + sum(tensor.numel() * tensor.element_size() for tensor in index_tensors)
 
 
+def operations(problem: Problem) -> int:
+    """2 M for each element of a present block."""
+    return 2 * problem.scalars["M"] * problem.tensors["values_ptr"].numel()
+
+
 LAB = Lab(
     id="dds",
     order=3,
@@ -155,6 +160,7 @@ LAB = Lab(
     default_grid=block_row_grid,
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
     bytes_moved=bytes_moved,
+    operations=operations,
     mistakes=MISTAKES,
     constants={"BLOCK": BLOCK},
 )  # fmt: skip

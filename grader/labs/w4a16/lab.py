@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from grader.labs.bound import U_FP16, matmul_reference
-from grader.labs.contract import Lab, tiled_grid
+from grader.labs.contract import Lab, dense_operations, tiled_grid
 from grader.labs.inputs import (
     activations,
     laid_out,
@@ -129,5 +129,6 @@ LAB = Lab(
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
+    operations=dense_operations,
     mistakes=MISTAKES,
 )  # fmt: skip
