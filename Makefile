@@ -21,7 +21,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install grade watch doctor release test test-fast lint clean
+.PHONY: help install grade watch doctor release calibrate test test-fast lint clean
 
 help: ## list the targets
 	@echo "Graded lab on Triton kernels. Targets:"
@@ -55,6 +55,9 @@ doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 
 release: $(INSTALLED) ## regenerate assignment/ from solutions/
 	@$(PY) -m grader release
+
+calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
+	@$(PY) -m grader calibrate $(ARGS)
 
 lint: $(TEST_INSTALLED) ## ruff and mypy
 	@$(PY) -m ruff check .

@@ -1,4 +1,4 @@
-"""The command line: `python -m grader grade | watch | doctor`."""
+"""The command line: `python -m grader --help` lists the commands."""
 
 from __future__ import annotations
 
@@ -228,3 +228,50 @@ def release() -> None:
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
     typer.echo("assignment/ matches solutions/")
+
+
+def _gpu(purpose: str) -> Any:
+    """The device record of this machine's GPU; refuses with the reason where there is none."""
+    from grader.devices import UnusableDevice, choose
+
+    try:
+        return choose("cuda")[0]
+    except UnusableDevice as problem:
+        raise _refuse(f"{purpose} needs a GPU: {problem}") from None
+
+
+@app.command()
+def calibrate(
+    path: Annotated[Path, typer.Argument(help="The solutions: a folder that solves every lab.")] = Path("solutions"),
+    repeats: Annotated[int, typer.Option(min=1, help="Runs in separate GPU processes; the median counts.")] = 3,
+    out: Annotated[Path | None, typer.Option(help="Folder of the tables; default: the grader's own.")] = None,
+    fallback: Annotated[
+        bool, typer.Option("--fallback", help="Also write sm_<cc>.toml, for other GPUs of this compute capability.")
+    ] = False,
+) -> None:
+    """Time the solutions on this GPU and write its tier table (for instructors)."""
+    from grader.calibration import CannotCalibrate, table_names, tier_table
+    from grader.calibration import calibrate as measure
+    from grader.labs import all_labs
+    from grader.reading import UnusablePath
+    from grader.scoring import HERE
+
+    device = _gpu("calibration")
+    folder = out or HERE / "tiers"
+    if not folder.is_dir():
+        raise _refuse(f"the folder {folder} does not exist; create it or choose another with --out")
+    try:
+        measured = measure(
+            path, list(all_labs().values()), device, repeats, _cores(), lambda lab, text: errors.print(f"{lab}: {text}")
+        )
+    except (UnusablePath, CannotCalibrate) as problem:
+        raise _refuse(str(problem)) from None
+    table = tier_table(measured)
+    for name in table_names(device, fallback):
+        _write(folder / name, table)
+        typer.echo(f"wrote {folder / name}")
+    typer.echo(table)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

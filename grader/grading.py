@@ -56,15 +56,26 @@ def grade(path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: b
     seed = options.seed if options.seed is not None else secrets.randbits(48)
     chosen = [lab for lab in labs if lab.id in submission.labs]
     rubric = load_rubric()
-    grade_all = _grade_on_gpu if options.device.kind == "cuda" else _grade_on_cpu
+    on_gpu = options.device.kind == "cuda"
+    grade_all = _grade_on_gpu if on_gpu else _grade_on_cpu
     reports = grade_all(submission, chosen, options, seed, rubric, listen)
     return Report(
         submission=submission.name,
         device=options.device,
         seed=seed,
         labs=reports,
-        notes=submission.notes,
+        notes=submission.notes + (_tier_notes(options.device) if on_gpu else ()),
         seconds=time.monotonic() - started,
+    )
+
+
+def _tier_notes(device: Device) -> tuple[str, ...]:
+    tiers = load_tiers(device.name, device.capability)
+    if tiers.calibrated:
+        return ()
+    return (
+        f"speed is uncalibrated: grader/tiers/ has no table for {device.name}, so the tiers of {tiers.source} count; "
+        "an instructor writes one with `make calibrate`",
     )
 
 
@@ -105,7 +116,7 @@ def _grade_on_gpu(
 
     capability = options.device.capability
     assert capability is not None
-    tiers = load_tiers(options.device.name)
+    tiers = load_tiers(options.device.name, capability)
     jobs = max(1, options.cores // max(1, len(labs)))
     build_options = BuildOptions((capability,), "all", jobs, options.confined)
     reports = {}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from grader.checking import Finding, describe_case
 from grader.diagnosis import Diagnosis
@@ -91,19 +92,40 @@ def slug(gpu: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", gpu.lower()).strip("_")
 
 
-def load_tiers(gpu: str, folder: Path = HERE / "tiers") -> Tiers:
-    """The tier table of a GPU, or the uncalibrated one."""
-    fallback = tomllib.loads((folder / "uncalibrated.toml").read_text(encoding="utf-8"))
-    default = tuple(float(value) for value in fallback["default"])
-    path = folder / f"{slug(gpu)}.toml"
-    if not path.exists():
-        return Tiers("uncalibrated.toml", False, {}, default)
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+UNCALIBRATED = "uncalibrated.toml"
+
+
+def load_tiers(gpu: str, capability: int | None = None, folder: Path = HERE / "tiers") -> Tiers:
+    """The GPU's own tier table; without one that of its compute capability (sm_90.toml for 9.0), then uncalibrated.toml.
+
+    Raises BadRubric with the file's name for a table that cannot be used.
+    """
+    default = _read_tiers(folder / UNCALIBRATED).get("default", [])
+    own = folder / f"{slug(gpu)}.toml"
+    shared = folder / f"sm_{capability}.toml"
+    path = next((path for path in (own, shared) if path.exists()), folder / UNCALIBRATED)
     table = {
-        lab: {case: tuple(float(value) for value in values) for case, values in cases.items()}
-        for lab, cases in data["tiers"].items()
+        lab: {case: _boundaries(path, values) for case, values in cases.items()}
+        for lab, cases in _read_tiers(path).get("tiers", {}).items()
     }
-    return Tiers(path.name, True, table, default)
+    return Tiers(path.name, path == own, table, _boundaries(folder / UNCALIBRATED, default))
+
+
+def _read_tiers(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise BadRubric(f"tiers/{path.name} cannot be used ({error}); write it anew with `make calibrate`") from None
+
+
+def _boundaries(path: Path, values: Any) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        numbers = ()
+    if not numbers or numbers[0] <= 0 or list(numbers) != sorted(numbers):
+        raise BadRubric(f"tiers/{path.name} has {values!r} where rising ratios above 0 are expected; correct it")
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -288,11 +310,15 @@ def _speed_tests(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, 
         measured = ratio(sample.log_ratios)
         boundaries = tiers.boundaries(lab.id, sample.case)
         tier = sum(measured.value >= boundary for boundary in boundaries)
-        part = rubric.tier_shares[tier - 1] if tier else 0.0
+        part = rubric.tier_shares[min(tier, len(rubric.tier_shares)) - 1] if tier else 0.0
         control = ratio(sample.control_log_ratios)
         times = f"{sample.student_us:.1f} us against {sample.baseline_us:.1f} us"
         next_step = f"next tier at {boundaries[tier]:.2f}x" if tier < len(boundaries) else "top tier"
         message = f"{measured.value:.2f}x of cuBLAS fp16 ({times}), {next_step}"
+        if not tiers.calibrated:
+            message += " (uncalibrated)"
+        if sample.message:
+            message += f"; {sample.message}"
         if not enough:
             part, message = 0.0, f"{message}; no points before half of the correctness points are earned"
         tests.append(
@@ -316,6 +342,8 @@ def _speed_tests(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, 
                     "operations": sample.operations,
                     "tier": tier,
                     "tiers": list(boundaries),
+                    "tier_table": tiers.source,
+                    "calibrated": tiers.calibrated,
                     "config": sample.config,
                     "config_us": {str(index): round(time, 3) for index, time in sample.config_us.items()},
                     "note": sample.message,

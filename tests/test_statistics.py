@@ -47,3 +47,35 @@ def test_the_same_rounds_give_the_same_interval():
 def test_no_rounds_or_not_finite_is_an_error(logs):
     with pytest.raises(ValueError, match="expected at least one finite"):
         ratio(logs)
+
+
+def test_two_equal_modes_are_told_by_a_wide_interval():
+    """Half of the rounds at another clock: whichever mode the median falls into, the interval reaches the other."""
+    logs = [log + (0.1 if n % 2 else 0.0) for n, log in enumerate(rounds(1.5, count=45))]
+    measured = ratio(logs)
+    assert measured.crosses([1.5 * math.exp(0.05)])
+    assert measured.high / measured.low > 1.05
+
+
+def test_steady_rounds_near_a_boundary_do_not_cross_it():
+    """0.5 % away from a boundary and 0.3 % of noise a round: 45 rounds are enough to say which side."""
+    measured = ratio(rounds(1.205))
+    assert not measured.crosses([1.195, 1.215])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_twenty_runs_agree_on_the_tier(seed):
+    assert ratio(rounds(1.5, spread=0.01, seed=seed)).value > 0.98 * 1.5
+
+
+def test_more_rounds_narrow_the_interval():
+    few, many = ratio(rounds(1.0, spread=0.02)), ratio(rounds(1.0, spread=0.02, count=180))
+    assert many.high - many.low < 0.7 * (few.high - few.low)
+
+
+def test_slow_drift_leaves_the_middle_in_the_interval():
+    """Round by round the GPU warms up: A B B A cancels it inside a round, and the median of rounds is its middle."""
+    drifting = [math.log(1.5) + 0.001 * (n - 22) for n in range(45)]
+    measured = ratio(drifting)
+    assert measured.value == pytest.approx(1.5)
+    assert measured.low < 1.5 < measured.high

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
@@ -29,7 +30,7 @@ class Lab:
         ValueError for one of no use.
     mistakes: what is known to go wrong, more telling ones first.
     bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
-    operations(problem): multiplications and additions that one launch needs.
+    operations(problem): tensor-core operations of one launch, two a multiply-add, on operands of type `operand`.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Lab:
     default_grid_text: str
     bytes_moved: Callable[[Problem], int]
     operations: Callable[[Problem], int]
+    operand: Literal["fp16", "int8"] = "fp16"
     constants: Mapping[str, Constant] = field(default_factory=dict)
     output: str = "y_ptr"
     mistakes: tuple[Mistake, ...] = ()
@@ -84,11 +86,11 @@ def _size(meta: Mapping[str, Constant], name: str) -> int:
     return value
 
 
+def dense_operations(problem: Problem) -> int:
+    """2 M N K: every element of Y is a sum over all of K."""
+    return 2 * problem.scalars["M"] * problem.scalars["N"] * problem.scalars["K"]
+
+
 def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
     """(cdiv(M, BLOCK_M), N // BLOCK): one program a row tile of X and a block row of W."""
     return (cdiv(M, _size(meta, "BLOCK_M")), N // _size(meta, "BLOCK"))
-
-
-def dense_operations(problem: Problem) -> int:
-    """2 M N K: a multiplication and an addition for each product."""
-    return 2 * problem.scalars["M"] * problem.scalars["N"] * problem.scalars["K"]

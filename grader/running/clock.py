@@ -4,6 +4,7 @@ Each launch of a graph has inputs and an output of its own, so there is no earli
 each replay all outputs are filled with NaN and L2 with the lines of a buffer of its own, so that no replay finds
 inputs that the one before it left there; after it a hash of each output is kept. Once the student's module is
 unloaded, the outputs of the last replay are checked against fp64, and the hashes of all replays against theirs.
+A time below what bytes and operations take at the GPU's peaks fails; what NVML saw meanwhile goes into the note.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from grader.labs import Lab
 from grader.model import Case, Config, KernelBundle, Problem, SpeedSample
 from grader.problems import generator_for
 from grader.running import driver
+from grader.running.roofline import floor
+from grader.running.rounds import Flush, Timings, capture, race, timed_replay
+from grader.running.telemetry import Watch, watch_current_gpu
 from grader.statistics import ratio
 
 ROUNDS = 45
 EXTRA_ROUNDS = 135
 CONTROL_ROUNDS = 15
 TUNING_REPLAYS = 6
-FLOOR_TOLERANCE = 0.85
-"""A time below this share of what the bytes allow at peak bandwidth is an error, not a record."""
 
 
 @dataclass
@@ -68,65 +70,34 @@ def time_case(
         message = next(iter(wrong.values()), "no config could be launched")
         return SpeedSample(case.name, None, "failed", config_us=config_us, message=message)
     best = min(right, key=lambda index: right[index])
-    race = _Race(lab, case, bundle, capability, bundle.configs[best], sets)
-    control = race.control(CONTROL_ROUNDS)
-    student, baseline = race.run(rounds)
-    if ratio(_log_ratios(student, baseline)).crosses(boundaries):
-        more_student, more_baseline = race.run(EXTRA_ROUNDS)
-        student, baseline = student + more_student, baseline + more_baseline
-    message = race.finish()
-    per_launch = 1e3 / case.launches
-    student_us = per_launch * _median([a for pair in student for a in pair])
-    baseline_us = per_launch * _median([b for pair in baseline for b in pair])
-    peak = driver.bytes_per_second()
-    bytes_moved = lab.bytes_moved(sets[0].problem)
-    floor_us = 1e6 * bytes_moved / peak if peak else 0.0
-    if not message and student_us < FLOOR_TOLERANCE * floor_us:
-        message = (
-            f"{student_us:.2f} us is less than the {floor_us:.2f} us that moving the operands takes; "
-            "this time cannot be right and does not count"
-        )
+    watch = watch_current_gpu()
+    contest = _Race(lab, case, bundle, capability, bundle.configs[best], sets)
+    control = contest.control(CONTROL_ROUNDS)
+    timings = contest.run(rounds, watch)
+    if ratio(timings.log_ratios).crosses(boundaries):
+        timings += contest.run(EXTRA_ROUNDS, watch)
+    message = contest.finish()
+    student_us, baseline_us = (1e3 * time_ms / case.launches for time_ms in (timings.a_ms, timings.b_ms))
+    problem = sets[0].problem
+    bytes_moved, operations = lab.bytes_moved(problem), lab.operations(problem)
+    least = floor(bytes_moved, operations, lab.operand, driver.peaks())
+    message = message or least.fault(student_us)
+    notes = [f"left out, wrong here: {next(iter(wrong.values()))}"] if wrong else []
+    notes += watch.notes() if watch else ()
     return SpeedSample(
         case=case.name,
         config=best,
         status="failed" if message else "timed",
-        log_ratios=tuple(_log_ratios(student, baseline)),
-        control_log_ratios=tuple(_log_ratios(*control)),
+        log_ratios=timings.log_ratios,
+        control_log_ratios=control.log_ratios,
         student_us=student_us,
         baseline_us=baseline_us,
-        floor_us=floor_us,
+        floor_us=least.time_us,
         bytes_moved=bytes_moved,
-        operations=lab.operations(sets[0].problem),
+        operations=operations,
         config_us=config_us,
-        message=message or (f"left out, wrong here: {next(iter(wrong.values()))}" if wrong else ""),
+        message=message or "; ".join(notes),
     )
-
-
-Pairs = list[tuple[float, float]]
-
-
-def _log_ratios(student: Pairs, baseline: Pairs) -> list[float]:
-    return [math.log((b1 + b2) / (a1 + a2)) for (a1, a2), (b1, b2) in zip(student, baseline, strict=True)]
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """A graph of what `work` launches; it runs once before, so that lazy set-up stays out."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        work()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    return graph
 
 
 def _student_work(
@@ -141,14 +112,6 @@ def _student_work(
             kernel.launch(launch, one.pointers, dict(one.problem.scalars))
 
     return work
-
-
-def _timed_replay(graph: torch.cuda.CUDAGraph) -> tuple[torch.cuda.Event, torch.cuda.Event]:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    graph.replay()
-    end.record()
-    return start, end
 
 
 def _poison(outputs: Sequence[torch.Tensor]) -> None:
@@ -174,9 +137,9 @@ def _tune(
             wrong[config.index] = f"{config}: {driver.explain(error)}"
             continue
         with kernel:
-            graph = _capture(_student_work(lab, case, bundle, config, kernel, sets))
+            graph = capture(_student_work(lab, case, bundle, config, kernel, sets))
             _poison([last])
-            events = [_timed_replay(graph) for _ in range(TUNING_REPLAYS)]
+            events = [timed_replay(graph) for _ in range(TUNING_REPLAYS)]
             torch.cuda.synchronize()
             times[config.index] = 1e3 * min(start.elapsed_time(end) for start, end in events[1:]) / case.launches
             outputs[config.index] = last.to("cpu", copy=True)
@@ -200,24 +163,22 @@ class _Race:
         self.lab, self.config, self.sets = lab, config, sets
         self.kernel = driver.load(binary)
         self.outputs = [one.guarded[lab.output].tensor for one in sets]
-        self.student = _capture(_student_work(lab, case, bundle, config, self.kernel, sets))
-        self.baseline = _capture(self._multiply)
+        self.student = capture(_student_work(lab, case, bundle, config, self.kernel, sets))
+        self.baseline = capture(self._multiply)
         M, N = self.outputs[0].shape
         generator = torch.Generator(device="cuda").manual_seed(torch.seed() % 2**63)
         self.hash_weights = torch.randint(-(2**62), 2**62, (M, N), generator=generator, device="cuda")
         self.hashes = torch.zeros(len(sets), dtype=torch.int64, device="cuda")
         self.sums = torch.zeros(len(sets), M, dtype=torch.float64, device="cuda")
         self.direction = torch.randn(N, generator=generator, device="cuda", dtype=torch.float64)
-        self.hashing = _capture(self._hash)
-        l2_bytes = torch.cuda.get_device_properties().L2_cache_size
-        self.filler = torch.zeros(max(l2_bytes, 32 << 20) * 4 // 4, dtype=torch.int32, device="cuda")
-        self.filled = torch.zeros((), dtype=torch.int64, device="cuda")
-        self.poisoning = _capture(self._poison_and_flush)
+        self.hashing = capture(self._hash)
+        self.flush = Flush()
+        self.before = capture(self._poison_and_flush)
         self.kept: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def _poison_and_flush(self) -> None:
         _poison(self.outputs)
-        torch.sum(self.filler, dim=0, out=self.filled)
+        self.flush()
 
     def _multiply(self) -> None:
         for one in self.sets:
@@ -229,33 +190,20 @@ class _Race:
             self.hashes[number] = (bits * self.hash_weights).sum()
             self.sums[number] = output.double() @ self.direction
 
-    def run(self, rounds: int) -> tuple[Pairs, Pairs]:
-        """Milliseconds of each replay: [(A1, A2)] of the student and [(B1, B2)] of the baseline."""
-        return self._rounds(self.student, self.baseline, rounds)
+    def run(self, rounds: int, watch: Watch | None = None) -> Timings:
+        """A is the student, B the baseline; hashes of the student's outputs are kept after each of its replays."""
+        return race(self.student, self.baseline, rounds, self.before, self._keep, watch)
 
-    def control(self, rounds: int) -> tuple[Pairs, Pairs]:
+    def control(self, rounds: int) -> Timings:
         """The same rounds with a second capture of the baseline in the student's place: the ratio must be 1.
 
         Runs before the student's rounds, whose last outputs are checked afterwards.
         """
-        return self._rounds(_capture(self._multiply), self.baseline, rounds)
+        return race(capture(self._multiply), self.baseline, rounds, self.before)
 
-    def _rounds(self, a: torch.cuda.CUDAGraph, b: torch.cuda.CUDAGraph, rounds: int) -> tuple[Pairs, Pairs]:
-        pairs_a: Pairs = []
-        pairs_b: Pairs = []
-        for _ in range(rounds):
-            events = []
-            for graph in (a, b, b, a):
-                self.poisoning.replay()
-                events.append(_timed_replay(graph))
-                if graph is self.student:
-                    self.hashing.replay()
-                    self.kept.append((self.hashes.clone(), self.sums.clone()))
-            torch.cuda.synchronize()
-            a1, b1, b2, a2 = (start.elapsed_time(end) for start, end in events)
-            pairs_a.append((a1, a2))
-            pairs_b.append((b1, b2))
-        return pairs_a, pairs_b
+    def _keep(self) -> None:
+        self.hashing.replay()
+        self.kept.append((self.hashes.clone(), self.sums.clone()))
 
     def finish(self) -> str:
         """Unloads the student's module, then checks every output of every replay. Returns "" or what was wrong."""

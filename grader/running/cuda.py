@@ -145,7 +145,7 @@ class CudaRunner:
         """Times every speed case of the lab."""
         samples: list[SpeedSample] = []
         for case in lab.speed_cases:
-            job = SpeedJob(lab.id, bundle, case.name, seed, tuple(boundaries.get(case.name, ())))
+            job = SpeedJob(lab.id, bundle, case, seed, tuple(boundaries.get(case.name, ())))
             try:
                 answer = self._ask(job, SPEED_SECONDS)
                 sample = answer or SpeedSample(case.name, None, "failed", message="the GPU process died while timing")

@@ -14,7 +14,7 @@ import torch
 
 from grader.guarded import guard
 from grader.labs import Lab, get_lab
-from grader.model import KernelBundle, Outcome, SpeedSample
+from grader.model import Case, KernelBundle, Outcome, SpeedSample
 from grader.problems import make_problem
 
 LAUNCH_SECONDS = 20.0
@@ -34,11 +34,11 @@ class CorrectnessJob:
 
 @dataclass(frozen=True)
 class SpeedJob:
-    """Time one speed case; `boundaries` are the tier boundaries of its ratio."""
+    """Time one case; `boundaries` are the tier boundaries of its ratio."""
 
     lab_id: str
     bundle: KernelBundle
-    case: str
+    case: Case
     seed: int
     boundaries: tuple[float, ...]
 
@@ -63,6 +63,7 @@ def main(connection: Connection) -> None:
 
 def _answer(job: CorrectnessJob | SpeedJob, capability: int) -> tuple[Any, bool]:
     from grader.running import driver
+    from grader.running.rounds import ClockFault
 
     lab = get_lab(job.lab_id)
     try:
@@ -70,9 +71,12 @@ def _answer(job: CorrectnessJob | SpeedJob, capability: int) -> tuple[Any, bool]
             return _as_sent(_run(lab, job, capability)), False
         from grader.running.clock import time_case
 
-        return time_case(lab, lab.case(job.case), job.bundle, capability, job.seed, job.boundaries), False
+        return time_case(lab, job.case, job.bundle, capability, job.seed, job.boundaries), False
     except driver.CudaError as error:
         message, poisoned = driver.explain(error), error.name != "CUDA_ERROR_OUT_OF_MEMORY"
+    except ClockFault as fault:
+        assert isinstance(job, SpeedJob)
+        return SpeedSample(job.case.name, None, "error", message=str(fault)), False
     except torch.OutOfMemoryError:
         message, poisoned = "the GPU ran out of memory; is another process using it?", False
     except RuntimeError as error:
@@ -85,7 +89,9 @@ def _answer(job: CorrectnessJob | SpeedJob, capability: int) -> tuple[Any, bool]
         torch.cuda.empty_cache()
     if isinstance(job, CorrectnessJob):
         return _as_sent(Outcome(job.case, job.config, "crash", message=message)), poisoned
-    return SpeedSample(job.case, None, "error" if "out of memory" in message else "failed", message=message), poisoned
+    return SpeedSample(
+        job.case.name, None, "error" if "out of memory" in message else "failed", message=message
+    ), poisoned
 
 
 def _as_sent(outcome: Outcome) -> tuple[Outcome, Any]:

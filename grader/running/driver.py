@@ -15,6 +15,7 @@ import torch
 from cuda.bindings import driver
 
 from grader.model import Binary, Launch
+from grader.running.roofline import Peaks, fp16_peak
 
 STATIC_SHARED_BYTES = 48 << 10
 
@@ -114,10 +115,24 @@ def load(binary: Binary) -> LoadedKernel:
     return LoadedKernel(binary, module, function)
 
 
-def bytes_per_second() -> float:
-    """Peak bandwidth of device memory by its clock and bus width; 0.0 when the driver does not tell."""
+def peaks() -> Peaks:
+    """Peak bandwidth and tensor-core rate of the current device, by its clocks; 0.0 for what is not told."""
     device = call(driver.cuCtxGetDevice())
     kinds = driver.CUdevice_attribute
-    clock = call(driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device))
-    width = call(driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, device))
-    return float(2.0 * clock * 1e3 * width / 8)
+
+    def attribute(kind: Any) -> int:
+        return int(call(driver.cuDeviceGetAttribute(kind, device)))
+
+    memory_khz = attribute(kinds.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
+    width_bits = attribute(kinds.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)
+    capability = 10 * attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + attribute(
+        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+    )
+    return Peaks(
+        2.0 * memory_khz * 1e3 * width_bits / 8,
+        fp16_peak(
+            capability,
+            attribute(kinds.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+            1e3 * attribute(kinds.CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+        ),
+    )

@@ -160,7 +160,7 @@ LAB = Lab(
     default_grid=block_row_grid,
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
     bytes_moved=bytes_moved,
-    mistakes=MISTAKES,
     operations=operations,
+    mistakes=MISTAKES,
     constants={"BLOCK": BLOCK},
 )  # fmt: skip

@@ -129,6 +129,6 @@ LAB = Lab(
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
-    mistakes=MISTAKES,
     operations=dense_operations,
+    mistakes=MISTAKES,
 )  # fmt: skip

@@ -156,6 +156,7 @@ LAB = Lab(
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
-    mistakes=MISTAKES,
     operations=dense_operations,
+    operand="int8",
+    mistakes=MISTAKES,
 )  # fmt: skip

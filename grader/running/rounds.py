@@ -1,0 +1,135 @@
+"""A B B A rounds of two captured graphs: event times of every replay, held against the host's clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from grader.running.telemetry import Watch
+
+Pair = tuple[float, float]
+
+WALL_TOLERANCE = 1.02
+WALL_SLACK_MS = 0.05
+LOOK_EVERY = 5
+"""NVML is asked in every fifth round, while the GPU is busy with it."""
+
+
+class ClockFault(RuntimeError):
+    """The GPU's event times contradict the host's clock; no time of this GPU can be trusted."""
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Milliseconds of each replay, in rounds A1 B1 B2 A2: `a` holds the (A1, A2), `b` the (B1, B2)."""
+
+    a: tuple[Pair, ...]
+    b: tuple[Pair, ...]
+
+    def __add__(self, other: Timings) -> Timings:
+        return Timings(self.a + other.a, self.b + other.b)
+
+    @property
+    def log_ratios(self) -> tuple[float, ...]:
+        """One number a round: log((B1 + B2) / (A1 + A2))."""
+        return tuple(math.log((b1 + b2) / (a1 + a2)) for (a1, a2), (b1, b2) in zip(self.a, self.b, strict=True))
+
+    @property
+    def a_ms(self) -> float:
+        """Median of the replays of A."""
+        return median([time_ms for pair in self.a for time_ms in pair])
+
+    @property
+    def b_ms(self) -> float:
+        """Median of the replays of B."""
+        return median([time_ms for pair in self.b for time_ms in pair])
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the middle two. Needs one value or more."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """A graph of what `work` launches; it runs once before, so that lazy set-up stays out."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph
+
+
+def timed_replay(graph: torch.cuda.CUDAGraph) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    """Replays between two events; ask for their distance after a synchronisation."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    graph.replay()
+    end.record()
+    return start, end
+
+
+class Flush:
+    """Fills L2 with the lines of a buffer of its own, four times as large."""
+
+    def __init__(self) -> None:
+        l2_bytes = max(torch.cuda.get_device_properties().L2_cache_size, 32 << 20)
+        self._filler = torch.zeros(l2_bytes, dtype=torch.int32, device="cuda")
+        self._sum = torch.zeros((), dtype=torch.int64, device="cuda")
+
+    def __call__(self) -> None:
+        torch.sum(self._filler, dim=0, out=self._sum)
+
+
+def race(
+    a: torch.cuda.CUDAGraph,
+    b: torch.cuda.CUDAGraph,
+    rounds: int,
+    before: torch.cuda.CUDAGraph,
+    after_a: Callable[[], None] = lambda: None,
+    watch: Watch | None = None,
+) -> Timings:
+    """Times `a` and `b` in A B B A rounds; `before` is replayed before each, `after_a` called after each A.
+
+    Raises ClockFault when the events of a round claim more time than passed on the host.
+    """
+    pairs_a: list[Pair] = []
+    pairs_b: list[Pair] = []
+    for number in range(rounds):
+        events = []
+        began = time.perf_counter()
+        for place, graph in enumerate((a, b, b, a)):
+            before.replay()
+            events.append(timed_replay(graph))
+            if place in (0, 3):
+                after_a()
+        if watch and number % LOOK_EVERY == 0:
+            watch.look()
+        torch.cuda.synchronize()
+        wall_ms = 1e3 * (time.perf_counter() - began)
+        a1, b1, b2, a2 = (start.elapsed_time(end) for start, end in events)
+        hold_against_wall((a1, b1, b2, a2), wall_ms)
+        pairs_a.append((a1, a2))
+        pairs_b.append((b1, b2))
+    return Timings(tuple(pairs_a), tuple(pairs_b))
+
+
+def hold_against_wall(spans_ms: Sequence[float], wall_ms: float) -> None:
+    """Raises ClockFault for spans that are no times, or that together outlast the wall clock around them."""
+    if not all(math.isfinite(span) and span > 0 for span in spans_ms):
+        raise ClockFault(f"an event time of {min(spans_ms)} ms is no time; restart the GPU's process and grade again")
+    if sum(spans_ms) > WALL_TOLERANCE * wall_ms + WALL_SLACK_MS:
+        raise ClockFault(
+            f"the events of one round add up to {sum(spans_ms):.3f} ms, the host saw {wall_ms:.3f} ms pass; "
+            "this GPU's event clock cannot be trusted, so speed is not graded"
+        )

@@ -1,0 +1,85 @@
+"""What NVML saw while a case was timed: other processes on the GPU, and clocks that were held down.
+
+Everything here is a remark beside a time. Where NVML is missing or does not tell, there is no remark and no error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+SLOWDOWNS = {
+    0x04: "its power limit",
+    0x08: "a hardware slowdown",
+    0x20: "its temperature",
+    0x40: "its temperature (hardware limit)",
+    0x80: "the power supply's brake",
+}
+"""Bits of nvmlClocksEventReasons (nvml.h) that slow a busy GPU; idle clocks and user settings are not among them."""
+
+SHARE_WORTH_SAYING = 0.25
+
+
+class Watch:
+    """Looks at one GPU from time to time and remembers. `nvml` is the module pynvml or a stand-in."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml, self._handle = nvml, handle
+        self._foreign = 0
+        self._looks = 0
+        self._held: dict[int, int] = {}
+        self._clocks_mhz: list[int] = []
+
+    def look(self) -> None:
+        """Asks NVML once; call it while the GPU is busy."""
+        self._looks += 1
+        self._foreign = max(self._foreign, self._count_foreign())
+        reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons") or self._ask(
+            "nvmlDeviceGetCurrentClocksThrottleReasons"
+        )
+        for bit in SLOWDOWNS:
+            if isinstance(reasons, int) and reasons & bit:
+                self._held[bit] = self._held.get(bit, 0) + 1
+        clock = self._ask("nvmlDeviceGetClockInfo", getattr(self._nvml, "NVML_CLOCK_SM", 1))
+        if isinstance(clock, int):
+            self._clocks_mhz.append(clock)
+
+    def notes(self) -> tuple[str, ...]:
+        """What was seen, one sentence each; empty when nothing was."""
+        notes = []
+        if self._foreign:
+            others = "another process" if self._foreign == 1 else f"{self._foreign} other processes"
+            notes.append(f"{others} used this GPU while it was timed")
+        held = [SLOWDOWNS[bit] for bit, count in self._held.items() if count >= SHARE_WORTH_SAYING * self._looks]
+        if held:
+            clocks = f" (SM clock {min(self._clocks_mhz)} to {max(self._clocks_mhz)} MHz)" if self._clocks_mhz else ""
+            notes.append(f"the GPU was held down by {' and '.join(held)}{clocks}")
+        return tuple(notes)
+
+    def _count_foreign(self) -> int:
+        """Compute processes but one, which is ours; its pid may be another namespace's, so pids are only counted."""
+        processes = self._ask("nvmlDeviceGetComputeRunningProcesses")
+        if not isinstance(processes, list):
+            return 0
+        pids = {getattr(process, "pid", None) for process in processes}
+        return max(0, len(pids) - 1) if pids else 0
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._nvml, name)(self._handle, *arguments)
+        except Exception:  # NVML raises what it likes, and no answer is an answer
+            return None
+
+
+def watch_current_gpu() -> Watch | None:
+    """A Watch on the GPU that torch uses now; None where NVML is missing or does not know it."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        uuid = str(torch.cuda.get_device_properties().uuid)
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
+    except Exception:  # see above: a machine without NVML grades as well
+        return None
+    return Watch(pynvml, handle)

@@ -1,0 +1,98 @@
+"""The clock's guards that need no GPU: roofline floor, event times against the wall, what NVML saw."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from grader.running.roofline import Peaks, floor, fp16_peak
+from grader.running.rounds import ClockFault, Timings, hold_against_wall, median
+from grader.running.telemetry import Watch
+
+H200 = Peaks(bytes_per_second=4.8e12, fp16_per_second=fp16_peak(90, 132, 1.98e9))
+
+
+def test_bytes_bind_a_narrow_product():
+    least = floor(2 * 4096 + 4096 * 4096 // 2 + 2 * 4096, 2 * 4096 * 4096, "fp16", H200)
+    assert least.time_us == least.bytes_us == pytest.approx(1.75, rel=0.01)
+    assert "moving the operands" in least.fault(1.0)
+    assert least.fault(1.6) == ""
+
+
+def test_operations_bind_a_square_product_and_int8_is_twice_as_fast():
+    half, whole = (floor(3 * 2 * 4096**2, 2 * 4096**3, operand, H200) for operand in ("int8", "fp16"))
+    assert half.time_us == half.operations_us == pytest.approx(64.2, rel=0.01)
+    assert whole.time_us == pytest.approx(2 * half.time_us)
+    assert "the products" in half.fault(50.0)
+
+
+def test_unknown_peaks_bind_nothing():
+    assert fp16_peak(87, 16, 1e9) == 0.0
+    assert floor(10**12, 10**15, "int8", Peaks(0.0, 0.0)).fault(1e-3) == ""
+
+
+def test_spans_within_the_wall_pass():
+    hold_against_wall((1.0, 1.1, 1.1, 1.0), 4.3)
+    hold_against_wall((0.01, 0.01, 0.01, 0.01), 0.039)
+
+
+@pytest.mark.parametrize("spans", [(2.0, 2.0, 2.0, 2.0), (1.0, math.nan, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0)])
+def test_spans_that_cannot_be_are_a_fault(spans):
+    with pytest.raises(ClockFault):
+        hold_against_wall(spans, 4.3)
+
+
+def test_timings_pair_rounds_and_add_up():
+    one = Timings(((1.0, 1.0), (2.0, 2.0)), ((2.0, 2.0), (3.0, 3.0)))
+    assert one.log_ratios == pytest.approx((math.log(2), math.log(1.5)))
+    both = one + Timings(((4.0, 4.0),), ((4.0, 4.0),))
+    assert len(both.log_ratios) == 3
+    assert both.a_ms == 2.0
+    assert median([1.0, 4.0]) == 2.5
+
+
+class Nvml:
+    """Answers like pynvml: pids in each look, and clock event reasons."""
+
+    NVML_CLOCK_SM = 1
+
+    def __init__(self, pids, reasons=0):
+        self.pids, self.reasons = pids, reasons
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle):
+        return [SimpleNamespace(pid=pid) for pid in self.pids]
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
+        return self.reasons
+
+    def nvmlDeviceGetClockInfo(self, handle, kind):
+        return 1500
+
+
+def notes(nvml, looks=4):
+    watch = Watch(nvml, handle=None)
+    for _ in range(looks):
+        watch.look()
+    return " ".join(watch.notes())
+
+
+def test_a_quiet_gpu_has_no_notes():
+    assert notes(Nvml([7])) == ""
+    assert notes(Nvml([], reasons=0x01 | 0x02)) == ""
+
+
+def test_foreign_processes_are_noticed():
+    assert "another process used this GPU" in notes(Nvml([7, 8]))
+    assert "2 other processes" in notes(Nvml([7, 8, 9]))
+
+
+def test_held_down_clocks_are_noticed():
+    assert notes(Nvml([7], reasons=0x04 | 0x20)) == (
+        "the GPU was held down by its power limit and its temperature (SM clock 1500 to 1500 MHz)"
+    )
+
+
+def test_an_nvml_that_does_not_tell_is_no_error():
+    assert notes(object()) == ""
