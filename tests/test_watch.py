@@ -15,7 +15,7 @@ import nbformat
 import psutil
 import pytest
 
-from grader.sandbox import SandboxDied
+from grader.sandbox import Sandbox, SandboxDied
 from grader.standby import Standby
 from grader.watching import stamp_of
 
@@ -171,6 +171,13 @@ def test_a_stamp_changes_with_each_save(tmp_path: Path):
     assert stamp_of(tmp_path / "gone.py") == ()
 
 
+def ask_for_a_while(sandbox: Sandbox) -> None:
+    """Asks until it is refused: bwrap's child outlives bwrap by a moment, and may answer in it."""
+    for _ in range(100):
+        sandbox.ask({"op": "prepare", "modules": []}, timeout=30)
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 def test_a_standby_hands_out_ready_sandboxes_and_ends_them():
     with Standby(plain=1, interpreting=0) as standby:
@@ -179,8 +186,6 @@ def test_a_standby_hands_out_ready_sandboxes_and_ends_them():
         fresh = standby.start()
         standby.end_busy()
         for sandbox in (ready, fresh):
-            with pytest.raises(SandboxDied):  # bwrap's child outlives it by a moment
-                for _ in range(100):
-                    sandbox.ask({"op": "prepare", "modules": []}, timeout=30)
-                    time.sleep(0.05)
+            with pytest.raises(SandboxDied):
+                ask_for_a_while(sandbox)
             sandbox.close()
