@@ -80,8 +80,8 @@ def grade(
         _write(json_file, json.dumps(document(report), indent=2, allow_nan=False) + "\n")
     if junit_file:
         _write(junit_file, junit(report))
-    if html_file:
-        _write_page(html_file, report)
+    if html_file and _write_page(html_file, report):
+        Console(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
 
 
 @app.command()
@@ -103,17 +103,18 @@ def watch(
     labs = _labs(lab)
     _check_folders(html_file)
     options = GradeOptions(_device(device), seed=seed, jobs=jobs)
-    lines = Lines(Console(highlight=False), (lambda report: _write_page(html_file, report)) if html_file else _drop)
+
+    def publish(report: Any) -> None:
+        if html_file and _write_page(html_file, report):
+            lines.page_written(html_file)
+
+    lines = Lines(Console(highlight=False), publish)
     try:
         Watch(path, labs, options, lines, all_labs=bool(lab)).run()
     except (UnusablePath, BadRubric) as problem:
         raise _refuse(str(problem)) from None
     except KeyboardInterrupt:
         errors.print("stopped watching")
-
-
-def _drop(report: Any) -> None:
-    """Takes a report that nobody wants as a page."""
 
 
 def _labs(wanted: list[str] | None) -> list[Any]:
@@ -174,16 +175,15 @@ def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | Non
         return grade(path, labs, options, all_labs=all_labs, listen=listen)
 
 
-def _write_page(path: Path, report: Any) -> None:
-    """Writes the HTML page and says where; without Jinja it says what is missing, and the grade stands."""
+def _write_page(path: Path, report: Any) -> bool:
+    """Writes the HTML page; without Jinja it says what is missing, and the grade stands."""
     try:
         from grader.reporting.html import page
     except ImportError as missing:
         errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
-        return
+        return False
     _write(path, page(report))
-    console = Console(highlight=False)
-    console.print(f"Report with pictures: {escape(str(path))}", soft_wrap=True)
+    return True
 
 
 def _write(path: Path, text: str) -> None:

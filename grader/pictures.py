@@ -168,7 +168,9 @@ def error_map(errors: ErrorMap) -> Picture:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.24 * 2.2 / height), ncols=2)
 
     words = ", ".join(f"{count} {label}" for label, _, count in counted if count)
-    where = f" {len(wrong)} of {total} tiles of {errors.tile[0]} x {errors.tile[1]} are affected." if errors.tile else ""
+    where = (
+        f" {len(wrong)} of {total} tiles of {errors.tile[0]} x {errors.tile[1]} are affected." if errors.tile else ""
+    )
     return _draw(height + 0.4, draw, f"Error map of {shape} in case {errors.case}: {words}.{where}")
 
 

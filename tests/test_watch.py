@@ -15,7 +15,7 @@ import nbformat
 import psutil
 import pytest
 
-from grader.sandbox import SandboxDied
+from grader.sandbox import Sandbox, SandboxDied
 from grader.standby import Standby
 from grader.watching import stamp_of
 
@@ -85,7 +85,7 @@ def test_a_saved_file_is_graded_again(watched: Watched, tmp_path: Path):
     watched.hears("17 of 17 cases pass")
     watched.hears("3 of 3 configs compile")
     watched.hears("watching")
-    assert "17" in page.read_text(encoding="utf-8") or "60" in page.read_text(encoding="utf-8")
+    assert "60 of 100 points" in page.read_text(encoding="utf-8")
     time.sleep(4)  # the sandboxes for the next answer get ready
 
     saved = time.monotonic()
@@ -97,6 +97,9 @@ def test_a_saved_file_is_graded_again(watched: Watched, tmp_path: Path):
     assert elapsed < FIRST_ANSWER_SECONDS * max(1.0, load)
     watched.hears("0 of 17 cases pass", "correctness 0/60")
     watched.hears("3 of 3 configs compile")
+    deadline = time.monotonic() + 30
+    while "✗" not in page.read_text(encoding="utf-8") and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert "✗" in page.read_text(encoding="utf-8")
 
     file.write_text(KERNEL + "\nprint('nothing that a kernel reads')\n", encoding="utf-8")
@@ -134,8 +137,9 @@ def test_only_the_lab_that_changed_is_graded_and_a_notebook_counts_as_well_as_a_
     dds.write_text("import triton\n\n\ndef DDS_MM():\n    pass\n", encoding="utf-8")
     session = Watched(tmp_path, "--lab", "w8a8", "--lab", "dds")
     try:
-        session.hears("dds")
-        session.hears("w8a8  w8a8.ipynb: running", "17 of 17 cases pass")
+        session.hears("w8a8.ipynb: running")
+        session.hears("17 of 17 cases pass")
+        session.hears("dds   not attempted")
         session.hears("3 of 3 configs compile")
         (tmp_path / "w8a8.ipynb").write_text(nbformat.writes(notebook)[:300], encoding="utf-8")
         _, line = session.hears("not a Jupyter notebook")
@@ -167,6 +171,13 @@ def test_a_stamp_changes_with_each_save(tmp_path: Path):
     assert stamp_of(tmp_path / "gone.py") == ()
 
 
+def ask_for_a_while(sandbox: Sandbox) -> None:
+    """Asks until it is refused: bwrap's child outlives bwrap by a moment, and may answer in it."""
+    for _ in range(100):
+        sandbox.ask({"op": "prepare", "modules": []}, timeout=30)
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 def test_a_standby_hands_out_ready_sandboxes_and_ends_them():
     with Standby(plain=1, interpreting=0) as standby:
@@ -176,5 +187,5 @@ def test_a_standby_hands_out_ready_sandboxes_and_ends_them():
         standby.end_busy()
         for sandbox in (ready, fresh):
             with pytest.raises(SandboxDied):
-                sandbox.ask({"op": "prepare", "modules": []}, timeout=30)
+                ask_for_a_while(sandbox)
             sandbox.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -25,7 +26,7 @@ class Lines:
         self._console, self._publish = console, publish
         self._seen: dict[str, set[str]] = {}
         self._first: dict[str, str] = {}
-        self._told = False
+        self._told = self._page_told = False
         self._lock = threading.Lock()
 
     def _say(self, lab_id: str, text: str, style: str = "") -> None:
@@ -106,6 +107,12 @@ class Lines:
         for sentence, configs in sentences.items():
             several = "configs" if len(configs) > 1 else "config"
             self._say(report.lab_id, f"{several} {', '.join(map(str, configs))}: {sentence}", "dim")
+
+    def page_written(self, path: Path) -> None:
+        """Says where the page is, once; reloading it shows the latest."""
+        if not self._page_told:
+            self._page_told = True
+            self._say("", f"report with pictures: {path} (reload it after each answer)", "dim")
 
     def whole(self, report: Report) -> None:
         self._publish(report)
