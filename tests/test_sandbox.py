@@ -60,7 +60,7 @@ def ask(code, timeout=20.0):
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("open('/root/.bashrc').read() if __import__('os').path.exists('/root') else open('/home/x')", "FileNotFoundError"),
+        (f"import os; os.listdir({str(Path.home() / '.ssh')!r}); open({str(Path.home() / '.bashrc')!r})", "FileNotFoundError"),
         ("open('/usr/written', 'w')", "OSError"),
         ("open('/grader/wire.py', 'a')", "OSError"),
         ("import os; os.mkdir('/new')", "OSError"),
@@ -85,7 +85,7 @@ def test_home_project_and_secrets_are_not_visible():
     rubric = str(Path(sandbox.__file__).parent / "rubric.toml")
     code = f"""
     import os
-    found = [p for p in ({rubric!r}, '/proc/1/root/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]
+    found = [p for p in ({rubric!r}, '/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]
     raise ValueError(str(found) + " " + str(os.environ.get('HOME')))
     """
     message = ask(code).header["message"]

@@ -18,14 +18,17 @@ def DDS_MM(
     crow = tl.load(crow_indices_ptr + pid_n)
     blocks = tl.load(crow_indices_ptr + pid_n + 1) - crow
 
-    x_row = tl.make_block_ptr(x_ptr, (M, K), (stride_xm, stride_xk), (pid_m * BLOCK_M, 0), (BLOCK_M, BLOCK), (1, 0))
+    x_row = tl.make_block_ptr(
+        x_ptr, (M, K), (stride_xm, stride_xk), (pid_m * BLOCK_M, 0), (BLOCK_M, BLOCK), (1, 0)
+    )
     acc = tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)
     for b in range(blocks):
         k = tl.load(col_indices_ptr + crow + b) * BLOCK
         x = tl.load(tl.advance(x_row, (0, k)), boundary_check=(0,), padding_option="zero")
         # the transpose of the stored block: [k, n] with strides (1, BLOCK)
         w_block = tl.make_block_ptr(
-            values_ptr + (crow + b) * BLOCK * BLOCK, (BLOCK, BLOCK), (1, BLOCK), (0, 0), (BLOCK, BLOCK), (0, 1)
+            values_ptr + (crow + b) * BLOCK * BLOCK,
+            (BLOCK, BLOCK), (1, BLOCK), (0, 0), (BLOCK, BLOCK), (0, 1),
         )
         acc += tl.dot(x, tl.load(w_block))
 

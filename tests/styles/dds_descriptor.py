@@ -1,4 +1,4 @@
-"""DDS with tensor descriptors: the values as one tall [32 nnz, 32] matrix, X too where a descriptor can hold it."""
+"""DDS with tensor descriptors: the values as one tall [32 nnz, 32] matrix, X too where it is aligned."""
 import triton
 import triton.language as tl
 

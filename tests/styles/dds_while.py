@@ -8,7 +8,7 @@ import triton.language as tl
 start_time = time.time()
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK_M": 32}, num_warps=2), triton.Config({"BLOCK_M": 64})], key=["M"])
+@triton.autotune([triton.Config({"BLOCK_M": 32}, num_warps=2), triton.Config({"BLOCK_M": 64})], key=["M"])
 @triton.jit
 def DDS_MM(x_ptr, values_ptr, crow_indices_ptr, col_indices_ptr, y_ptr,
            M, N, K, stride_xm, stride_xk, stride_ym, stride_yn,
@@ -33,7 +33,8 @@ def DDS_MM(x_ptr, values_ptr, crow_indices_ptr, col_indices_ptr, y_ptr,
         p_val += BLOCK * BLOCK
 
     o_n = i_n * BLOCK + o_b
-    tl.store(y_ptr + o_m[:, None] * stride_ym + o_n[None, :] * stride_yn, b_y.to(y_ptr.dtype.element_ty), mask=m_m)
+    p_y = y_ptr + o_m[:, None] * stride_ym + o_n[None, :] * stride_yn
+    tl.store(p_y, b_y.to(y_ptr.dtype.element_ty), mask=m_m)
 
 
 class SparseLinearDraft(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""W4A16 that unpacks with tl.interleave, and dequantises W to fp16 before the dot instead of after the loop."""
+"""W4A16 that unpacks with tl.interleave, and dequantises W to fp16 before the dot, not after the loop."""
 import triton
 import triton.language as tl
 from triton.language import cdiv

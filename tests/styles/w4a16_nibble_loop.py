@@ -20,7 +20,8 @@ def unpack_reference(qweight):
     return torch.tensor(rows, dtype=torch.float16)
 
 
-W4A16_MM_grid = lambda M, N, K, meta: (triton.cdiv(N, meta["BLOCK_SIZE_N"]), triton.cdiv(M, meta["BLOCK_SIZE_M"]))
+W4A16_MM_grid = lambda M, N, K, meta: (
+    triton.cdiv(N, meta["BLOCK_SIZE_N"]), triton.cdiv(M, meta["BLOCK_SIZE_M"]))
 
 
 @triton.autotune(
@@ -52,14 +53,16 @@ def W4A16_MM(x_ptr, qweight_ptr, scales_ptr, y_ptr,
         x_mask = (m < M)[:, None] & (kk < K)[None, :]
         w_mask = (kk < K)[:, None] & (n < N)[None, :]
         x = tl.load(x_ptr + m[:, None] * stride_xm + kk[None, :] * stride_xk, mask=x_mask, other=0.)
-        w = tl.load(qweight_ptr + (kk // 8)[:, None] * stride_wk + n[None, :] * stride_wn, mask=w_mask, other=0)
+        w = tl.load(qweight_ptr + (kk // 8)[:, None] * stride_wk + n[None, :] * stride_wn,
+                    mask=w_mask, other=0)
         # the wanted nibble goes to the top of the word, then comes back with its sign
         w = (w << left_shift[:, None]) >> 28
         acc += tl.dot(x, w.to(x.dtype))
 
     s = tl.load(scales_ptr + n, mask=n < N, other=1.)
     y = acc * s.to(tl.float32)[None, :]
-    tl.store(y_ptr + m[:, None] * stride_ym + n[None, :] * stride_yn, y, mask=(m < M)[:, None] & (n < N)[None, :])
+    tl.store(y_ptr + m[:, None] * stride_ym + n[None, :] * stride_yn, y,
+             mask=(m < M)[:, None] & (n < N)[None, :])
 
 
 q = np.random.randint(-8, 8, size=(64, 16))

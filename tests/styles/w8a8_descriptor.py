@@ -1,4 +1,4 @@
-"""W8A8 with device-side tensor descriptors (TMA on Hopper), and plain pointers for an X they cannot describe."""
+"""W8A8 with device-side tensor descriptors (TMA on Hopper), plain pointers for an X they cannot describe."""
 import triton
 import triton.language as tl
 

@@ -47,7 +47,8 @@ def W8A8_MM(
     acc = tl.zeros([BLOCK_M, BLOCK_N], dtype=tl.int32)
     for k0 in range(0, K, BLOCK_K):
         ks = k0 + tl.arange(0, BLOCK_K)
-        x = tl.load(x_ptr + rows * stride_xm + ks[None, :] * stride_xk, mask=row_ok & (ks[None, :] < K), other=0)
+        x = tl.load(x_ptr + rows * stride_xm + ks[None, :] * stride_xk,
+                    mask=row_ok & (ks[None, :] < K), other=0)
         w = tl.load(qweight_ptr + ks[:, None] * stride_wk + cols * stride_wn,
                     mask=(ks[:, None] < K) & col_ok, other=0)
         q = tl.floor(x.to(tl.float32) / sx + 0.5)

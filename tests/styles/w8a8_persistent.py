@@ -41,7 +41,8 @@ def W8A8_MM(
         while k0 < K:
             k = k0 + tl.arange(0, TILE_K)
             in_k = k < K
-            x = tl.load(x_ptr + m[:, None] * stride_xm + k[None, :] * stride_xk, in_m[:, None] & in_k[None, :], 0.0)
+            x = tl.load(x_ptr + m[:, None] * stride_xm + k[None, :] * stride_xk,
+                        in_m[:, None] & in_k[None, :], 0.0)
             w = tl.load(qweight_ptr + k[:, None] * stride_wk + n[None, :] * stride_wn,
                         in_k[:, None] & in_n[None, :], 0)
             r = x.to(tl.float32) / s_m[:, None]

@@ -1,4 +1,4 @@
-"""W8A8 after tutorial 03: rows and columns wrap around with a modulo instead of a mask, rounding by tl.where."""
+"""W8A8 after tutorial 03: rows and columns wrap around by modulo instead of a mask, rounding by tl.where."""
 import torch
 import triton
 import triton.language as tl
