@@ -56,8 +56,15 @@ doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 release: $(INSTALLED) ## regenerate assignment/ from solutions/
 	@$(PY) -m grader release
 
+.PHONY: calibrate bench figures
 calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
 	@$(PY) -m grader calibrate $(ARGS)
+
+bench: $(INSTALLED) ## race solutions, ladder and peers on this GPU
+	@$(PY) -m grader bench $(ARGS)
+
+figures: $(TEST_INSTALLED) ## draw bench/results/ and write the README's table
+	@$(PY) -m grader figures $(ARGS)
 
 lint: $(TEST_INSTALLED) ## ruff and mypy
 	@$(PY) -m ruff check .

@@ -275,3 +275,60 @@ def calibrate(
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
+
+
+@app.command()
+def bench(
+    solutions: Annotated[Path, typer.Argument(help="Folder with the solutions and their ladder/.")] = Path("solutions"),
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where to; default: bench/results/<gpu>.json.")
+    ] = None,
+) -> None:
+    """Race solutions, ladder steps and installed peers against cuBLAS fp16 on this GPU."""
+    from grader.bench.record import to_json
+    from grader.bench.running import bench as measure
+    from grader.bench.tables import terminal_table
+    from grader.reading import UnusablePath
+    from grader.scoring import slug
+
+    device = _gpu("the benchmark")
+    out = json_file or Path("bench") / "results" / f"{slug(device.name)}.json"
+    if not out.resolve().parent.is_dir():
+        raise _refuse(f"the folder of {out} does not exist; create it, or say where to with --json")
+    try:
+        record = measure(solutions, device, _cores(), lambda text: errors.print(text))
+    except UnusablePath as problem:
+        raise _refuse(str(problem)) from None
+    _write(out, to_json(record))
+    typer.echo(terminal_table(record))
+    typer.echo(f"wrote {out} after {record.seconds:.0f} s; `make figures` draws it")
+
+
+@app.command()
+def figures(
+    json_file: Annotated[Path, typer.Option("--json", help="A record of `bench`.")] = Path(
+        "bench/results/nvidia_h200.json"
+    ),
+    folder: Annotated[Path, typer.Option(help="Where the drawings go.")] = Path("bench/figures"),
+    readme: Annotated[Path, typer.Option(help="The file whose table is written between its bench markers.")] = Path(
+        "README.md"
+    ),
+) -> None:
+    """Draw a benchmark record and write the README's performance table from it."""
+    from grader.bench.figures import draw
+    from grader.bench.record import UnusableRecord, load
+    from grader.bench.tables import MissingMarkers, with_table
+
+    try:
+        record = load(json_file)
+        text = with_table(readme.read_text(encoding="utf-8"), record)
+    except (UnusableRecord, MissingMarkers) as problem:
+        raise _refuse(str(problem)) from None
+    except OSError as problem:
+        raise _refuse(f"{readme} cannot be read ({problem.strerror}); run this in the repository's root") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, svg in draw(record).items():
+        _write(folder / name, svg)
+        typer.echo(f"wrote {folder / name}")
+    _write(readme, text)
+    typer.echo(f"wrote the table of {readme}")

@@ -289,7 +289,7 @@ class SpeedSample:
 
     Times are medians per launch in microseconds; `bytes_moved` and `operations` are the fewest that one launch can
     make do with, and `floor_us` is the time those bytes take at the device's peak bandwidth.
-    `message` is empty when every output was right.
+    `message`: why it was not timed, or a note beside the time.
     """
 
     case: str

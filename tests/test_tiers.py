@@ -87,16 +87,7 @@ def speed_test(value, tiers=TIERS, note=""):
     whole = get_lab("w8a8")
     lab = replace(whole, cases=(), speed_cases=whole.speed_cases[:1])
     sample = SpeedSample(
-        lab.speed_cases[0].name,
-        0,
-        "timed",
-        (math.log(value),) * 45,
-        (0.0,) * 15,
-        10.0,
-        10.0 * value,
-        1.0,
-        {0: 10.0},
-        note,
+        lab.speed_cases[0].name, 0, "timed", (math.log(value),) * 45, (0.0,) * 15, 10.0, 10.0 * value, message=note
     )
     report = score(lab, Judged(KernelBundle("w8a8", (), {}, {}), (90,), (), (), [sample]), load_rubric(), tiers)
     return next(test for test in report.tests if test.kind == "speed")

@@ -92,7 +92,7 @@ def time_case(
         control_log_ratios=control.log_ratios,
         student_us=student_us,
         baseline_us=baseline_us,
-        floor_us=least.time_us,
+        floor_us=least.bytes_us,
         bytes_moved=bytes_moved,
         operations=operations,
         config_us=config_us,

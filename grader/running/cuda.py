@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -25,7 +25,12 @@ class RunnerFailed(RuntimeError):
 
 
 class CudaRunner:
-    """One GPU's process. Use as a context manager; leaving it ends the process."""
+    """One GPU's process. Use as a context manager; leaving it ends the process.
+
+    `target` is what the process runs: a function that takes its end of the pipe.
+    """
+
+    target: Callable[[Connection], None] = staticmethod(main)
 
     def __init__(self, gpu: int = 0) -> None:
         self.gpu = gpu
@@ -33,7 +38,7 @@ class CudaRunner:
         self._connection: Connection | None = None
         self._ready = False
 
-    def __enter__(self) -> CudaRunner:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -48,7 +53,7 @@ class CudaRunner:
         chosen = visible.split(",")[self.gpu] if visible else str(self.gpu)
         os.environ["CUDA_VISIBLE_DEVICES"] = chosen
         try:
-            self._process = context.Process(target=main, args=(theirs,), daemon=True)
+            self._process = context.Process(target=self.target, args=(theirs,), daemon=True)
             self._process.start()
         finally:
             if visible is None:
@@ -67,7 +72,7 @@ class CudaRunner:
             self._connection.close()
         self._process = self._connection = None
 
-    def _ask(self, job: CorrectnessJob | SpeedJob, seconds: float) -> Any:
+    def ask(self, job: Any, seconds: float) -> Any:
         """The job's answer; None when the process died, a TimeoutError when it had to be killed."""
         if self._process is None or self._connection is None:
             self.start()
@@ -120,7 +125,7 @@ class CudaRunner:
 
     def _one(self, job: CorrectnessJob) -> Outcome:
         try:
-            answer = self._ask(job, LAUNCH_SECONDS)
+            answer = self.ask(job, LAUNCH_SECONDS)
         except TimeoutError:
             return Outcome(
                 job.case,
@@ -147,7 +152,7 @@ class CudaRunner:
         for case in lab.speed_cases:
             job = SpeedJob(lab.id, bundle, case, seed, tuple(boundaries.get(case.name, ())))
             try:
-                answer = self._ask(job, SPEED_SECONDS)
+                answer = self.ask(job, SPEED_SECONDS)
                 sample = answer or SpeedSample(case.name, None, "failed", message="the GPU process died while timing")
             except TimeoutError:
                 message = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s"

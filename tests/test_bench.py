@@ -1,0 +1,151 @@
+"""The benchmark's data, tables and figures from a small record; and what is committed agrees with itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader.bench.breakeven import break_even
+from grader.bench.figures import draw
+from grader.bench.peers import all_peers
+from grader.bench.record import Entry, Record, UnusableRecord, from_json, load, to_json
+from grader.bench.running import contestants
+from grader.bench.shapes import all_shapes, shapes_of
+from grader.bench.tables import BEGIN, END, MissingMarkers, markdown, terminal_table, with_table
+from grader.labs import all_labs
+from grader.model import KernelSource
+
+ROOT = Path(__file__).parent.parent
+COMMITTED = ROOT / "bench" / "results" / "nvidia_h200.json"
+
+
+def entry(contestant, kind, shape, ratio):
+    case = shape.case
+    return Entry(
+        contestant, kind, shape.lab_id, case.name, case.M, case.N, case.K, shape.sparsity, "timed",
+        time_us=10.0, cublas_us=10.0 * ratio, ratio=ratio, ratio_low=ratio * 0.99, ratio_high=ratio * 1.01, rounds=45,
+        extra_bytes=2 * case.M * case.N, bytes_moved=2 * case.M * case.K, operations=2 * case.M * case.N * case.K,
+    )  # fmt: skip
+
+
+def sample_record():
+    entries = []
+    for shape in all_shapes():
+        ratio = 1.5 if shape.sparsity is None else 0.5 / (1.25 - shape.sparsity)
+        entries.append(entry("solution", "solution", shape, ratio))
+        entries.append(entry("a peer", "peer", shape, 0.8 * ratio))
+        if shape.ladder:
+            entries.append(entry(f"ladder/{shape.lab_id}_1_naive", "ladder", shape, 0.2))
+    skipped = replace(entries[1], contestant="absent", status="skipped", message="absent is not installed", time_us=0.0)
+    return Record(
+        "NVIDIA H200", 90, "580.1", {"torch": "2.11.0"}, "2026-11-21 10:00 UTC", 100.0, 4.8e12, 1.07e15,
+        (*entries, skipped), {"a peer": "what it does"},
+    )  # fmt: skip
+
+
+def test_a_record_survives_its_json():
+    record = sample_record()
+    again = from_json(to_json(record))
+    assert to_json(again) == to_json(record)
+    assert again.entries[0].config == record.entries[0].config
+    assert len(again.entries) == len(record.entries)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 1, "entries": [{}]}'])
+def test_what_is_no_record_is_refused(text):
+    with pytest.raises(UnusableRecord, match=r"run `make bench` again"):
+        from_json(text, "x.json")
+
+
+def test_a_missing_record_says_what_to_do(tmp_path):
+    with pytest.raises(UnusableRecord, match=r"run `make bench` on a GPU first"):
+        load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("points", "sparsity", "text"),
+    [
+        ([(0.5, 0.5), (0.9, 2.0)], 0.7, "0.70"),
+        ([(0.9, 2.0), (0.5, 0.5), (0.7, 0.8)], 0.7 + 0.2 * math.log(1 / 0.8) / math.log(2.0 / 0.8), "0.75"),
+        ([(0.5, 1.1), (0.9, 2.0)], None, "below 0.5"),
+        ([(0.5, 0.3), (0.9, 0.9)], None, "above 0.9"),
+    ],
+)
+def test_break_even(points, sparsity, text):
+    found = break_even(points)
+    assert found.text == text
+    assert found.sparsity == (None if sparsity is None else pytest.approx(sparsity))
+
+
+def test_tables_hold_every_timed_entry_and_every_reason():
+    record = sample_record()
+    text = markdown(record)
+    for words in ("**w8a8**", "**w4a16**", "**dds**", "10.0 (1.50)", "absent is not installed", "a peer: what it does"):
+        assert words in text
+    assert "Break-even sparsity, solution: 0.75 (M = 128), 0.75 (M = 1024)" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) >= len(all_shapes())
+    assert "absent is not installed" in terminal_table(record)
+
+
+def test_the_table_goes_between_the_markers():
+    record = sample_record()
+    readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    written = with_table(readme, record)
+    assert written.startswith(f"before\n{BEGIN}\n")
+    assert written.endswith(f"{END}\nafter\n")
+    assert "old" not in written
+    assert with_table(written, record) == written
+    with pytest.raises(MissingMarkers):
+        with_table("nothing here", record)
+
+
+def test_figures_are_svg_and_the_same_each_time():
+    record = sample_record()
+    drawn = draw(record)
+    assert set(drawn) == {"speedup_tokens.svg", "speedup_sparsity.svg", "roofline.svg", "ladder.svg"}
+    for svg in drawn.values():
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert draw(record) == drawn
+
+
+def test_figures_of_a_record_with_almost_nothing():
+    record = sample_record()
+    draw(replace(record, entries=record.entries[:1]))
+
+
+def test_shapes_cover_the_labs():
+    for lab in all_labs():
+        assert shapes_of(lab)
+        assert 1 <= len(shapes_of(lab, ladder=True)) < len(shapes_of(lab))
+    names = [(shape.lab_id, shape.case.name) for shape in all_shapes()]
+    assert len(set(names)) == len(names)
+
+
+def test_contestants_are_the_solutions_and_the_ladder():
+    found = contestants(ROOT / "solutions")
+    assert [one.lab.id for one in found[:3]] == list(all_labs())
+    assert all(isinstance(one.source, KernelSource) for one in found), [one.source for one in found]
+    steps = {path.stem for path in (ROOT / "solutions" / "ladder").glob("*.py")}
+    assert {one.name.removeprefix("ladder/") for one in found[3:]} == steps
+
+
+def test_peers_have_names_of_their_own():
+    peers = all_peers()
+    assert len({peer.name for peer in peers}) == len(peers)
+    assert {peer.lab_id for peer in peers} == set(all_labs())
+    absent = dataclasses.replace(peers[0], package="surely_not_installed")
+    assert absent.missing() == "surely_not_installed is not installed"
+
+
+def test_readme_and_record_agree():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    if not COMMITTED.exists():
+        assert f"{BEGIN}\n{END}" in readme, "the README has numbers without a record; run `make bench`"
+        return
+    assert with_table(readme, load(COMMITTED)) == readme, "README.md and bench/results/ differ; run `make figures`"
