@@ -29,6 +29,7 @@ from grader.statistics import ratio
 HERE = Path(__file__).parent
 
 MAX_ERROR_MAPS = 3
+HIDDEN = "the output is wrong; this case's data is hidden"
 
 
 class BadRubric(ValueError):
@@ -185,15 +186,15 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
         configs=judged.bundle.configs,
         facts=facts,
         facts_capability=newest,
-        error_maps=_error_maps(judged.findings),
+        error_maps=_error_maps(lab, judged.findings),
     )
 
 
-def _error_maps(findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
-    """The maps of the first failing cases, one a case."""
+def _error_maps(lab: Lab, findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
+    """The maps of the first failing cases, one a case; none of a hidden case."""
     first: dict[str, ErrorMap] = {}
     for finding in findings:
-        if finding.errors is not None and finding.errors.wrong:
+        if finding.errors is not None and finding.errors.wrong and not lab.case(finding.errors.case).hidden:
             first.setdefault(finding.errors.case, finding.errors)
     return tuple(first.values())[:MAX_ERROR_MAPS]
 
@@ -238,7 +239,7 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
         if wrong:
             outcome, finding = wrong[0]
             where = _config_note(outcome, len(wrong), len(pairs))
-            message = "the output is wrong; this case's data is hidden" if case.hidden else finding.message + where
+            message = HIDDEN if case.hidden else finding.message + where
             diagnosis = next((d for d in diagnoses if d.mistake), diagnoses[0] if diagnoses else None)
             result = TestResult(
                 case.name,

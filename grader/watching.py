@@ -17,19 +17,24 @@ from typing import Protocol
 
 from grader.building import BuildOptions, assignments, compile_described, describe
 from grader.checking import Finding, check
+from grader.diagnosis import Diagnosis, diagnose
 from grader.grading import GradeOptions, grade
 from grader.labs import Lab
+from grader.memory import sentences
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
 from grader.problems import make_problem
 from grader.reading import UnusablePath, read
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox
-from grader.scoring import Judged, load_rubric, refused, score
+from grader.scoring import HIDDEN, Judged, load_rubric, refused, score
 from grader.standby import Standby
 
 POLL_SECONDS = 0.2
 SO_FAR_SECONDS = 2.5
 """Who waits longer than this for the cases hears how far they are."""
+
+DIAGNOSED = 2
+"""How many failing launches are explained; a diagnosis takes longer than a launch."""
 
 SETTLE_SECONDS = 0.1
 """A file counts as saved when its size and time stay the same for this long."""
@@ -47,7 +52,7 @@ class Listener(Protocol):
     def unusable(self, message: str) -> None: ...
     def unchanged(self) -> None: ...
     def began(self, lab_id: str, source: KernelSource) -> None: ...
-    def failure(self, lab_id: str, case: str, finding: Finding) -> None: ...
+    def failure(self, lab_id: str, case: str, message: str) -> None: ...
     def so_far(self, lab_id: str, right: int, done: int, total: int) -> None: ...
     def answer(self, report: LabReport, seconds: float, *, final: bool) -> None: ...
     def whole(self, report: Report) -> None: ...
@@ -254,7 +259,8 @@ class _Round:
             if not aloud or self.stopped.is_set():
                 return
             if not finding.ok and not finding.skipped:
-                self.watch.listener.failure(lab.id, outcome.case, finding)
+                hidden = lab.case(outcome.case).hidden
+                self.watch.listener.failure(lab.id, outcome.case, HIDDEN if hidden else finding.message)
             nonlocal told
             if not told and time.monotonic() - began > SO_FAR_SECONDS and len(found) < len(pairs):
                 told = True
@@ -273,9 +279,23 @@ class _Round:
     ) -> LabReport:
         outcomes = [outcome for outcome, _ in known.values()]
         findings = [finding for _, finding in known.values()]
-        return replace(
-            score(lab, Judged(bundle, capabilities, outcomes, findings, None), load_rubric(), None), source=source
+        problems = {case: self.watch.problem(lab, case) for case, _ in known}
+        diagnoses = self._diagnosed(lab, bundle, problems, known)
+        located = sentences(lab, source, problems, outcomes)
+        judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, located)
+        return replace(score(lab, judged, load_rubric(), None), source=source)
+
+    def _diagnosed(
+        self, lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], known: Known
+    ) -> list[Diagnosis | None]:
+        """Diagnoses of the smallest failing cases only, because somebody waits; `grade` explains them all."""
+        failing = sorted((pair for pair, (_, finding) in known.items() if not finding.ok), key=partial(_size, lab))
+        chosen = failing[:DIAGNOSED]
+        diagnoses = diagnose(
+            lab, problems, bundle.configs, [known[pair][0] for pair in chosen], [known[pair][1] for pair in chosen]
         )
+        found = dict(zip(chosen, diagnoses, strict=True))
+        return [found.get(pair) for pair in known]
 
 
 def _pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool) -> list[Pair]:

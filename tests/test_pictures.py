@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from grader import pictures
+from grader.checking import Finding
 from grader.errormap import classify, error_map
 from grader.labs import get_lab
 from grader.labs.inputs import pack_int4
 from grader.model import Config, Reference, Verdict
 from grader.problems import make_problem
+from grader.scoring import _error_maps
 from tests.reports import wrong_report
 
 
@@ -56,6 +59,15 @@ def test_a_config_without_the_usual_names_has_no_tile_lines():
 def test_a_dds_tile_is_a_block_wide():
     errors = error_map(get_lab("dds"), "case", Config(0, {"BLOCK_M": 16}, 4, 2), torch.ones(40, 64).half(), reference())
     assert errors.tile == (16, 32)
+
+
+def test_no_map_is_kept_of_a_hidden_case():
+    lab = get_lab("w8a8")
+    case = lab.case("one_tile")
+    errors = error_map(lab, case.name, Config(0, {}, 4, 2), torch.ones(40, 64).half(), reference())
+    findings = [Finding(False, "wrong", errors=errors)]
+    assert _error_maps(lab, findings) == (errors,)
+    assert _error_maps(replace(lab, cases=(replace(case, hidden=True),)), findings) == ()
 
 
 def all_pictures() -> dict[str, pictures.Picture]:

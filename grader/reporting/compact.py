@@ -10,7 +10,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from grader.checking import Finding
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport, Report
 from grader.reporting.advice import advice
@@ -50,7 +49,7 @@ class Lines:
             self._first.pop(lab_id, None)
         self._say(lab_id, f"{source.path.name}: running its cases on the interpreter", "dim")
 
-    def failure(self, lab_id: str, case: str, finding: Finding) -> None:
+    def failure(self, lab_id: str, case: str, message: str) -> None:
         with self._lock:
             seen = self._seen.setdefault(lab_id, set())
             known = case in seen
@@ -58,7 +57,7 @@ class Lines:
             if known or len(seen) > MAX_FAILURES:
                 return
         mark, colour = MARKS["failed"]
-        self._say(lab_id, f"{mark} {case}: {finding.message}", colour)
+        self._say(lab_id, f"{mark} {case}: {message}", colour)
 
     def so_far(self, lab_id: str, right: int, done: int, total: int) -> None:
         self._say(lab_id, f"{right} of {done} launches right so far, {total - done} to go", "dim")
@@ -89,6 +88,9 @@ class Lines:
         found = next((test for test in report.tests if test.status == "failed" and test.diagnosis), None)
         if found is not None:
             self._say(report.lab_id, f"{found.name}: {found.diagnosis}", "cyan")
+        for test in report.tests:
+            if test.kind == "memory" and test.status == "failed":
+                self._say(report.lab_id, f"{MARKS['failed'][0]} memory: {test.message}", "red")
 
     def _build(self, report: LabReport, seconds: float) -> None:
         builds = [test for test in report.tests if test.kind == "build"]
