@@ -28,13 +28,14 @@ SETTINGS = {
 
 
 def draw(record: Record) -> dict[str, str]:
-    """SVG by file name."""
+    """SVG by file name; the ladders are drawn once there are any."""
     drawings: dict[str, Callable[[Record], Figure]] = {
         "speedup_tokens.svg": _tokens,
         "speedup_sparsity.svg": _sparsity,
         "roofline.svg": _roofline,
-        "ladder.svg": _ladder,
     }
+    if record.timed(kind="ladder"):
+        drawings["ladder.svg"] = _ladder
     with matplotlib.rc_context(SETTINGS):
         return {name: _svg(one(record)) for name, one in drawings.items()}
 
