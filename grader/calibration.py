@@ -30,7 +30,7 @@ class CannotCalibrate(ValueError):
 
 @dataclass(frozen=True)
 class CaseRatios:
-    """One speed case: the solution's ratio to cuBLAS fp16 in each repetition, and its time in the last."""
+    """One speed case: the solution's ratio to cuBLAS fp16 in each repetition; time and notes of the last."""
 
     ratios: tuple[float, ...]
     time_us: float
@@ -70,7 +70,7 @@ def calibrate(
     bundles = {lab.id: _build(path, lab, device, jobs, listen) for lab in labs}
     ratios: dict[str, dict[str, list[float]]] = {lab.id: {} for lab in labs}
     times: dict[tuple[str, str], float] = {}
-    notes: dict[tuple[str, str], dict[str, None]] = {}
+    notes: dict[tuple[str, str], tuple[str, ...]] = {}
     for repetition in range(repeats):
         with CudaRunner() as runner:
             for lab in labs:
@@ -85,13 +85,13 @@ def calibrate(
                         )
                     ratios[lab.id].setdefault(sample.case, []).append(ratio(sample.log_ratios).value)
                     times[lab.id, sample.case] = sample.student_us
-                    notes.setdefault((lab.id, sample.case), {}).update(dict.fromkeys(filter(None, [sample.message])))
+                    notes[lab.id, sample.case] = (sample.message,) if sample.message else ()
     return Calibration(
         device,
         datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         {
             lab_id: {
-                case: CaseRatios(tuple(values), times[lab_id, case], tuple(notes[lab_id, case]))
+                case: CaseRatios(tuple(values), times[lab_id, case], notes[lab_id, case])
                 for case, values in cases.items()
             }
             for lab_id, cases in ratios.items()

@@ -58,14 +58,17 @@ class Nvml:
 
     NVML_CLOCK_SM = 1
 
-    def __init__(self, pids, reasons=0):
-        self.pids, self.reasons = pids, reasons
+    def __init__(self, pids, reasons=0, top=1980):
+        self.pids, self.reasons, self.top = pids, reasons, top
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):
         return [SimpleNamespace(pid=pid) for pid in self.pids]
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
         return self.reasons
+
+    def nvmlDeviceGetMaxClockInfo(self, handle, kind):
+        return self.top
 
     def nvmlDeviceGetClockInfo(self, handle, kind):
         return 1500
@@ -92,6 +95,10 @@ def test_held_down_clocks_are_noticed():
     assert notes(Nvml([7], reasons=0x04 | 0x20)) == (
         "the GPU was held down by its power limit and its temperature (SM clock 1500 to 1500 MHz)"
     )
+
+
+def test_a_limit_that_cost_hardly_any_clock_is_not_worth_a_note():
+    assert notes(Nvml([7], reasons=0x04, top=1520)) == ""
 
 
 def test_an_nvml_that_does_not_tell_is_no_error():

@@ -28,13 +28,14 @@ SETTINGS = {
 
 
 def draw(record: Record) -> dict[str, str]:
-    """SVG by file name."""
+    """SVG by file name; the ladders are drawn once there are any."""
     drawings: dict[str, Callable[[Record], Figure]] = {
         "speedup_tokens.svg": _tokens,
         "speedup_sparsity.svg": _sparsity,
         "roofline.svg": _roofline,
-        "ladder.svg": _ladder,
     }
+    if record.timed(kind="ladder"):
+        drawings["ladder.svg"] = _ladder
     with matplotlib.rc_context(SETTINGS):
         return {name: _svg(one(record)) for name, one in drawings.items()}
 
@@ -53,9 +54,10 @@ def _panels(count: int, width: float, height: float, title: str) -> tuple[Figure
     return figure, list(axes)
 
 
-def _legend(axis: Any) -> None:
+def _legend(axis: Any, *, below: bool = False) -> None:
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2} if below else {}
     if axis.get_legend_handles_labels()[0]:
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, **place)
 
 
 def _style(names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -90,11 +92,14 @@ def _tokens(record: Record) -> Figure:
                 axis.plot(*zip(*line, strict=True), label=name, **style)
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_xscale("log", base=2)
+        tokens = sorted({e.M for e in entries})
+        axis.set_xticks(tokens, [str(M) for M in tokens])
+        axis.minorticks_off()
         axis.set_xlabel("tokens M")
         axis.set_ylabel("time of cuBLAS fp16 / time of the kernel")
         axis.set_ylim(bottom=0)
         axis.set_title(lab)
-        _legend(axis)
+        _legend(axis, below=True)
     return figure
 
 
@@ -113,13 +118,15 @@ def _sparsity(record: Record) -> Figure:
             crossing = of(entries).sparsity
             if name == "solution" and crossing is not None:
                 axis.axvline(crossing, color=styles[name]["color"], linestyle=":")
-                axis.annotate(f"break-even {crossing:.2f}", (crossing, 0.05), rotation=90, fontsize=7, ha="right")
+                axis.annotate(f"break-even\n{crossing:.2f} ", (crossing, 1.02), fontsize=8, ha="right", va="bottom")
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_title(f"M = {M}")
         axis.set_xlabel("share of blocks that are zero")
         axis.set_ylim(bottom=0)
     axes[0].set_ylabel("time of cuBLAS fp16 / time of the kernel")
-    _legend(axes[0])
+    handles, labels = axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
     return figure
 
 

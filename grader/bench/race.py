@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -53,6 +54,7 @@ class PeerSample:
 
 def serve(connection: Connection) -> None:
     """Answers jobs until the pipe closes; ends when a peer has poisoned the context."""
+    warnings.simplefilter("ignore")
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     connection.send("ready")

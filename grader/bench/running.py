@@ -7,6 +7,7 @@ import importlib.metadata
 import multiprocessing
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -253,6 +254,7 @@ def compile_ahead(tasks: Sequence[AheadTask]) -> None:
     from grader.labs import get_lab
     from grader.problems import generator_for
 
+    warnings.simplefilter("ignore")
     device = torch.device("cuda")
     for task in tasks:
         try:

@@ -104,15 +104,14 @@ def _memory(record: Record, lab: str) -> list[str]:
     complete = [entry for entry in record.timed(lab) if entry.kind == "solution" or entry.error is not None]
     largest = max((entry.M * entry.N for entry in complete), default=0)
     shown = {
-        entry.contestant: f"{entry.contestant} {entry.extra_bytes / 2**20:.0f} MiB"
+        entry.contestant: entry.extra_bytes
         for entry in complete
-        if largest == entry.M * entry.N and entry.extra_bytes
+        if largest == entry.M * entry.N and entry.extra_bytes and entry.extra_bytes >= 2 * largest
     }
-    return (
-        [f"- Memory allocated during a call at the largest M, Y included: {', '.join(shown.values())}."]
-        if shown
-        else []
-    )
+    if max(shown.values(), default=0) <= 2 * largest:
+        return []
+    listed = "; ".join(f"{name} {extra_bytes / 2**20:.0f}" for name, extra_bytes in shown.items())
+    return [f"- MiB allocated during a call at the largest M, Y included: {listed}."]
 
 
 def _break_evens(record: Record, lab: str) -> list[str]:

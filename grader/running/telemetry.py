@@ -19,6 +19,8 @@ SLOWDOWNS = {
 """Bits of nvmlClocksEventReasons (nvml.h) that slow a busy GPU; idle clocks and user settings are not among them."""
 
 SHARE_WORTH_SAYING = 0.25
+SLOWDOWN_WORTH_SAYING = 0.95
+"""A slowdown is told when it showed in this share of the looks and took the SM clock below this share of its top."""
 
 
 class Watch:
@@ -51,6 +53,9 @@ class Watch:
         if self._foreign:
             others = "another process" if self._foreign == 1 else f"{self._foreign} other processes"
             notes.append(f"{others} used this GPU while it was timed")
+        top = self._ask("nvmlDeviceGetMaxClockInfo", getattr(self._nvml, "NVML_CLOCK_SM", 1))
+        if self._clocks_mhz and isinstance(top, int) and min(self._clocks_mhz) >= SLOWDOWN_WORTH_SAYING * top:
+            return tuple(notes)
         held = [SLOWDOWNS[bit] for bit, count in self._held.items() if count >= SHARE_WORTH_SAYING * self._looks]
         if held:
             clocks = f" (SM clock {min(self._clocks_mhz)} to {max(self._clocks_mhz)} MHz)" if self._clocks_mhz else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,15 +61,21 @@ def _call(problem: Problem, meta: dict[str, int] | None) -> Call:
     return partial(bsr_dense_addmm, y_transposed, bsr, x_transposed, **options, meta=meta)
 
 
+def _work(call: Call) -> Callable[[], None]:
+    def work() -> None:
+        call()
+
+    return work
+
+
 def _fastest(problem: Problem) -> dict[str, int]:
     flush = Flush()
     before = capture(flush)
     times: list[tuple[float, int]] = []
     metas = _metas(problem.scalars["M"])
     for number, meta in enumerate(metas):
-        call = _call(problem, dict(meta))
         try:
-            graph = capture(lambda call=call: call() and None)  # type: ignore[misc]
+            graph = capture(_work(_call(problem, dict(meta))))
         except Exception:  # too much shared memory, or a tile the compiler refuses: not a candidate
             continue
         events = []
