@@ -25,14 +25,17 @@ CONFIGS = [
 # Which tile of X a step fetches depends on a column index; the kernel loads that index one block ahead, so
 # that the pipeliner can keep num_stages - 1 tiles of X in flight instead of stopping for an index each time.
 CONFIGS = [
+    # few tokens: too few programs to hide latency behind each other, so more tiles in flight in each
     triton.Config({"BLOCK_M": 16}, num_warps=2, num_stages=4),
     triton.Config({"BLOCK_M": 32}, num_warps=2, num_stages=4),
     triton.Config({"BLOCK_M": 64}, num_warps=4, num_stages=3),
-    triton.Config({"BLOCK_M": 64}, num_warps=4, num_stages=5),
+    triton.Config({"BLOCK_M": 64}, num_warps=4, num_stages=4),
+    triton.Config({"BLOCK_M": 128}, num_warps=4, num_stages=4),
+    # many tokens: more programs at a time, and fewer that each read the same values
+    triton.Config({"BLOCK_M": 128}, num_warps=4, num_stages=2),
     triton.Config({"BLOCK_M": 128}, num_warps=4, num_stages=3),
-    triton.Config({"BLOCK_M": 128}, num_warps=4, num_stages=5),
-    triton.Config({"BLOCK_M": 128}, num_warps=8, num_stages=4),
-    triton.Config({"BLOCK_M": 256}, num_warps=8, num_stages=3),
+    triton.Config({"BLOCK_M": 256}, num_warps=4, num_stages=2),
+    triton.Config({"BLOCK_M": 256}, num_warps=4, num_stages=3),
 ]
 ### END SOLUTION
 
