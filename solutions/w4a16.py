@@ -110,7 +110,8 @@ def W4A16_MM(
     row = tl.minimum(rm, M - 1).to(tl.int64)
     col = rn.to(tl.int64)
     in_n = rn < N
-    k_start = tl.program_id(1) * BLOCK_K
+    # Known to be 0 when K is not split, so that the loop need not carry it.
+    k_start = 0 if SPLIT_K == 1 else tl.program_id(1) * BLOCK_K
     k_step = tl.full((), BLOCK_K * SPLIT_K, tl.int64)
     word_step = tl.full((), WORDS * SPLIT_K, tl.int64)
     x_ptrs = x_ptr + (k_start + rk).to(tl.int64)[:, None] * stride_xk + row[None, :] * stride_xm

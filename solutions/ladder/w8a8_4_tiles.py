@@ -5,7 +5,8 @@ same time take eight row tiles by all columns; the tile size is left to autotuni
 Predicted: a quarter of the quantising with BLOCK_N = 256, so level with cuBLAS fp16 for 4096 tokens. Nothing
 changes for 16 tokens: 64 programs cannot fill 132 multiprocessors. What solutions/w8a8.py adds is for them: the
 weight on the row side of the product, and split-K.
-@@MEASURED@@
+Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 31.04 (12.79); 512 32.07 (25.03); 4096 175.7 (180.1).
+As predicted at 4096; at 16, wider steps along K and more of them in flight do help.
 """
 
 import triton
