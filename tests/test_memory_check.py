@@ -173,7 +173,7 @@ from grader.problems import make_problem
 
 lab = get_lab({lab!r})
 case = lab.case("every_config")
-module = student.load({path!r}, lab.kernel, None)
+module = student.load({path!r}, lab.kernel, None, 90)
 problem = make_problem(lab, case, seed=1)
 buffers = [guard(name, tensor) for name, tensor in problem.tensors.items()]
 types = {{parameter.name: parameter.type.removeprefix("*") for parameter in lab.parameters}}
