@@ -117,7 +117,7 @@ class CudaRunner:
                     case, config, "crash", message=f"not run: the GPU process had died {deaths} times before"
                 )
             else:
-                outcome = self._one(CorrectnessJob(lab.id, bundle, case, config, seed))
+                outcome = self._one(CorrectnessJob(lab.id, bundle, lab.case(case), config, seed))
                 deaths += outcome.status in ("timeout", "crash")
             outcomes.append(outcome)
             progress(outcome)
@@ -128,13 +128,13 @@ class CudaRunner:
             answer = self.ask(job, LAUNCH_SECONDS)
         except TimeoutError:
             return Outcome(
-                job.case,
+                job.case.name,
                 job.config,
                 "timeout",
                 message=f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends",
             )
         if answer is None:
-            return Outcome(job.case, job.config, "crash", message="the GPU process died while the kernel ran")
+            return Outcome(job.case.name, job.config, "crash", message="the GPU process died while the kernel ran")
         outcome: Outcome = answer[0]
         y = answer[1]
         return replace(outcome, y=None if y is None else torch.from_numpy(y))
