@@ -110,7 +110,7 @@ def _lab_page(report: Report, lab: LabReport) -> LabPage:
     failed.sort(key=lambda test: test.kind != "correctness")
     maps = {errors.case: errors for errors in lab.error_maps}
     failures = [
-        Failure(test, _image(lambda drawn, test=test: drawn.error_map(maps[test.name])) if test.name in maps else None)  # type: ignore[misc]
+        Failure(test, image(lambda drawn, test=test: drawn.error_map(maps[test.name])) if test.name in maps else None)  # type: ignore[misc]
         for test in failed[:MAX_FAILURES_SHOWN]
     ]
     return LabPage(
@@ -119,7 +119,7 @@ def _lab_page(report: Report, lab: LabReport) -> LabPage:
         more_failures=max(0, len(failed) - MAX_FAILURES_SHOWN),
         cases=tuple(test for test in lab.tests if test.kind != "speed"),
         speed=tuple(test for test in lab.tests if test.kind == "speed"),
-        speed_images=tuple(image for image in (_tiers(lab), _roofline(report, lab)) if image),
+        speed_images=tuple(shown for shown in (_tiers(lab), _roofline(report, lab)) if shown),
         listing=listing(lab.source, lab) if lab.source else None,
         builds=_builds(lab),
     )
@@ -154,7 +154,8 @@ def _drawn() -> Any:
     return pictures
 
 
-def _image(draw: Callable[[Any], Any]) -> Image | None:
+def image(draw: Callable[[Any], Any]) -> Image | None:
+    """The drawing as part of a page; `draw` is given the module `grader.pictures`. None without matplotlib."""
     drawn = _drawn()
     if drawn is None:
         return None
@@ -181,7 +182,7 @@ def _tiers(lab: LabReport) -> Image | None:
         ]
         return drawn.speed_tiers(bars)
 
-    return _image(draw)
+    return image(draw)
 
 
 def _roofline(report: Report, lab: LabReport) -> Image | None:
@@ -201,7 +202,7 @@ def _roofline(report: Report, lab: LabReport) -> Image | None:
         points = [drawn.RooflinePoint(test.name, *(test.metrics[name] for name in fields)) for test in usable]
         return drawn.roofline(points, bandwidth, roofs)
 
-    return _image(draw)
+    return image(draw)
 
 
 def _best_cublas(report: Report) -> float:

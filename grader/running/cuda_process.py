@@ -5,6 +5,7 @@ Nothing of the student's Python ever runs here; a kernel comes as machine code.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -43,8 +44,9 @@ class SpeedJob:
     boundaries: tuple[float, ...]
 
 
-def main(connection: Connection) -> None:
+def main(connection: Connection, gpu: str) -> None:
     """Answers jobs until the pipe closes. After a CUDA error the context is lost: it answers and ends."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     major, minor = torch.cuda.get_device_capability()
