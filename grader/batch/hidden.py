@@ -14,7 +14,8 @@ from typing import Any
 from grader.labs import Lab, all_labs
 from grader.model import Case
 
-FIELDS = ("name", "M", "N", "K", "x", "w", "x_layout", "y_layout")
+RECIPES = ("x", "w", "x_layout", "y_layout")
+FIELDS = ("name", "M", "N", "K", *RECIPES)
 ABOUT = "hidden: judged like the others, its data stays with the instructor"
 CASES_A_LAB = 3
 
@@ -77,6 +78,10 @@ def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
     for size in ("M", "N", "K"):
         if not isinstance(entry.get(size), int) or entry[size] < 1:
             raise BadSecrets(f"{where} has {size} = {entry.get(size)!r}, expected a whole number above 0")
+    for field in RECIPES:
+        known = sorted({str(getattr(case, field)) for case in lab.cases})
+        if field in entry and entry[field] not in known:
+            raise BadSecrets(f"{where} has {field} = {entry[field]!r}, expected one of {', '.join(known)}")
     fields = {field: entry[field] for field in FIELDS if field in entry}
     case = Case(about=ABOUT, hidden=True, **fields)
     try:
@@ -102,7 +107,7 @@ def draw(labs: Iterable[Lab]) -> str:
         for number, recipe in enumerate(chance.sample(recipes, min(CASES_A_LAB, len(recipes))), start=1):
             rows = max(1, recipe.M + chance.randint(-7, 23))
             fields = {"lab": lab.id, "name": f"hidden_{number}", "M": rows, "N": recipe.N, "K": recipe.K}
-            fields |= {field: getattr(recipe, field) for field in ("x", "w", "x_layout", "y_layout")}
+            fields |= {field: getattr(recipe, field) for field in RECIPES}
             lines += ["", "[[case]]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
     return "\n".join(lines) + "\n"
 
