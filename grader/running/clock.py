@@ -127,6 +127,12 @@ def time_case(
     )
 
 
+def _on_host(outputs: torch.Tensor) -> torch.Tensor:
+    """A copy in pinned memory, which a GPU reads and writes several times as fast as any other."""
+    copy = torch.empty(outputs.shape, dtype=outputs.dtype, pin_memory=True)
+    return copy.copy_(outputs)
+
+
 def _student_work(
     lab: Lab, case: Case, bundle: KernelBundle, config: Config, kernel: driver.LoadedKernel, sets: Sequence[_Set]
 ) -> Callable[[], None]:
@@ -164,7 +170,7 @@ def _tune(
             events = [timed_replay(graph) for _ in range(TUNING_REPLAYS)]
             torch.cuda.synchronize()
             times[config.index] = 1e3 * min(start.elapsed_time(end) for start, end in events[1:]) / case.launches
-            outputs[config.index] = last.to("cpu", copy=True)
+            outputs[config.index] = _on_host(last)
             del graph
     references = {
         split_k: lab.reference(sets[-1].problem, split_k) for split_k in {bundle.configs[i].split_k for i in outputs}
@@ -234,7 +240,7 @@ class _Race:
 
     def finish(self) -> str:
         """Unloads the student's module, then checks every output of every replay. Returns "" or what was wrong."""
-        outputs = [output.to("cpu", copy=True) for output in self.outputs]
+        outputs = _on_host(self.outputs)
         del self.student
         self.kernel.unload()
         fault = self._touched()
