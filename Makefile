@@ -14,14 +14,16 @@ ifeq ($(strip $(VENV)),)
   PY := $(PYTHON)
   INSTALLED :=
   TEST_INSTALLED :=
+  NOTEBOOK_INSTALLED :=
 else
   PY := $(VENV)/bin/python
   INSTALLED := $(VENV)/.installed
   TEST_INSTALLED := $(VENV)/.test-installed
+  NOTEBOOK_INSTALLED := $(VENV)/.notebook-installed
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install grade watch doctor release calibrate test test-fast lint clean
+.PHONY: help install grade watch notebook doctor release calibrate test test-fast lint clean
 
 help: ## list the targets
 	@echo "Graded lab on Triton kernels. Targets:"
@@ -40,6 +42,10 @@ $(VENV)/.test-installed: $(VENV)/.installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[test]"
 	@touch $@
 
+$(VENV)/.notebook-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[notebook]"
+	@touch $@
+
 install: $(INSTALLED) ## set up .venv with what grading needs
 
 grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
@@ -53,7 +59,10 @@ watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
 doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 	@$(PY) -m grader doctor
 
-release: $(INSTALLED) ## regenerate assignment/ from solutions/
+notebook: $(NOTEBOOK_INSTALLED) ## open the notebooks in JupyterLab
+	@$(PY) -m jupyterlab notebooks/opening.ipynb $(ARGS)
+
+release: $(NOTEBOOK_INSTALLED) ## regenerate assignment/ and notebooks/ from their sources
 	@$(PY) -m grader release
 
 .PHONY: calibrate bench figures

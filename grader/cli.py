@@ -214,7 +214,8 @@ def doctor() -> None:
 
 @app.command()
 def release() -> None:
-    """Regenerate assignment/ from solutions/ (for instructors)."""
+    """Regenerate assignment/ and notebooks/*.ipynb from their sources (for instructors)."""
+    from grader.notebooks import BadSource, MissingJupytext
     from grader.release import BadMarkers
     from grader.release import release as write
 
@@ -223,11 +224,11 @@ def release() -> None:
         raise _refuse(f"{root} has no folder solutions/; run this in the repository's root")
     try:
         changed = write(root)
-    except BadMarkers as problem:
+    except (BadMarkers, BadSource, MissingJupytext) as problem:
         raise _refuse(str(problem)) from None
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
-    typer.echo("assignment/ matches solutions/")
+    typer.echo("assignment/ and notebooks/ match their sources")
 
 
 def _gpu(purpose: str) -> Any:
