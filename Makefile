@@ -13,21 +13,23 @@ PIP_OPTIONS ?=
 ifeq ($(strip $(VENV)),)
   PY := $(PYTHON)
   INSTALLED :=
+  BATCH_INSTALLED :=
   TEST_INSTALLED :=
   NOTEBOOK_INSTALLED :=
 else
   PY := $(VENV)/bin/python
   INSTALLED := $(VENV)/.installed
+  BATCH_INSTALLED := $(VENV)/.batch-installed
   TEST_INSTALLED := $(VENV)/.test-installed
   NOTEBOOK_INSTALLED := $(VENV)/.notebook-installed
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install grade watch notebook doctor release calibrate test test-fast lint clean
+.PHONY: help install grade grade-batch watch notebook doctor release calibrate test test-fast lint clean
 
 help: ## list the targets
 	@echo "Graded lab on Triton kernels. Targets:"
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 	@echo "Variables: SUBMISSION=path LAB=w8a8|w4a16|dds DEVICE=auto|cpu|cuda VENV= PYTHON=python3"
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -46,11 +48,19 @@ $(VENV)/.notebook-installed: $(VENV)/.installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[notebook]"
 	@touch $@
 
+$(VENV)/.batch-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[batch]"
+	@touch $@
+
 install: $(INSTALLED) ## set up .venv with what grading needs
 
 grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
 	@mkdir -p report
 	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
+
+SUBMISSIONS ?= submitted
+grade-batch: $(BATCH_INSTALLED) ## grade a class: SUBMISSIONS=folder or bulk download
+	@$(PY) -m grader batch $(SUBMISSIONS) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
 watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
 	@mkdir -p report

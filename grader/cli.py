@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,29 +12,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+from grader.batch.command import batch, secrets
+from grader.files import write_whole
+
 app = typer.Typer(
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-errors = Console(stderr=True, highlight=False)
-
-UNUSABLE_ARGUMENTS = 2
-GRADER_FAILED = 3
-
-
-class DeviceChoice(StrEnum):
-    """Where to run kernels."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-def _refuse(sentence: str) -> typer.Exit:
-    errors.print(f"[red]error:[/] {escape(sentence)}", soft_wrap=True)
-    return typer.Exit(UNUSABLE_ARGUMENTS)
+app.command()(batch)
+app.command()(secrets)
 
 
 @app.command()
@@ -57,16 +44,16 @@ def grade(
     from grader.reporting.terminal import show
     from grader.scoring import BadRubric
 
-    labs = _labs(lab)
+    labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
     chosen = _device(device)
     try:
         report = _grade(path, labs, chosen, seed, jobs, all_labs=bool(lab))
     except (UnusablePath, BadRubric) as problem:
-        raise _refuse(str(problem)) from None
+        raise refuse(str(problem)) from None
     except KeyboardInterrupt:
         errors.print("stopped; nothing was written")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         errors.print_exception()
         errors.print(
@@ -77,9 +64,9 @@ def grade(
         raise typer.Exit(GRADER_FAILED) from None
     show(report, Console(highlight=False))
     if json_file:
-        _write(json_file, json.dumps(document(report), indent=2, allow_nan=False) + "\n")
+        write_whole(json_file, json.dumps(document(report), indent=2, allow_nan=False) + "\n")
     if junit_file:
-        _write(junit_file, junit(report))
+        write_whole(junit_file, junit(report))
     if html_file and _write_page(html_file, report):
         Console(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
 
@@ -100,7 +87,7 @@ def watch(
     from grader.scoring import BadRubric
     from grader.watching import Watch
 
-    labs = _labs(lab)
+    labs = labs_named(lab)
     _check_folders(html_file)
     options = GradeOptions(_device(device), seed=seed, jobs=jobs)
 
@@ -112,26 +99,15 @@ def watch(
     try:
         Watch(path, labs, options, lines, all_labs=bool(lab)).run()
     except (UnusablePath, BadRubric) as problem:
-        raise _refuse(str(problem)) from None
+        raise refuse(str(problem)) from None
     except KeyboardInterrupt:
         errors.print("stopped watching")
-
-
-def _labs(wanted: list[str] | None) -> list[Any]:
-    """The labs asked for, all without a wish."""
-    from grader.labs import all_labs
-
-    known = all_labs()
-    unknown = [name for name in wanted or [] if name not in known]
-    if unknown:
-        raise _refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
-    return [known[name] for name in known if not wanted or name in wanted]
 
 
 def _check_folders(*files: Path | None) -> None:
     for file in files:
         if file and not file.resolve().parent.is_dir():
-            raise _refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
+            raise refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
 
 
 def _device(wanted: DeviceChoice) -> Any:
@@ -141,7 +117,7 @@ def _device(wanted: DeviceChoice) -> Any:
     try:
         chosen, note = choose(wanted.value)
     except UnusableDevice as problem:
-        raise _refuse(str(problem)) from None
+        raise refuse(str(problem)) from None
     if note:
         errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
     if chosen.sandbox == "none":
@@ -182,17 +158,8 @@ def _write_page(path: Path, report: Any) -> bool:
     except ImportError as missing:
         errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
         return False
-    _write(path, page(report))
+    write_whole(path, page(report))
     return True
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a file in one step: whoever reads it sees the old one or the new one, never half of it."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
 
 
 @app.command()
@@ -221,11 +188,11 @@ def release() -> None:
 
     root = Path.cwd()
     if not (root / "solutions").is_dir():
-        raise _refuse(f"{root} has no folder solutions/; run this in the repository's root")
+        raise refuse(f"{root} has no folder solutions/; run this in the repository's root")
     try:
         changed = write(root)
     except (BadMarkers, BadSource, MissingJupytext) as problem:
-        raise _refuse(str(problem)) from None
+        raise refuse(str(problem)) from None
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
     typer.echo("assignment/ and notebooks/ match their sources")
@@ -238,7 +205,7 @@ def _gpu(purpose: str) -> Any:
     try:
         return choose("cuda")[0]
     except UnusableDevice as problem:
-        raise _refuse(f"{purpose} needs a GPU: {problem}") from None
+        raise refuse(f"{purpose} needs a GPU: {problem}") from None
 
 
 @app.command()
@@ -260,16 +227,16 @@ def calibrate(
     device = _gpu("calibration")
     folder = out or HERE / "tiers"
     if not folder.is_dir():
-        raise _refuse(f"the folder {folder} does not exist; create it or choose another with --out")
+        raise refuse(f"the folder {folder} does not exist; create it or choose another with --out")
     try:
         measured = measure(
             path, list(all_labs().values()), device, repeats, _cores(), lambda lab, text: errors.print(f"{lab}: {text}")
         )
     except (UnusablePath, CannotCalibrate) as problem:
-        raise _refuse(str(problem)) from None
+        raise refuse(str(problem)) from None
     table = tier_table(measured)
     for name in table_names(device, fallback):
-        _write(folder / name, table)
+        write_whole(folder / name, table)
         typer.echo(f"wrote {folder / name}")
     typer.echo(table)
 
@@ -295,12 +262,12 @@ def bench(
     device = _gpu("the benchmark")
     out = json_file or Path("bench") / "results" / f"{slug(device.name)}.json"
     if not out.resolve().parent.is_dir():
-        raise _refuse(f"the folder of {out} does not exist; create it, or say where to with --json")
+        raise refuse(f"the folder of {out} does not exist; create it, or say where to with --json")
     try:
         record = measure(solutions, device, _cores(), lambda text: errors.print(text))
     except UnusablePath as problem:
-        raise _refuse(str(problem)) from None
-    _write(out, to_json(record))
+        raise refuse(str(problem)) from None
+    write_whole(out, to_json(record))
     typer.echo(terminal_table(record))
     typer.echo(f"wrote {out} after {record.seconds:.0f} s; `make figures` draws it")
 
@@ -324,12 +291,12 @@ def figures(
         record = load(json_file)
         text = with_table(readme.read_text(encoding="utf-8"), record)
     except (UnusableRecord, MissingMarkers) as problem:
-        raise _refuse(str(problem)) from None
+        raise refuse(str(problem)) from None
     except OSError as problem:
-        raise _refuse(f"{readme} cannot be read ({problem.strerror}); run this in the repository's root") from None
+        raise refuse(f"{readme} cannot be read ({problem.strerror}); run this in the repository's root") from None
     folder.mkdir(parents=True, exist_ok=True)
     for name, svg in draw(record).items():
-        _write(folder / name, svg)
+        write_whole(folder / name, svg)
         typer.echo(f"wrote {folder / name}")
-    _write(readme, text)
+    write_whole(readme, text)
     typer.echo(f"wrote the table of {readme}")

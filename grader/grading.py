@@ -9,18 +9,33 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.building import BuildOptions, assignments, build
 from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
 from grader.labs import Lab
 from grader.memory import sentences
-from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
+from grader.model import (
+    Device,
+    KernelBundle,
+    KernelSource,
+    LabReport,
+    Outcome,
+    Problem,
+    Refusal,
+    Report,
+    SpeedSample,
+    Submission,
+)
 from grader.problems import make_problem
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
 from grader.scoring import Judged, Rubric, load_rubric, load_tiers, refused, score
 from grader.shrinking import smallest_failing
+
+if TYPE_CHECKING:
+    from grader.running.cuda import CudaRunner
 
 CHECKED_CAPABILITIES = (80, 90)
 """Without a GPU, kernels are compiled for these, which is the `build` check."""
@@ -88,31 +103,32 @@ def _tier_notes(device: Device) -> tuple[str, ...]:
 def _grade_on_cpu(
     submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, rubric: Rubric, listen: Listener
 ) -> dict[str, LabReport]:
-    reports = {}
-    for lab in labs:
-        source = submission.labs[lab.id]
-        built = _built(
-            lab, source, BuildOptions(options.capabilities, "check", options.cores, options.confined), listen
-        )
-        if isinstance(built, Refusal) or isinstance(source, Refusal):
-            assert isinstance(built, Refusal)
-            reports[lab.id] = replace(refused(lab, built, rubric, gpu=False), source=_source(source))
-            continue
-        pairs = _pairs(lab, built)
-        problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-        count = _Counter(lab, len(pairs), listen)
-        outcomes = interpret(
-            lab, source, built, problems, pairs,
-            InterpretOptions(options.cores, options.confined, options.case_seconds), count,
-        )  # fmt: skip
-        findings = _check(lab, built, problems, outcomes)
-        diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
-        diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
-        located = sentences(lab, source, problems, outcomes)
-        judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, located)
-        reports[lab.id] = replace(score(lab, judged, rubric, None), source=source)
-        listen(lab.id, f"{reports[lab.id].points:.1f} points")
-    return reports
+    return {lab.id: grade_lab_on_cpu(lab, submission.labs[lab.id], options, seed, rubric, listen) for lab in labs}
+
+
+def grade_lab_on_cpu(
+    lab: Lab, source: KernelSource | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
+    listen: Listener = lambda lab, text: None,
+) -> LabReport:  # fmt: skip
+    """One lab from its source to its report, by Triton's interpreter."""
+    built = build_lab(lab, source, BuildOptions(options.capabilities, "check", options.cores, options.confined), listen)
+    if isinstance(built, Refusal) or isinstance(source, Refusal):
+        assert isinstance(built, Refusal)
+        return replace(refused(lab, built, rubric, gpu=False), source=_source(source))
+    pairs = _pairs(lab, built)
+    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+    outcomes = interpret(
+        lab, source, built, problems, pairs,
+        InterpretOptions(options.cores, options.confined, options.case_seconds), _Counter(lab, len(pairs), listen),
+    )  # fmt: skip
+    findings = _check(lab, built, problems, outcomes)
+    diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
+    diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
+    located = sentences(lab, source, problems, outcomes)
+    judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, located)
+    report = replace(score(lab, judged, rubric, None), source=source)
+    listen(lab.id, f"{report.points:.1f} points")
+    return report
 
 
 def _grade_on_gpu(
@@ -120,38 +136,72 @@ def _grade_on_gpu(
 ) -> dict[str, LabReport]:
     from grader.running.cuda import CudaRunner
 
-    capability = options.device.capability
-    assert capability is not None
-    tiers = load_tiers(options.device.name, capability)
-    jobs = max(1, options.cores // max(1, len(labs)))
-    build_options = BuildOptions((capability,), "all", jobs, options.confined)
+    device = options.device
+    how = gpu_build_options(device, max(1, options.cores // max(1, len(labs))), options.confined)
     reports = {}
     with CudaRunner() as runner, ThreadPoolExecutor(max_workers=max(1, len(labs))) as pool:
         builds: dict[str, Future[KernelBundle | Refusal]] = {
-            lab.id: pool.submit(_built, lab, submission.labs[lab.id], build_options, listen) for lab in labs
+            lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
         }
         for lab in labs:
-            source, built = submission.labs[lab.id], builds[lab.id].result()
-            if isinstance(built, Refusal):
-                reports[lab.id] = replace(refused(lab, built, rubric, gpu=True), source=_source(source))
-                continue
-            pairs = _pairs(lab, built)
-            outcomes = runner.correctness(lab, built, pairs, seed, _Counter(lab, len(pairs), listen))
-            problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-            findings = _check(lab, built, problems, outcomes)
-            boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
-            samples = runner.speed(
-                lab,
-                built,
-                seed,
-                boundaries,
-                lambda sample, lab=lab: listen(lab.id, f"timed {sample.case}"),  # type: ignore[misc]
-            )
-            diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
-            judged = Judged(built, (capability,), outcomes, findings, samples, diagnoses)
-            reports[lab.id] = replace(score(lab, judged, rubric, tiers), source=_source(source))
+            built = builds[lab.id].result()
+            run = None if isinstance(built, Refusal) else run_on_gpu(runner, lab, built, seed, device, listen)
+            reports[lab.id] = judge_gpu_run(lab, submission.labs[lab.id], built, run, seed, device, rubric)
             listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
+
+
+@dataclass(frozen=True)
+class GpuRun:
+    """What the GPU showed of one lab's kernels: outcomes of its cases, and its speed cases timed. Judged by nobody yet."""
+
+    outcomes: tuple[Outcome, ...]
+    samples: tuple[SpeedSample, ...]
+
+
+def gpu_build_options(device: Device, jobs: int, confined: bool | None) -> BuildOptions:
+    """How to build for this GPU, in `jobs` sandboxes at once."""
+    assert device.capability is not None
+    return BuildOptions((device.capability,), "all", jobs, confined)
+
+
+def build_lab(
+    lab: Lab, source: KernelSource | Refusal, options: BuildOptions, listen: Listener = lambda lab, text: None
+) -> KernelBundle | Refusal:
+    """The lab's kernel as data, or why there is none."""
+    if isinstance(source, Refusal):
+        return source
+    listen(lab.id, "reading configs and grid")
+    return build(lab, source, options, lambda text: listen(lab.id, text))
+
+
+def run_on_gpu(
+    runner: CudaRunner, lab: Lab, bundle: KernelBundle, seed: int, device: Device,
+    listen: Listener = lambda lab, text: None,
+) -> GpuRun:  # fmt: skip
+    """Runs every correctness case and times every speed case on the runner's GPU."""
+    pairs = _pairs(lab, bundle)
+    outcomes = runner.correctness(lab, bundle, pairs, seed, _Counter(lab, len(pairs), listen))
+    tiers = load_tiers(device.name, device.capability)
+    boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
+    samples = runner.speed(lab, bundle, seed, boundaries, lambda sample: listen(lab.id, f"timed {sample.case}"))
+    return GpuRun(tuple(outcomes), tuple(samples))
+
+
+def judge_gpu_run(
+    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, run: GpuRun | None, seed: int,
+    device: Device, rubric: Rubric,
+) -> LabReport:  # fmt: skip
+    """The report of one lab from what the GPU showed. Needs no GPU itself."""
+    if isinstance(built, Refusal) or run is None:
+        assert isinstance(built, Refusal)
+        return replace(refused(lab, built, rubric, gpu=True), source=_source(source))
+    assert device.capability is not None
+    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+    findings = _check(lab, built, problems, run.outcomes)
+    diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
+    judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses)
+    return replace(score(lab, judged, rubric, load_tiers(device.name, device.capability)), source=_source(source))
 
 
 class _Counter:
@@ -163,13 +213,6 @@ class _Counter:
     def __call__(self, outcome: Outcome) -> None:
         self.done += 1
         self.listen(self.lab.id, f"ran {self.done} of {self.total} launches ({outcome.case})")
-
-
-def _built(lab: Lab, source: KernelSource | Refusal, options: BuildOptions, listen: Listener) -> KernelBundle | Refusal:
-    if isinstance(source, Refusal):
-        return source
-    listen(lab.id, "reading configs and grid")
-    return build(lab, source, options, lambda text: listen(lab.id, text))
 
 
 def _source(source: KernelSource | Refusal) -> KernelSource | None:

@@ -410,11 +410,11 @@ class Device:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer to one submission."""
+    """The answer to one submission. `seed` of the inputs; None where it is a secret."""
 
     submission: str
     device: Device
-    seed: int
+    seed: int | None
     labs: Mapping[str, LabReport]
     notes: tuple[str, ...] = ()
     seconds: float = 0.0

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"  # a thread pool a process, all on the same cores, spends its time spinning
+
 import shutil
 import tempfile
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,8 +53,9 @@ class PeerSample:
     operations: int = 0
 
 
-def serve(connection: Connection) -> None:
+def serve(connection: Connection, gpu: str) -> None:
     """Answers jobs until the pipe closes; ends when a peer has poisoned the context."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     warnings.simplefilter("ignore")
     torch.cuda.init()
     torch.zeros(1, device="cuda")

@@ -111,17 +111,17 @@ def _lab_page(report: Report, lab: LabReport) -> LabPage:
     failed.sort(key=lambda test: test.kind != "correctness")
     maps = {errors.case: errors for errors in lab.error_maps}
     failures = [
-        Failure(test, _image(lambda drawn, test=test: drawn.error_map(maps[test.name])) if test.name in maps else None)  # type: ignore[misc]
+        Failure(test, image(lambda drawn, test=test: drawn.error_map(maps[test.name])) if test.name in maps else None)  # type: ignore[misc]
         for test in failed[:MAX_FAILURES_SHOWN]
     ]
-    speed_images = (_image(lambda _: drawings.tiers(lab)), _image(lambda _: drawings.roofline(report, lab)))
+    speed_images = (image(lambda _: drawings.tiers(lab)), image(lambda _: drawings.roofline(report, lab)))
     return LabPage(
         report=lab,
         failures=tuple(failures),
         more_failures=max(0, len(failed) - MAX_FAILURES_SHOWN),
         cases=tuple(test for test in lab.tests if test.kind != "speed"),
         speed=tuple(test for test in lab.tests if test.kind == "speed"),
-        speed_images=tuple(image for image in speed_images if image),
+        speed_images=tuple(shown for shown in speed_images if shown),
         listing=listing(lab.source, lab) if lab.source else None,
         builds=_builds(lab),
     )
@@ -156,7 +156,8 @@ def _drawn() -> Any:
     return pictures
 
 
-def _image(draw: Callable[[Any], Any]) -> Image | None:
+def image(draw: Callable[[Any], Any]) -> Image | None:
+    """The drawing as part of a page; `draw` is given the module `grader.pictures`. None without matplotlib."""
     drawn = _drawn()
     if drawn is None:
         return None

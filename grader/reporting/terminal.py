@@ -27,7 +27,8 @@ def show(report: Report, console: Console) -> None:
     where = device.name if device.kind == "cuda" else "Triton's interpreter on the CPU (no GPU: speed is not graded)"
     console.print()
     console.print(f"[bold]{escape(report.submission)}[/] graded on {escape(where)}")
-    versions = f"torch {device.torch}, triton {device.triton}, seed {report.seed}"
+    seed = "" if report.seed is None else f", seed {report.seed}"
+    versions = f"torch {device.torch}, triton {device.triton}{seed}"
     console.print(f"[dim]{versions}{f', driver {device.driver}' if device.driver else ''}[/]")
     for note in report.notes:
         console.print(f"[yellow]note:[/] {escape(note)}")

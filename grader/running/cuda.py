@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +14,8 @@ import torch
 from grader.labs import Lab
 from grader.model import KernelBundle, Outcome, SpeedSample
 from grader.running.cuda_process import LAUNCH_SECONDS, SPEED_SECONDS, CorrectnessJob, SpeedJob, main
+from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
-START_SECONDS = 120.0
 MAX_DEATHS = 3
 
 
@@ -27,78 +26,42 @@ class RunnerFailed(RuntimeError):
 class CudaRunner:
     """One GPU's process. Use as a context manager; leaving it ends the process.
 
-    `target` is what the process runs: a function that takes its end of the pipe.
+    `target` is what the process runs: a function that takes its end of the pipe and the GPU's name for
+    CUDA_VISIBLE_DEVICES.
     """
 
-    target: Callable[[Connection], None] = staticmethod(main)
+    target: Callable[[Connection, str], None] = staticmethod(main)
 
     def __init__(self, gpu: int = 0) -> None:
-        self.gpu = gpu
-        self._process: Any = None
-        self._connection: Connection | None = None
-        self._ready = False
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._process = Supervised(self.target, visible.split(",")[gpu] if visible else str(gpu))
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._stop()
+        self._process.stop()
 
     def start(self) -> None:
         """Starts the process without waiting for it: the GPU wakes up while kernels are built."""
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        chosen = visible.split(",")[self.gpu] if visible else str(self.gpu)
-        os.environ["CUDA_VISIBLE_DEVICES"] = chosen
-        try:
-            self._process = context.Process(target=self.target, args=(theirs,), daemon=True)
-            self._process.start()
-        finally:
-            if visible is None:
-                del os.environ["CUDA_VISIBLE_DEVICES"]
-            else:
-                os.environ["CUDA_VISIBLE_DEVICES"] = visible
-        theirs.close()
-        self._connection, self._ready = ours, False
-
-    def _stop(self) -> None:
-        if self._process is not None and self._process.is_alive():
-            self._process.kill()
-        if self._process is not None:
-            self._process.join()
-        if self._connection:
-            self._connection.close()
-        self._process = self._connection = None
+        self._process.start()
 
     def ask(self, job: Any, seconds: float) -> Any:
         """The job's answer; None when the process died, a TimeoutError when it had to be killed."""
-        if self._process is None or self._connection is None:
-            self.start()
-        assert self._connection is not None
-        if not self._ready:
-            if not self._connection.poll(START_SECONDS):
-                self._stop()
-                raise RunnerFailed(f"the GPU process did not start within {START_SECONDS:.0f} s")
-            try:
-                self._connection.recv()
-            except EOFError:
-                self._stop()
-                raise RunnerFailed("the GPU process died while starting; run `python -m grader doctor`") from None
-            self._ready = True
         try:
-            self._connection.send(job)
-            if not self._connection.poll(seconds):
-                self._stop()
-                raise TimeoutError
-            answer, poisoned = self._connection.recv()
-            if poisoned:
-                self._stop()
-            return answer
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            self._stop()
+            answer, poisoned = self._process.ask(job, seconds)
+        except ProcessTimeout:
+            raise TimeoutError from None
+        except ProcessDied:
             return None
+        except CannotStart as error:
+            raise RunnerFailed(
+                f"the GPU process could not be started: {error}; run `python -m grader doctor`"
+            ) from None
+        if poisoned:
+            self._process.stop()
+        return answer
 
     def correctness(
         self,
@@ -117,7 +80,7 @@ class CudaRunner:
                     case, config, "crash", message=f"not run: the GPU process had died {deaths} times before"
                 )
             else:
-                outcome = self._one(CorrectnessJob(lab.id, bundle, case, config, seed))
+                outcome = self._one(CorrectnessJob(lab.id, bundle, lab.case(case), config, seed))
                 deaths += outcome.status in ("timeout", "crash")
             outcomes.append(outcome)
             progress(outcome)
@@ -128,13 +91,13 @@ class CudaRunner:
             answer = self.ask(job, LAUNCH_SECONDS)
         except TimeoutError:
             return Outcome(
-                job.case,
+                job.case.name,
                 job.config,
                 "timeout",
                 message=f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends",
             )
         if answer is None:
-            return Outcome(job.case, job.config, "crash", message="the GPU process died while the kernel ran")
+            return Outcome(job.case.name, job.config, "crash", message="the GPU process died while the kernel ran")
         outcome: Outcome = answer[0]
         y = answer[1]
         return replace(outcome, y=None if y is None else torch.from_numpy(y))

@@ -5,6 +5,7 @@ Nothing of the student's Python ever runs here; a kernel comes as machine code.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -27,7 +28,7 @@ class CorrectnessJob:
 
     lab_id: str
     bundle: KernelBundle
-    case: str
+    case: Case
     config: int
     seed: int
 
@@ -43,8 +44,9 @@ class SpeedJob:
     boundaries: tuple[float, ...]
 
 
-def main(connection: Connection) -> None:
+def main(connection: Connection, gpu: str) -> None:
     """Answers jobs until the pipe closes. After a CUDA error the context is lost: it answers and ends."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     major, minor = torch.cuda.get_device_capability()
@@ -88,7 +90,7 @@ def _answer(job: CorrectnessJob | SpeedJob, capability: int) -> tuple[Any, bool]
     if not poisoned:
         torch.cuda.empty_cache()
     if isinstance(job, CorrectnessJob):
-        return _as_sent(Outcome(job.case, job.config, "crash", message=message)), poisoned
+        return _as_sent(Outcome(job.case.name, job.config, "crash", message=message)), poisoned
     return SpeedSample(
         job.case.name, None, "error" if "out of memory" in message else "failed", message=message
     ), poisoned
@@ -102,14 +104,15 @@ def _as_sent(outcome: Outcome) -> tuple[Outcome, Any]:
 def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
     from grader.running import driver
 
-    if (job.case, job.config) in job.bundle.refused:
-        return Outcome(job.case, job.config, "refused", message=job.bundle.refused[job.case, job.config])
-    binary = job.bundle.binary(job.case, job.config, capability)
+    case = job.case.name
+    if (case, job.config) in job.bundle.refused:
+        return Outcome(case, job.config, "refused", message=job.bundle.refused[case, job.config])
+    binary = job.bundle.binary(case, job.config, capability)
     config = job.bundle.configs[job.config]
     if binary is None:
         reasons = [f.message for f in job.bundle.failures if f.config == job.config]
-        return Outcome(job.case, job.config, "refused", message=reasons[0] if reasons else f"{config} was not built")
-    problem = make_problem(lab, lab.case(job.case), job.seed)
+        return Outcome(case, job.config, "refused", message=reasons[0] if reasons else f"{config} was not built")
+    problem = make_problem(lab, job.case, job.seed)
     buffers = {
         name: guard(name, tensor, fill=name != lab.output, device=torch.device("cuda"))
         for name, tensor in problem.tensors.items()
@@ -117,7 +120,7 @@ def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
     y = buffers[lab.output]
     if config.split_k > 1:
         y.tensor.zero_()
-    launch = job.bundle.launches[job.case, job.config]
+    launch = job.bundle.launches[case, job.config]
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
     started = time.perf_counter()
     with driver.load(binary) as kernel:
@@ -130,7 +133,7 @@ def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
         if name != lab.output and (guarded.overrun() or not torch.equal(guarded.tensor.cpu(), problem.tensors[name]))
     ]
     return Outcome(
-        job.case,
+        case,
         job.config,
         "ran",
         y=y.tensor.cpu(),

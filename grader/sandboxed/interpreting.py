@@ -46,7 +46,9 @@ def interpret_one(
         )
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
-    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.jit.fn.__code__.co_filename)
+    check = memory_check.MemoryCheck(
+        [areas[name] for name in names if name in areas], module.jit.fn.__code__.co_filename
+    )
     started = time.perf_counter()
     try:
         with check.active():

@@ -1,0 +1,41 @@
+"""What the commands share: exit statuses, the device choice, and how bad arguments are refused."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+UNUSABLE_ARGUMENTS = 2
+GRADER_FAILED = 3
+INTERRUPTED = 130
+
+errors = Console(stderr=True, highlight=False)
+
+
+class DeviceChoice(StrEnum):
+    """Where to run kernels."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def refuse(sentence: str) -> typer.Exit:
+    """Says why the arguments cannot be used; raise what it returns."""
+    errors.print(f"[red]error:[/] {escape(sentence)}", soft_wrap=True)
+    return typer.Exit(UNUSABLE_ARGUMENTS)
+
+
+def labs_named(wanted: list[str] | None) -> list[Any]:
+    """The labs asked for, all without a wish."""
+    from grader.labs import all_labs
+
+    known = all_labs()
+    unknown = [name for name in wanted or [] if name not in known]
+    if unknown:
+        raise refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
+    return [known[name] for name in known if not wanted or name in wanted]

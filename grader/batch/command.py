@@ -1,0 +1,255 @@
+"""`python -m grader batch` and `secrets`: a class on the command line."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+
+
+class AttemptChoice(StrEnum):
+    """Which of a student's hand-ins counts."""
+
+    last = "last"
+    best = "best"
+
+
+class EngineChoice(StrEnum):
+    """What spreads the work."""
+
+    local = "local"
+    ray = "ray"
+
+
+def batch(
+    path: Annotated[
+        Path, typer.Argument(help="submitted/ of nbgrader, a folder of folders, or a bulk download (zip).")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the class report.")] = Path("report"),
+    journal_file: Annotated[
+        Path | None, typer.Option("--journal", help="Where verdicts are kept; default: OUT/journal.sqlite.")
+    ] = None,
+    secrets_file: Annotated[
+        Path | None,
+        typer.Option("--secrets", help="Seed and hidden cases; default: secrets.toml here, without one a random seed."),
+    ] = None,
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: every visible GPU, or else the CPU.")] = DeviceChoice.auto,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,
+    assignment: Annotated[str | None, typer.Option(help="Only this one of nbgrader's assignments.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this student; may be given several times.")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only what was handed in since then (UTC).")] = None,
+    regrade: Annotated[bool, typer.Option("--regrade", help="Grade again what the journal knows.")] = False,
+    attempts: Annotated[AttemptChoice, typer.Option(help="Which hand-in of a student counts.")] = AttemptChoice.last,
+    due: Annotated[datetime | None, typer.Option(help="When it was due (UTC).")] = None,
+    late_percent: Annotated[float, typer.Option(min=0, max=100, help="What each day late costs, in percent.")] = 0.0,
+    free_days: Annotated[int, typer.Option(min=0, help="Days late that cost nothing.")] = 0,
+    names: Annotated[bool, typer.Option("--names", help="Name students on the leaderboard.")] = False,
+    gradebook: Annotated[
+        str | None, typer.Option(help="Also write the scores into this nbgrader database, such as gradebook.db.")
+    ] = None,
+    engine: Annotated[EngineChoice, typer.Option(help="local: this machine; ray: a cluster.")] = EngineChoice.local,
+    address: Annotated[
+        str | None, typer.Option(help="The Ray cluster's address; default: a cluster on this machine.")
+    ] = None,
+    accelerator: Annotated[
+        str | None, typer.Option(help="Ray's name of the GPU to grade speed on, such as H200; for mixed clusters.")
+    ] = None,
+) -> None:
+    """Grade a whole class. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed, 130 stopped by Ctrl-C.
+
+    Every verdict is kept at once; after any interruption the same command goes on where it was.
+    """
+    from grader.batch.coordinating import Plan, Progress, run_batch
+    from grader.batch.engine import EngineFailed
+    from grader.batch.hidden import BadSecrets
+    from grader.batch.intake import UnusableSubmissions
+    from grader.batch.journal import Journal, JournalBusy, JournalFull
+    from grader.batch.standing import Rules, standings
+    from grader.batch.tasks import Setup
+    from grader.scoring import BadRubric, load_rubric
+
+    started = time.monotonic()
+    labs = labs_named(lab)
+    if engine is not EngineChoice.ray and (address or accelerator):
+        raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
+    chosen = _device(device, engine, address)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refuse(f"{out} cannot be created ({error.strerror}); choose another folder with --out") from None
+    cores = jobs or len(os.sched_getaffinity(0))
+    rules = Rules(attempts.value, _utc(due), late_percent, free_days)
+    try:
+        load_rubric()
+        with Journal(journal_file or out / "journal.sqlite") as journal:
+            for note in journal.notes:
+                errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+            setup = Setup(chosen, _secrets(secrets_file, journal))
+            plan = Plan(
+                path,
+                tuple(lab.id for lab in labs),
+                setup,
+                assignment,
+                frozenset(only or ()),
+                _utc(since),
+                regrade,
+                cores,
+            )
+            with Live(console=errors, refresh_per_second=4, transient=True) as live:
+                began = time.monotonic()
+                on_gpu = chosen.kind == "cuda"
+
+                def listen(progress: Progress) -> None:
+                    live.update(_progress(progress, time.monotonic() - began, on_gpu))
+
+                graded = run_batch(plan, journal, _engine(engine, accelerator, setup, cores), listen)
+    except (UnusableSubmissions, BadSecrets, BadRubric, JournalBusy) as problem:
+        raise refuse(str(problem)) from None
+    except (JournalFull, EngineFailed) as problem:
+        errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
+        raise typer.Exit(GRADER_FAILED) from None
+    except ImportError as missing:
+        raise refuse(f"{missing.name} is not installed; run `make grade-batch`, or `pip install -e .[batch]`") from None
+    except KeyboardInterrupt:
+        errors.print("stopped; every verdict so far is kept, and the same command goes on from there")
+        raise typer.Exit(INTERRUPTED) from None
+    found = standings(graded, rules)
+    _publish(out, found, setup, names=names)
+    if gradebook:
+        _write_gradebook(gradebook, found, assignment)
+    _summary(found, out, time.monotonic() - started)
+
+
+def secrets() -> None:
+    """Print a new secrets file: a seed and hidden cases for every lab. Keep it away from students."""
+    from grader.batch.hidden import draw
+    from grader.labs import all_labs
+
+    typer.echo(draw(all_labs().values()), nl=False)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Any:
+    """The device record of the batch. Without a sandbox there is no grading of others' work."""
+    from grader.devices import UnusableDevice, choose
+
+    if engine is EngineChoice.ray:
+        from grader.batch.ray_engine import NoRay, connect
+
+        try:
+            return connect(address, wanted.value)
+        except NoRay as problem:
+            raise refuse(str(problem)) from None
+    try:
+        chosen, note = choose(wanted.value)
+    except UnusableDevice as problem:
+        raise refuse(str(problem)) from None
+    if chosen.sandbox == "none":
+        raise refuse(
+            "bubblewrap does not work here, and others' work is graded in a sandbox only; see `python -m grader doctor`"
+        )
+    if note:
+        errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    return chosen
+
+
+def _secrets(path: Path | None, journal: Any) -> Any:
+    """The secrets file's, or a seed that the journal keeps, so that an interrupted run goes on with the same."""
+    from grader.batch.hidden import Secrets, from_entropy, load_secrets
+
+    if path is None and Path("secrets.toml").exists():
+        path = Path("secrets.toml")
+    if path is not None:
+        return load_secrets(path)
+    return Secrets(int(journal.setting("seed", str(from_entropy().seed))))
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+
+
+def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, jobs: int) -> Any:
+    """What starts the engine, called when the hand-ins are known."""
+    from grader.batch.local import LocalEngine, visible_gpus
+
+    if choice is EngineChoice.ray:
+        from grader.batch.ray_engine import RayEngine
+
+        return lambda: RayEngine(setup, accelerator=accelerator)
+    count = visible_gpus() if setup.device.kind == "cuda" else 0
+    return lambda: LocalEngine(setup, jobs=jobs, gpu_count=count)
+
+
+# ---------------------------------------------------------------- what is shown and written
+
+
+def _progress(progress: Any, seconds: float, on_gpu: bool) -> Text:
+    """One line: stages and what is left of the time."""
+    new, done = progress.kernels - progress.known, progress.graded + progress.failed - progress.known
+    parts = [f"read {progress.read} of {progress.hand_ins} hand-ins", f"{progress.kernels} different kernels"]
+    if progress.known:
+        parts.append(f"{progress.known} known from the journal")
+    if on_gpu:
+        parts += [f"built {progress.built}", f"ran {progress.ran}"]
+    parts.append(f"graded {done} of {new}")
+    if progress.failed:
+        parts.append(f"{progress.failed} for a human")
+    if 2 <= done < new:
+        parts.append(f"{timedelta(seconds=round(seconds / done * (new - done)))} left")
+    return Text(f"{timedelta(seconds=round(seconds))}  " + ", ".join(parts))
+
+
+def _publish(out: Path, found: list[Any], setup: Any, *, names: bool) -> None:
+    from grader.batch.exports import write_exports
+    from grader.batch.pages import write_pages
+
+    try:
+        write_exports(out, found)
+        write_pages(out, found, setup, names=names)
+    except OSError as error:
+        errors.print(
+            f"[red]stopped:[/] the report could not be written to {out} ({error.strerror}); the verdicts are safe: free "
+            "some space and run the same command again",
+            soft_wrap=True,
+        )
+        raise typer.Exit(GRADER_FAILED) from None
+
+
+def _write_gradebook(database: str, found: list[Any], assignment: str | None) -> None:
+    raise NotImplementedError
+
+
+def _summary(found: list[Any], out: Path, seconds: float) -> None:
+    from grader.reporting.terminal import number
+
+    console = Console(highlight=False)
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    labs = list(dict.fromkeys(lab_id for standing in found for lab_id in standing.labs))
+    for column in ("student", *labs, "points", "late", "look"):
+        table.add_column(column, justify="left" if column in ("student", "look") else "right")
+    for standing in found:
+        cells = [number(standing.labs[lab].points) if lab in standing.labs else "" for lab in labs]
+        late = f"{standing.days_late} d" if standing.days_late else ""
+        look = standing.graded.look[0] if standing.graded.look else ""
+        name = f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
+        table.add_row(escape(name), *cells, number(standing.points), late, escape(look[:80]))
+    console.print(table)
+    minutes = seconds / 60
+    rate = f", {len(found) / minutes:.0f} a minute" if minutes > 0.2 else ""
+    console.print(f"{len(found)} students in {timedelta(seconds=round(seconds))}{rate}")
+    console.print(f"Class report: {escape(str(out / 'index.html'))}", soft_wrap=True)

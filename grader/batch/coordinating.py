@@ -1,0 +1,229 @@
+"""batch: from hand-ins to verdicts, through an engine and a journal; nothing that is known is graded again."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from queue import SimpleQueue
+
+from grader.batch.engine import Done, Engine, Failed, Reached
+from grader.batch.intake import HandIn, UnusableSubmissions, collect
+from grader.batch.journal import Journal, verdict_key
+from grader.batch.local import Worker
+from grader.batch.standing import Graded
+from grader.batch.tasks import Setup, read_hand_in
+from grader.batch.verdicts import anonymous, placed
+from grader.labs import get_lab
+from grader.model import Device, KernelSource, LabReport, Refusal, Report, Submission
+from grader.scoring import HERE, load_rubric, refused
+from grader.supervised import ProcessDied
+
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: hand-ins read, then distinct kernels by stage. `known` were in the journal already."""
+
+    hand_ins: int = 0
+    read: int = 0
+    kernels: int = 0
+    known: int = 0
+    built: int = 0
+    ran: int = 0
+    graded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is asked for. `only` and `since` choose hand-ins; `regrade` takes no verdict from the journal."""
+
+    path: Path
+    labs: tuple[str, ...]
+    setup: Setup
+    assignment: str | None = None
+    only: frozenset[str] = frozenset()
+    since: datetime | None = None
+    regrade: bool = False
+    jobs: int = 1
+
+
+@dataclass
+class _Work:
+    """One distinct kernel: who wrote it, and what is known of it."""
+
+    source: KernelSource
+    report: LabReport | None = None
+    failure: str = ""
+
+
+@dataclass
+class _State:
+    progress: Progress = field(default_factory=Progress)
+    works: dict[str, _Work] = field(default_factory=dict)
+    submissions: dict[str, Submission | str] = field(default_factory=dict)
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+Listener = Callable[[Progress], None]
+
+
+def run_batch(
+    plan: Plan, journal: Journal, start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
+    listen: Listener = lambda progress: None,
+) -> list[Graded]:  # fmt: skip
+    """Grades every chosen hand-in and returns them in order.
+
+    Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
+    graded until then is in the journal.
+    """
+    rubric = rubric_text()
+    with tempfile.TemporaryDirectory(prefix="grader-batch-", ignore_cleanup_errors=True) as workspace:
+        hand_ins = _chosen(plan, collect(plan.path, Path(workspace), assignment=plan.assignment))
+        state = _State(Progress(hand_ins=len(hand_ins)))
+        with start_engine() as engine:
+            for hand_in, submission in _read_all(hand_ins, plan):
+                state.submissions[hand_in.key] = submission
+                _dispatch(plan, journal, engine, state, hand_in, submission, rubric)
+                state.progress = replace(state.progress, read=state.progress.read + 1)
+                listen(state.progress)
+                _drain(journal, engine, state, 0.0, listen)
+            while any(work.report is None and not work.failure for work in state.works.values()):
+                _drain(journal, engine, state, POLL_SECONDS, listen)
+        return [_graded(plan, hand_in, state) for hand_in in hand_ins]
+
+
+def rubric_text() -> str:
+    """What points and tiers depend on: the rubric and every tier table."""
+    return "\n".join(
+        path.read_text(encoding="utf-8") for path in [HERE / "rubric.toml", *sorted((HERE / "tiers").iterdir())]
+    )
+
+
+def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
+    students = {hand_in.student for hand_in in hand_ins}
+    unknown = sorted(plan.only - students)
+    if unknown:
+        raise UnusableSubmissions(f"{plan.path} has no student {unknown[0]!r}; it has {len(students)} others")
+    chosen = [hand_in for hand_in in hand_ins if not plan.only or hand_in.student in plan.only]
+    if plan.since is not None:
+        since = plan.since
+        chosen = [hand_in for hand_in in chosen if hand_in.submitted is None or hand_in.submitted >= since]
+        if not chosen:
+            raise UnusableSubmissions(f"nothing in {plan.path} was handed in since {since:%Y-%m-%d %H:%M}")
+    return chosen
+
+
+def _read_all(hand_ins: Sequence[HandIn], plan: Plan) -> Iterator[tuple[HandIn, Submission | str]]:
+    """Reads in processes of their own: a file that takes one down costs its student alone."""
+    readable = [hand_in for hand_in in hand_ins if not hand_in.refused]
+    yield from ((hand_in, hand_in.refused) for hand_in in hand_ins if hand_in.refused)
+    count = max(1, min(plan.jobs, 2, len(readable)))
+    free: SimpleQueue[Worker] = SimpleQueue()
+    workers = [Worker() for _ in range(count)]
+    for worker in workers:
+        free.put(worker)
+
+    def read_one(hand_in: HandIn) -> Submission | str:
+        worker = free.get()
+        try:
+            answer: Submission | str = worker.call(read_hand_in, hand_in.path, plan.labs)
+            return answer
+        except (ProcessDied, RuntimeError) as error:
+            return f"{hand_in.place} could not be read ({error or 'the reader died'}); a human has to look"
+        finally:
+            free.put(worker)
+
+    pool = ThreadPoolExecutor(max_workers=count)
+    try:
+        futures = {pool.submit(read_one, hand_in): hand_in for hand_in in readable}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        for worker in workers:
+            worker.stop()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _dispatch(
+    plan: Plan, journal: Journal, engine: Engine, state: _State, hand_in: HandIn, submission: Submission | str,
+    rubric: str,
+) -> None:  # fmt: skip
+    """Sends each kernel on its way that is neither in the journal nor on its way already."""
+    if isinstance(submission, str):
+        return
+    for lab_id, source in submission.labs.items():
+        if isinstance(source, Refusal):
+            continue
+        key = verdict_key(source, plan.setup.device, plan.setup.secrets, rubric)
+        state.keys[hand_in.key, lab_id] = key
+        if key in state.works:
+            continue
+        state.works[key] = work = _Work(source)
+        progress = replace(state.progress, kernels=state.progress.kernels + 1)
+        known = None if plan.regrade else journal.get(key)
+        if known is not None:
+            work.report = known.report
+            state.progress = replace(progress, known=progress.known + 1, graded=progress.graded + 1)
+        else:
+            state.progress = progress
+            engine.submit(key, anonymous(source))
+
+
+def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, listen: Listener) -> None:
+    """Takes what the engine has to tell; a verdict is in the journal before anybody hears of it."""
+    while (event := engine.next_event(seconds)) is not None:
+        seconds = 0.0
+        progress = state.progress
+        if isinstance(event, Reached):
+            count = getattr(progress, event.stage)
+            state.progress = replace(progress, **{event.stage: count + 1})
+        elif isinstance(event, Done):
+            state.works[event.key].report = journal.put(event.key, replace(event.report, source=None)).report
+            state.progress = replace(progress, graded=progress.graded + 1)
+        elif isinstance(event, Failed):
+            state.works[event.key].failure = event.reason
+            state.progress = replace(progress, failed=progress.failed + 1)
+        listen(state.progress)
+    if seconds:
+        listen(state.progress)
+
+
+def _graded(plan: Plan, hand_in: HandIn, state: _State) -> Graded:
+    """A hand-in's report, put together from the verdicts of its kernels."""
+    submission = state.submissions[hand_in.key]
+    rubric, gpu = load_rubric(), plan.setup.device.kind == "cuda"
+    labs: dict[str, LabReport] = {}
+    look = list(hand_in.notes)
+    if isinstance(submission, str):
+        refusal = Refusal("rejected", submission)
+        labs = {lab_id: refused(get_lab(lab_id), refusal, rubric, gpu=gpu) for lab_id in plan.labs}
+        look.append(submission)
+    else:
+        for lab_id, source in submission.labs.items():
+            lab = get_lab(lab_id)
+            if isinstance(source, Refusal):
+                labs[lab_id] = refused(lab, source, rubric, gpu=gpu)
+                if source.status == "rejected":
+                    look.append(f"{lab_id}: {source.message}")
+                continue
+            work = state.works[state.keys[hand_in.key, lab_id]]
+            if work.report is None:
+                labs[lab_id] = refused(lab, Refusal("crash", work.failure), rubric, gpu=gpu)
+                look.append(f"{lab_id}: {work.failure}")
+                continue
+            labs[lab_id] = placed(work.report, source)
+            if work.report.status in ("crash", "timeout"):
+                look.append(f"{lab_id}: {labs[lab_id].message}")
+    notes = () if isinstance(submission, str) else submission.notes
+    return Graded(hand_in, _report(plan.setup.device, hand_in, labs, notes), tuple(look))
+
+
+def _report(device: Device, hand_in: HandIn, labs: Mapping[str, LabReport], notes: tuple[str, ...]) -> Report:
+    return Report(submission=hand_in.place, device=device, seed=None, labs=labs, notes=hand_in.notes + notes)

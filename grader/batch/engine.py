@@ -1,0 +1,59 @@
+"""What spreads a batch's work: takes kernels, tells what becomes of them, and survives whatever it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from grader.model import KernelSource, LabReport
+
+Stage = Literal["built", "ran"]
+
+ATTEMPTS = 3
+"""How often work is tried when the grader's own process below it dies; a dead sandbox is a verdict at once."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A kernel has come through a stage."""
+
+    key: str
+    stage: Stage
+
+
+@dataclass(frozen=True)
+class Done:
+    """A kernel's verdict."""
+
+    key: str
+    report: LabReport
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The grader could not come to a verdict; the sentence says why, and a human has to look."""
+
+    key: str
+    reason: str
+
+
+Event = Reached | Done | Failed
+
+
+class EngineFailed(RuntimeError):
+    """The engine cannot go on at all; the message says why."""
+
+
+class Engine(Protocol):
+    """Use as a context manager; leaving it ends all its processes. Events come in any order, one verdict a key."""
+
+    def submit(self, key: str, source: KernelSource) -> None:
+        """Queues a kernel; returns at once."""
+
+    def next_event(self, seconds: float) -> Event | None:
+        """The next event, or None when none came in this time. Raises EngineFailed."""
+
+
+def given_up(deaths: int) -> str:
+    """Why work was given up whose process died again and again."""
+    return f"the grader's own process died {deaths} times while it worked on this kernel; grade it by itself and look"

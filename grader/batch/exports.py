@@ -1,0 +1,131 @@
+"""The class's grades as files that other programs read: CSV, JSON lines, JUnit XML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grader.batch.standing import Standing
+from grader.files import write_whole
+from grader.reporting.document import document
+from grader.reporting.junit import junit
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A cell that begins so is a formula to a spreadsheet; students choose their file names."""
+
+
+def write_exports(out: Path, standings: Sequence[Standing]) -> None:
+    """Writes grades.csv, canvas.csv, moodle.csv, grades.jsonl and junit.xml into `out`."""
+    write_whole(out / "grades.csv", grades_csv(standings))
+    write_whole(out / "canvas.csv", canvas_csv(standings))
+    write_whole(out / "moodle.csv", moodle_csv(standings))
+    write_whole(out / "grades.jsonl", grades_jsonl(standings))
+    reports = [replace(standing.graded.report, submission=_name(standing)) for standing in standings]
+    write_whole(out / "junit.xml", junit(*reports))
+
+
+def grades_csv(standings: Sequence[Standing]) -> str:
+    """Everything in one table, a row a student and assignment."""
+    labs = _labs(standings)
+    header = ["student", "assignment", "points", "max_points", "points_before_lateness", "days_late", "submitted"]
+    header += [f"{lab}_{part}" for lab in labs for part in ("correctness", "speed", "status")]
+    rows = []
+    for standing in standings:
+        report, submitted = standing.graded.report, standing.graded.hand_in.submitted
+        row: list[object] = [
+            standing.student,
+            standing.assignment,
+            _points(standing.points),
+            _points(report.max_points),
+        ]
+        row += [_points(report.points), standing.days_late, submitted.isoformat() if submitted else ""]
+        for lab in labs:
+            one = standing.labs.get(lab)
+            row += [_points(one.correctness_points), _points(one.speed_points), one.status] if one else ["", "", ""]
+        rows.append(row)
+    return _csv(header, rows)
+
+
+def canvas_csv(standings: Sequence[Standing]) -> str:
+    """As Canvas's gradebook imports it: Student, ID, SIS User ID, SIS Login ID, Section, and a column an assignment."""
+    assignments = list(dict.fromkeys(_assignment(standing) for standing in standings))
+    rows: list[list[object]] = [
+        ["    Points Possible", "", "", "", "", *(_most(standings, name) for name in assignments)]
+    ]
+    points = {(standing.student, _assignment(standing)): _points(standing.points) for standing in standings}
+    for student in dict.fromkeys(standing.student for standing in standings):
+        name, _, number = student.rpartition("_")
+        canvas_id = number if name and number.isdigit() else ""
+        login = "" if canvas_id else student
+        row: list[object] = [name if canvas_id else student, canvas_id, "", login, ""]
+        rows.append(row + [points.get((student, assignment), "") for assignment in assignments])
+    return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *assignments], rows)
+
+
+def moodle_csv(standings: Sequence[Standing]) -> str:
+    """As Moodle's gradebook imports it: one column that names the user, one an assignment."""
+    assignments = list(dict.fromkeys(_assignment(standing) for standing in standings))
+    points = {(standing.student, _assignment(standing)): _points(standing.points) for standing in standings}
+    rows: list[list[object]] = [
+        [student, *(points.get((student, assignment), "-") for assignment in assignments)]
+        for student in dict.fromkeys(standing.student for standing in standings)
+    ]
+    return _csv(["username", *assignments], rows)
+
+
+def grades_jsonl(standings: Sequence[Standing]) -> str:
+    """One line a student and assignment; `report` is the document that `grade --json` writes."""
+    lines = []
+    for standing in standings:
+        submitted = standing.graded.hand_in.submitted
+        entry = {
+            "student": standing.student,
+            "assignment": standing.assignment,
+            "place": standing.graded.hand_in.place,
+            "submitted": submitted.isoformat() if submitted else None,
+            "days_late": standing.days_late,
+            "points": _points(standing.points),
+            "look": list(standing.graded.look),
+            "attempts": 1 + len(standing.others),
+            "report": document(standing.graded.report),
+        }
+        lines.append(json.dumps(entry, allow_nan=False))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _name(standing: Standing) -> str:
+    return f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
+
+
+def _assignment(standing: Standing) -> str:
+    return standing.assignment or "Triton kernels"
+
+
+def _most(standings: Sequence[Standing], assignment: str) -> float:
+    return max(_points(one.graded.report.max_points) for one in standings if _assignment(one) == assignment)
+
+
+def _labs(standings: Sequence[Standing]) -> list[str]:
+    return list(dict.fromkeys(lab for standing in standings for lab in standing.labs))
+
+
+def _points(value: float) -> float:
+    return round(value, 2)
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[_harmless(cell) for cell in row] for row in rows])
+    return text.getvalue()
+
+
+def _harmless(cell: object) -> object:
+    if isinstance(cell, str) and cell != "-" and cell.startswith(FORMULA):
+        return f"'{cell}"
+    return cell

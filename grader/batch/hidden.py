@@ -1,0 +1,116 @@
+"""What students must not know: the seed of the inputs and the hidden cases, read from a file outside their bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import secrets
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from grader.labs import Lab, all_labs
+from grader.model import Case
+
+RECIPES = ("x", "w", "x_layout", "y_layout")
+FIELDS = ("name", "M", "N", "K", *RECIPES)
+ABOUT = "hidden: judged like the others, its data stays with the instructor"
+CASES_A_LAB = 3
+
+
+class BadSecrets(ValueError):
+    """A secrets file that cannot be used; the message names the entry and says what is expected."""
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The seed of every case's inputs, and hidden cases by lab."""
+
+    seed: int
+    cases: tuple[tuple[str, Case], ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells two sets of secrets apart and gives neither away."""
+        return hashlib.sha256(repr((self.seed, self.cases)).encode()).hexdigest()[:16]
+
+    def lab(self, lab: Lab) -> Lab:
+        """The lab with its hidden cases added."""
+        hidden = tuple(case for lab_id, case in self.cases if lab_id == lab.id)
+        return replace(lab, cases=lab.cases + hidden)
+
+
+def from_entropy() -> Secrets:
+    """A seed from the operating system, no hidden cases."""
+    return Secrets(secrets.randbits(48))
+
+
+def load_secrets(path: Path) -> Secrets:
+    """Reads a secrets file: `seed`, and a table [[case]] for each hidden case. Raises BadSecrets."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSecrets(f"{path} cannot be read ({error}); write one with `python -m grader secrets`") from None
+    seed = data.get("seed")
+    if not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise BadSecrets(f"{path}: seed is {seed!r}, expected a whole number from 0 to 2^63")
+    cases = tuple(_case(path, number, entry) for number, entry in enumerate(data.get("case", []), start=1))
+    names = [(lab_id, case.name) for lab_id, case in cases]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled:
+        raise BadSecrets(f"{path}: {doubled[0]} has two cases named {doubled[1]!r}; rename one")
+    return Secrets(seed, cases)
+
+
+def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
+    where = f"{path}: case {number}"
+    lab = all_labs().get(entry.get("lab", ""))
+    if lab is None:
+        raise BadSecrets(f"{where} has lab {entry.get('lab')!r}, expected one of {', '.join(all_labs())}")
+    unknown = sorted(set(entry) - set(FIELDS) - {"lab"})
+    if unknown:
+        raise BadSecrets(f"{where} has {unknown[0]!r}, expected lab and {', '.join(FIELDS)}")
+    name = entry.get("name")
+    if not isinstance(name, str) or not name.isidentifier() or name in {case.name for case in lab.all_cases}:
+        raise BadSecrets(f"{where} has the name {name!r}, expected an identifier that no other case of {lab.id} has")
+    for size in ("M", "N", "K"):
+        if not isinstance(entry.get(size), int) or entry[size] < 1:
+            raise BadSecrets(f"{where} has {size} = {entry.get(size)!r}, expected a whole number above 0")
+    for field in RECIPES:
+        known = sorted({str(getattr(case, field)) for case in lab.cases})
+        if field in entry and entry[field] not in known:
+            raise BadSecrets(f"{where} has {field} = {entry[field]!r}, expected one of {', '.join(known)}")
+    fields = {field: entry[field] for field in FIELDS if field in entry}
+    case = Case(about=ABOUT, hidden=True, **fields)
+    try:
+        lab.scalars(case)
+        _probe(lab, case)
+    except Exception as error:  # a recipe refuses with whatever its tensors raise
+        raise BadSecrets(f"{where} ({name}) makes no inputs: {error}; compare it with the lab's own cases") from None
+    return lab.id, case
+
+
+def _probe(lab: Lab, case: Case) -> None:
+    from grader.problems import make_problem
+
+    lab.reference(make_problem(lab, case, 0), 1)
+
+
+def draw(labs: Iterable[Lab]) -> str:
+    """A new secrets file: a seed, and for each lab a few of its own recipes at sizes that no student has seen."""
+    chance = random.Random(secrets.randbits(64))
+    lines = ["# Secrets of one course: keep this file out of what students get.", f"seed = {secrets.randbits(48)}"]
+    for lab in labs:
+        recipes = [case for case in lab.cases if case.configs == "one" and case.M * case.N * case.K <= 1 << 22]
+        for number, recipe in enumerate(chance.sample(recipes, min(CASES_A_LAB, len(recipes))), start=1):
+            rows = max(1, recipe.M + chance.randint(-7, 23))
+            fields = {"lab": lab.id, "name": f"hidden_{number}", "M": rows, "N": recipe.N, "K": recipe.K}
+            fields |= {field: getattr(recipe, field) for field in RECIPES}
+            lines += ["", "[[case]]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

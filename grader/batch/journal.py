@@ -1,0 +1,204 @@
+"""Every verdict, kept as soon as it is known: an SQLite file, a row for each distinct piece of work.
+
+A verdict's key is a digest of all it depends on, so that nothing is graded twice and nothing stale is used.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from grader import __version__
+from grader.batch.hidden import Secrets
+from grader.batch.verdicts import from_json, to_json
+from grader.model import Device, KernelSource, LabReport
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS verdict (
+    key TEXT PRIMARY KEY, lab TEXT NOT NULL, graded_at REAL NOT NULL, digest TEXT NOT NULL, report TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+
+
+class JournalBusy(RuntimeError):
+    """Another batch writes to this journal; the message says which process."""
+
+
+class JournalFull(RuntimeError):
+    """A verdict could not be written; the message says why. What was written before is safe."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One lab of one source, graded."""
+
+    key: str
+    report: LabReport
+    graded_at: float
+
+
+def verdict_key(source: KernelSource, device: Device, secrets: Secrets, rubric: str) -> str:
+    """The digest of what a verdict depends on: source, grader, rubric, secrets, and the kind of device.
+
+    `rubric`: the text of the rubric and tier tables. Where the source stood (file, cell, line) does not count.
+    """
+    parts = [
+        source.lab_id, source.kernel, source.grid, source.module, __version__, rubric, secrets.fingerprint,
+        device.kind, device.name if device.kind == "cuda" else "", device.torch, device.triton,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class Journal:
+    """The open journal. Use as a context manager; one process at a time may hold it.
+
+    `notes` tells what was found amiss on opening: of a damaged file, what could be read is kept, and the file itself
+    is put aside under another name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises JournalBusy when another batch holds it, JournalFull when it cannot be created."""
+        self.path = path
+        self.notes: list[str] = []
+        self._lock = _locked(path)
+        try:
+            rows, settings = self._salvaged() if path.exists() and not _sound(path) else ([], [])
+            self._database = _opened(path)
+            with self._database:
+                self._database.executemany("INSERT OR IGNORE INTO verdict VALUES (?, ?, ?, ?, ?)", rows)
+                self._database.executemany("INSERT OR IGNORE INTO setting VALUES (?, ?)", settings)
+        except (sqlite3.Error, OSError) as error:
+            self._lock.close()
+            raise JournalFull(
+                f"{path} cannot be written ({error}); free some space or choose another with --journal"
+            ) from None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._database.close()
+        self._lock.close()
+
+    def get(self, key: str) -> Verdict | None:
+        """The verdict of this key; None when there is none, or none that is whole."""
+        row = self._database.execute("SELECT report, digest, graded_at FROM verdict WHERE key = ?", (key,)).fetchone()
+        if row is None or _digest(row[0]) != row[1]:
+            return None
+        return Verdict(key, from_json(row[0]), row[2])
+
+    def put(self, key: str, report: LabReport) -> Verdict:
+        """Keeps a verdict; when this returns it is on the disk. Raises JournalFull when it is not."""
+        text = to_json(report)
+        verdict = Verdict(key, report, time.time())
+        row = (key, report.lab_id, verdict.graded_at, _digest(text), text)
+        self._write("INSERT OR REPLACE INTO verdict VALUES (?, ?, ?, ?, ?)", row)
+        return verdict
+
+    def setting(self, name: str, default: str) -> str:
+        """A setting of this journal: the first value ever given for it."""
+        self._write("INSERT OR IGNORE INTO setting VALUES (?, ?)", (name, default))
+        return str(self._database.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()[0])
+
+    def __len__(self) -> int:
+        return int(self._database.execute("SELECT COUNT(*) FROM verdict").fetchone()[0])
+
+    def _write(self, statement: str, row: tuple[Any, ...]) -> None:
+        try:
+            with self._database:
+                self._database.execute(statement, row)
+        except sqlite3.Error as error:
+            raise JournalFull(
+                f"{self.path} cannot be written ({error}); every verdict before is safe: free some space and run the "
+                "same command again"
+            ) from None
+
+    def _salvaged(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """Whole rows of a damaged journal, which is put aside."""
+        aside = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
+        os.replace(self.path, aside)
+        for suffix in ("-wal", "-shm"):
+            companion = self.path.with_name(self.path.name + suffix)
+            if companion.exists():
+                os.replace(companion, aside.with_name(aside.name + suffix))
+        rows = [row for row in _readable_rows(aside, "verdict") if len(row) == 5 and _digest(str(row[4])) == row[3]]
+        settings = [row for row in _readable_rows(aside, "setting") if len(row) == 2]
+        self.notes.append(
+            f"{self.path.name} was damaged: {len(rows)} verdicts could be read, the others are graded again; the damaged "
+            f"file is kept as {aside.name}"
+        )
+        return rows, settings
+
+
+def _locked(path: Path) -> TextIO:
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        file = lock.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise JournalFull(f"{lock} cannot be written ({error.strerror}); choose another place with --journal") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise JournalBusy(
+            f"another batch (process {holder}) writes to {path}; wait for it, or give this one a journal of its own "
+            "with --journal"
+        ) from None
+    try:
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+    except OSError:
+        pass
+    return file
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=30, check_same_thread=False)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.executescript(SCHEMA)
+    return database
+
+
+def _sound(path: Path) -> bool:
+    try:
+        database = sqlite3.connect(path)
+        try:
+            database.execute("SELECT COUNT(*) FROM verdict WHERE length(report) < 0").fetchone()
+            return bool(database.execute("PRAGMA quick_check").fetchone()[0] == "ok")
+        finally:
+            database.close()
+    except sqlite3.OperationalError as error:
+        return "no such table" in str(error)
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _readable_rows(path: Path, table: str) -> Iterator[tuple[Any, ...]]:
+    try:
+        database = sqlite3.connect(path)
+    except sqlite3.Error:
+        return
+    try:
+        yield from database.execute(f"SELECT * FROM {table}")
+    except sqlite3.Error:
+        return
+    finally:
+        database.close()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

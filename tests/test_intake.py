@@ -1,0 +1,187 @@
+"""Every layout that platforms hand out is understood, and a bad entry costs its owner alone."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+from datetime import UTC, datetime
+
+import pytest
+
+from grader.batch import archives
+from grader.batch.archives import UnusableArchive, unpack
+from grader.batch.intake import UnusableSubmissions, collect
+
+KERNEL = "x = 1\n"
+
+
+def by_student(path, tmp_path, **options):
+    found = collect(path, tmp_path / "workspace", **options)
+    return {hand_in.student: hand_in for hand_in in found}
+
+
+def write(root, *names, text=KERNEL):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root
+
+
+def zipped(path, entries):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, data in entries.items():
+            bundle.writestr(name, data)
+    return path
+
+
+def test_nbgrader_folders_with_timestamps(tmp_path):
+    root = write(tmp_path / "submitted", "ann/lab1/w8a8.ipynb", "ann/lab2/dds.ipynb", "ben/lab1/w8a8.ipynb")
+    (root / "ann" / "lab1" / "timestamp.txt").write_text("2026-11-20 23:58:00.123456 UTC")
+    (root / "ben" / "lab1" / "timestamp.txt").write_text("yesterday")
+    found = {(one.student, one.assignment): one for one in collect(root, tmp_path / "w")}
+    assert set(found) == {("ann", "lab1"), ("ann", "lab2"), ("ben", "lab1")}
+    assert found["ann", "lab1"].submitted == datetime(2026, 11, 20, 23, 58, 0, 123456, tzinfo=UTC)
+    assert found["ben", "lab1"].submitted is None
+    assert "holds no time" in found["ben", "lab1"].notes[0]
+    chosen = collect(root, tmp_path / "w", assignment="lab1")
+    assert {one.student for one in chosen} == {"ann", "ben"}
+    with pytest.raises(UnusableSubmissions, match="no assignment 'lab9'; it has lab1, lab2"):
+        collect(root, tmp_path / "w", assignment="lab9")
+
+
+def test_a_folder_of_folders_and_of_archives(tmp_path):
+    root = write(tmp_path / "class", "ann/w8a8.py", "ben/readme.txt")
+    (root / "cat").mkdir()
+    zipped(root / "cat" / "homework.zip", {"homework/w8a8.py": KERNEL, "__MACOSX/w8a8.py": "?"})
+    zipped(root / "dan.zip", {"w8a8.py": KERNEL})
+    (root / "eve.zip").write_bytes(b"PK\x03\x04 broken")
+    found = by_student(root, tmp_path)
+    assert set(found) == {"ann", "ben", "cat", "dan", "eve"}
+    assert not found["ann"].refused
+    assert "no .py or .ipynb" in found["ben"].refused
+    assert (found["cat"].path / "w8a8.py").read_text() == KERNEL
+    assert (found["dan"].path / "w8a8.py").read_text() == KERNEL
+    assert "no readable zip" in found["eve"].refused
+
+
+def test_canvas_download(tmp_path):
+    archive = zipped(
+        tmp_path / "submissions.zip",
+        {
+            "doejane_1234_55501_w8a8.ipynb": "first",
+            "doejane_1234_55501_dds.ipynb": "second",
+            "roerichard_LATE_9_55502_w8a8-1.ipynb": "third",
+            "empty_77_55503_notes.pdf": "?",
+        },
+    )
+    found = by_student(archive, tmp_path)
+    assert set(found) == {"doejane_1234", "roerichard_9", "empty_77"}
+    assert {path.name for path in found["doejane_1234"].path.iterdir()} == {"w8a8.ipynb", "dds.ipynb"}
+    assert found["roerichard_9"].late
+    assert not found["doejane_1234"].late
+    assert "no .py or .ipynb" in found["empty_77"].refused
+
+
+def test_moodle_downloads(tmp_path):
+    folders = zipped(
+        tmp_path / "folders.zip",
+        {
+            "Jane Doe_501_assignsubmission_file_/w8a8.ipynb": "a",
+            "José Ñandú_502_assignsubmission_file_/dds.py": "b",
+        },
+    )
+    found = by_student(folders, tmp_path)
+    assert set(found) == {"Jane Doe", "José Ñandú"}
+    flat = zipped(tmp_path / "flat.zip", {"Jane Doe_501_assignsubmission_file_w8a8.ipynb": "a"})
+    assert (by_student(flat, tmp_path)["Jane Doe"].path / "w8a8.ipynb").read_text() == "a"
+
+
+def test_gradescope_export(tmp_path):
+    metadata = """
+submission_101:
+  :submitters:
+  - :name: Jane Doe
+    :sid: jd1
+    :email: jane@example.org
+  :created_at: 2026-11-20 22:00:00.000000000 Z
+submission_102:
+  :submitters:
+  - :name: Nobody
+  :created_at: 2026-11-21 09:00:00.000000000 Z
+"""
+    archive = zipped(
+        tmp_path / "export.zip",
+        {"assignment_7_export/submission_metadata.yml": metadata, "assignment_7_export/submission_101/w8a8.py": "a"},
+    )
+    found = by_student(archive, tmp_path)
+    assert set(found) == {"jd1", "Nobody"}
+    assert found["jd1"].submitted == datetime(2026, 11, 20, 22, tzinfo=UTC)
+    assert "folder is missing" in found["Nobody"].refused
+
+
+def test_hostile_archives_lose_entries_not_neighbours(tmp_path, monkeypatch):
+    path = tmp_path / "evil.zip"
+    link = zipfile.ZipInfo("link.py")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr("../../outside.py", "x")
+        bundle.writestr("/absolute.py", "x")
+        bundle.writestr("C:/drive.py", "x")
+        bundle.writestr("a\\..\\..\\windows.py", "x")
+        bundle.writestr(link, "/etc/passwd")
+        bundle.writestr("bomb.py", b"0" * (8 << 20))
+        bundle.writestr("good.py", KERNEL)
+        with pytest.warns(UserWarning, match="Duplicate"):
+            bundle.writestr("good.py", "again")
+        bundle.writestr("good.py/below.py", "x")
+    refused = {entry.name: entry.reason for entry in unpack(path, tmp_path / "out")}
+    assert set(refused) == {
+        "../../outside.py", "/absolute.py", "C:/drive.py", "a\\..\\..\\windows.py", "link.py", "bomb.py", "good.py",
+        "good.py/below.py",
+    }  # fmt: skip
+    assert refused["link.py"].startswith("is a link")
+    assert "bomb" in refused["bomb.py"]
+    assert [child.name for child in (tmp_path / "out").rglob("*")] == ["good.py"]
+    assert (tmp_path / "out" / "good.py").read_text() == KERNEL
+    assert not (tmp_path / "outside.py").exists()
+    monkeypatch.setattr(archives, "MAX_FILES", 1)
+    many = zipped(tmp_path / "many.zip", {"a.py": "a", "b.py": "b"})
+    assert "only the first 1" in unpack(many, tmp_path / "first")[0].reason
+
+
+def test_damaged_entries_and_no_archive_at_all(tmp_path):
+    path = zipped(tmp_path / "damaged.zip", {"first.py": "a" * 5000, "second.py": KERNEL})
+    data = bytearray(path.read_bytes())
+    data[40:44] = b"\xff\xff\xff\xff"
+    path.write_bytes(bytes(data))
+    refused = unpack(path, tmp_path / "out")
+    assert [entry.name for entry in refused] == ["first.py"]
+    assert (tmp_path / "out" / "second.py").exists()
+    assert not (tmp_path / "out" / "first.py").exists()
+    (tmp_path / "text.zip").write_text("not a zip")
+    with pytest.raises(UnusableArchive, match="no readable zip"):
+        unpack(tmp_path / "text.zip", tmp_path / "nowhere")
+
+
+def test_links_are_not_followed(tmp_path):
+    root = write(tmp_path / "class", "ann/w8a8.py")
+    (root / "bob").symlink_to(root / "ann")
+    (root / "eve").mkdir()
+    (root / "eve" / "w8a8.py").symlink_to("/etc/passwd")
+    found = by_student(root, tmp_path)
+    assert set(found) == {"ann", "eve"}
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(UnusableSubmissions, match="does not exist"):
+        collect(tmp_path / "nowhere", tmp_path / "w")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UnusableSubmissions, match="holds no submissions"):
+        collect(tmp_path / "empty", tmp_path / "w")
+
+
+def test_a_student_with_ten_thousand_files(tmp_path):
+    root = write(tmp_path / "class", "ann/w8a8.py", *(f"ben/{number}.py" for number in range(10_000)))
+    found = by_student(root, tmp_path)
+    assert set(found) == {"ann", "ben"}

@@ -1,0 +1,210 @@
+"""The journal keeps every verdict, one process at a time, and survives damage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from grader.batch.hidden import BadSecrets, Secrets, draw, load_secrets
+from grader.batch.journal import Journal, JournalBusy, JournalFull, verdict_key
+from grader.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
+from grader.labs import all_labs, get_lab
+from grader.model import (
+    BuildFacts,
+    Config,
+    Device,
+    ErrorMap,
+    KernelSource,
+    LabReport,
+    SourceLine,
+    TestResult,
+)
+
+DEVICE = Device("cpu", "interpreter", None, None, "2.13.0", "3.7.1", "bubblewrap")
+
+
+def source(module="kernel = 1\n", place="w8a8.py"):
+    return KernelSource("w8a8", "W8A8_MM", None, module, (SourceLine(place, 41),), Path(place))
+
+
+def report(points=12.5):
+    errors = ErrorMap("one_tile", 0, 8, 8, (1, 1), np.eye(8, dtype=np.uint8), (56, 8, 0, 0), (4, 4))
+    test = TestResult("one_tile", "correctness", "failed", 0.0, 3.0, f"{PLACE} line 1: no", f"see {PLACE}", {"n": [1]})
+    facts = BuildFacts(32, 0, 2048, "wgmma", True, 16, 8, 32)
+    config = Config(0, {"BLOCK_M": 16, "GROUP": None, "FLAG": True, "RATE": 0.5, "NAME": "x"}, 4, 3)
+    return LabReport(
+        "w8a8", "W8A8", "graded", f"{PLACE} line 1", (test,), points, 60.0, "skipped", 0.0, 40.0, 60.0,
+        (config,), {0: facts}, 90, (errors,),
+    )  # fmt: skip
+
+
+def test_reports_survive_the_journal(tmp_path):
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        journal.put("key", report())
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        kept = journal.get("key").report
+        assert journal.get("other") is None
+        assert len(journal) == 1
+    assert to_json(kept) == to_json(report())
+    assert np.array_equal(kept.error_maps[0].cells, np.eye(8))
+    assert kept.configs[0].constants == report().configs[0].constants
+    assert kept.facts == report().facts
+
+
+def test_a_report_speaks_of_each_students_own_file():
+    mine = placed(from_json(to_json(report())), source(place="mine.ipynb cell 3"))
+    assert mine.message == "mine.ipynb cell 3 line 41"
+    assert mine.tests[0].message == "mine.ipynb cell 3 line 41: no"
+    assert PLACE not in to_json(mine)
+
+
+def test_keys_follow_what_a_verdict_depends_on():
+    secrets = Secrets(1)
+    key = verdict_key(source(), DEVICE, secrets, "rubric")
+    assert key == verdict_key(source(place="elsewhere.py"), DEVICE, secrets, "rubric")
+    assert key == verdict_key(anonymous(source()), DEVICE, secrets, "rubric")
+    hidden = Secrets(1, (("w8a8", replace(get_lab("w8a8").cases[0], name="hidden_1", hidden=True)),))
+    others = [
+        verdict_key(source("kernel = 2\n"), DEVICE, secrets, "rubric"),
+        verdict_key(source(), replace(DEVICE, kind="cuda", name="NVIDIA H200"), secrets, "rubric"),
+        verdict_key(source(), replace(DEVICE, triton="3.6.0"), secrets, "rubric"),
+        verdict_key(source(), DEVICE, Secrets(2), "rubric"),
+        verdict_key(source(), DEVICE, hidden, "rubric"),
+        verdict_key(source(), DEVICE, secrets, "other rubric"),
+    ]
+    assert len({key, *others}) == 7
+
+
+def test_a_damaged_row_is_graded_again(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    with Journal(path) as journal:
+        journal.put("key", report())
+    database = sqlite3.connect(path)
+    database.execute("UPDATE verdict SET report = replace(report, '12.5', '60.0')")
+    database.commit()
+    database.close()
+    with Journal(path) as journal:
+        assert journal.get("key") is None
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten", "no database"])
+def test_a_damaged_file_is_put_aside_and_what_is_whole_is_kept(tmp_path, damage):
+    path = tmp_path / "journal.sqlite"
+    with Journal(path) as journal:
+        assert journal.setting("seed", "5") == "5"
+        for number in range(200):
+            journal.put(f"key {number}", report(number))
+    data = bytearray(path.read_bytes())
+    if damage == "truncated":
+        path.write_bytes(data[: len(data) // 2])
+    elif damage == "overwritten":
+        middle = len(data) // 2
+        data[middle : middle + 20_000] = os.urandom(20_000)
+        path.write_bytes(data)
+    else:
+        path.write_bytes(b"the dog ate it" * 1000)
+    with Journal(path) as journal:
+        assert "was damaged" in journal.notes[0]
+        for number in range(200):
+            verdict = journal.get(f"key {number}")
+            assert verdict is None or verdict.report.correctness_points == number
+        journal.put("new", report())
+        assert journal.get("new")
+    assert len(list(tmp_path.glob("journal.sqlite.damaged-*"))) >= 1
+    with Journal(path) as journal:
+        assert not journal.notes
+
+
+def test_two_batches_cannot_share_a_journal(tmp_path):
+    with Journal(tmp_path / "journal.sqlite"):
+        other = subprocess.run(
+            [sys.executable, "-c", "import sys; from pathlib import Path; from grader.batch.journal import Journal\n"
+             "Journal(Path(sys.argv[1]))", str(tmp_path / "journal.sqlite")],
+            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
+        )  # fmt: skip
+        assert "JournalBusy" in other.stderr
+        assert f"process {os.getpid()}" in other.stderr
+        with pytest.raises(JournalBusy):
+            Journal(tmp_path / "journal.sqlite")
+    with Journal(tmp_path / "journal.sqlite"):
+        pass
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare to mount a small disk")
+def test_a_full_disk_loses_nothing_that_was_kept(tmp_path):
+    program = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from grader.batch.journal import Journal, JournalFull
+from tests.test_journal import report
+kept = 0
+journal = Journal(Path(sys.argv[1]) / "journal.sqlite")
+try:
+    while True:
+        journal.put(f"key {kept}", report(kept))
+        kept += 1
+except JournalFull as full:
+    print(full)
+assert kept > 5
+assert all(journal.get(f"key {number}").report.correctness_points == number for number in range(kept))
+print("kept", kept)
+"""
+    script = tmp_path / "fill.py"
+    script.write_text(program)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = f"mount -t tmpfs -o size=400k none {disk} && {sys.executable} {script} {disk} {Path(__file__).parents[1]}"
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True, check=False)
+    if done.returncode == 1 and "unshare" in done.stderr:
+        pytest.skip(f"no user namespaces here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert "free some space and run the same command again" in done.stdout
+    assert "kept" in done.stdout
+
+
+def test_a_journal_that_cannot_be_written(tmp_path):
+    with pytest.raises(JournalFull, match="choose another place"):
+        Journal(tmp_path / "missing" / "journal.sqlite")
+
+
+def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
+    path = tmp_path / "secrets.toml"
+    path.write_text(draw(all_labs().values()))
+    secrets = load_secrets(path)
+    for lab in all_labs().values():
+        hidden = [case for case in secrets.lab(lab).cases if case.hidden]
+        assert len(hidden) == 3
+        assert secrets.lab(lab).cases[: len(lab.cases)] == lab.cases
+    assert str(secrets.seed) not in secrets.fingerprint
+    again = tmp_path / "again.toml"
+    again.write_text(draw(all_labs().values()))
+    assert load_secrets(again).fingerprint != secrets.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("seed = 'x'", "seed is 'x'"),
+        ("seed = 1\n[[case]]\nlab = 'fp4'", "lab 'fp4', expected one of w8a8"),
+        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'one_tile'\nM = 1\nN = 16\nK = 16", "that no other case of w8a8 has"),
+        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 0\nN = 16\nK = 16", "M = 0, expected a whole number"),
+        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nsize = 3", "'size', expected lab and"),
+        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nx = 'nonsense'", "x = 'nonsense', expected one of"),
+        ("seed = 1\n[[case]]\nlab = 'dds'\nname = 'h'\nM = 1\nN = 17\nK = 33", "makes no inputs"),
+        ("seed = ", "cannot be read"),
+    ],
+)
+def test_secrets_that_cannot_be_used(tmp_path, text, sentence):
+    path = tmp_path / "secrets.toml"
+    path.write_text(text)
+    with pytest.raises(BadSecrets, match=sentence):
+        load_secrets(path)
