@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.batch.command import batch, secrets
 from grader.files import write_whole
+from grader.gradebook.command import course
 
 app = typer.Typer(
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(batch)
 app.command()(secrets)
+app.command()(course)
 
 
 @app.command()
