@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import nbformat
 from nbconvert.exporters import NotebookExporter
-from nbconvert.exporters.exporter import ResourcesDict
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Enum, Integer, Unicode
 
@@ -38,9 +37,8 @@ class SubmittedNotebook(NotebookExporter):  # type: ignore[misc]
 
     def from_filename(self, filename: str, resources: Any = None, **arguments: Any) -> Any:
         path = Path(filename)
-        found = ResourcesDict(resources or {})
-        found["metadata"] = ResourcesDict(name=path.stem, path=str(path.parent), modified_date="")
-        return self.from_notebook_node(read_submitted(path), found, **arguments)
+        place = {"name": path.stem, "path": str(path.parent), "modified_date": ""}
+        return self.from_notebook_node(read_submitted(path), {**(resources or {}), "metadata": place}, **arguments)
 
 
 class RestoreNotebook(NbGraderPreprocessor):  # type: ignore[misc]
