@@ -16,12 +16,14 @@ ifeq ($(strip $(VENV)),)
   BATCH_INSTALLED :=
   TEST_INSTALLED :=
   NOTEBOOK_INSTALLED :=
+  COURSE_INSTALLED :=
 else
   PY := $(VENV)/bin/python
   INSTALLED := $(VENV)/.installed
   BATCH_INSTALLED := $(VENV)/.batch-installed
   TEST_INSTALLED := $(VENV)/.test-installed
   NOTEBOOK_INSTALLED := $(VENV)/.notebook-installed
+  COURSE_INSTALLED := $(VENV)/.course-installed
 endif
 
 .DEFAULT_GOAL := help
@@ -52,6 +54,10 @@ $(VENV)/.batch-installed: $(VENV)/.installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[batch]"
 	@touch $@
 
+$(VENV)/.course-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[course]"
+	@touch $@
+
 install: $(INSTALLED) ## set up .venv with what grading needs
 
 grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
@@ -74,6 +80,15 @@ notebook: $(NOTEBOOK_INSTALLED) ## open the notebooks in JupyterLab
 
 release: $(NOTEBOOK_INSTALLED) ## regenerate assignment/ and notebooks/ from their sources
 	@$(PY) -m grader release
+
+.PHONY: course gradescope
+COURSE ?= course
+course: $(COURSE_INSTALLED) ## make an nbgrader course in COURSE
+	@$(PY) -m grader course $(COURSE) $(ARGS)
+
+gradescope: $(INSTALLED) ## make Gradescope's autograder.zip
+	@mkdir -p build
+	@$(PY) -m grader gradescope build/autograder.zip $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
 .PHONY: calibrate bench figures
 calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions

@@ -16,6 +16,7 @@ from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, l
 from grader.batch.command import batch, secrets
 from grader.files import write_whole
 from grader.gradebook.command import course
+from grader.gradescope.command import gradescope
 
 app = typer.Typer(
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(batch)
 app.command()(secrets)
 app.command()(course)
+app.command()(gradescope)
 
 
 @app.command()
