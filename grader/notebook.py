@@ -1,4 +1,4 @@
-"""In a notebook: check("w8a8", step="quantise"), check("w8a8") and check_speed("w8a8") answer in the cell.
+"""In a notebook: check(LAB, step=STEP), check(LAB) and check_speed(LAB) answer in the cell.
 
 The code is what the notebook has run so far, read and graded by the same road as `make grade`. Importing this module
 decides how Triton runs the notebook's own experiments: without a GPU, on the interpreter.
