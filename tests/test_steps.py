@@ -10,7 +10,7 @@ import pytest
 
 from grader.labs import all_labs, steps_of
 from grader.model import KernelSource, Refusal
-from grader.notebooks import SOURCE, instructor_notebook
+from grader.notebook_release import SOURCE, instructor_notebook
 from grader.reading import read_executed, read_step
 from grader.running.cpu import InterpretOptions
 from grader.standby import Standby
