@@ -186,7 +186,7 @@ def doctor() -> None:
 @app.command()
 def release() -> None:
     """Regenerate assignment/ and notebooks/*.ipynb from their sources (for instructors)."""
-    from grader.notebooks import BadSource, MissingJupytext
+    from grader.notebook_release import BadSource, MissingJupytext
     from grader.release import BadMarkers
     from grader.release import release as write
 

@@ -1,4 +1,4 @@
-"""In a notebook: check("w8a8", step="quantise"), check("w8a8") and check_speed("w8a8") answer in the cell.
+"""In a notebook: check(LAB, step=STEP), check(LAB) and check_speed(LAB) answer in the cell.
 
 The code is what the notebook has run so far, read and graded by the same road as `make grade`. Importing this module
 decides how Triton runs the notebook's own experiments: without a GPU, on the interpreter.
@@ -19,12 +19,12 @@ import torch
 from grader.devices import choose
 from grader.grading import GradeOptions, grade_submission
 from grader.labs import Lab, all_labs, steps_of
-from grader.model import Refusal, Report, Submission
+from grader.model import LabReport, Refusal, Report, Submission
 from grader.reading import read_executed, read_step
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
 from grader.reporting.inline import Inline
-from grader.reporting.terminal import MARKS, next_step, number
+from grader.reporting.terminal import MARKS, number
 from grader.running.cpu import InterpretOptions
 from grader.standby import Standby
 from grader.stepping import check_step
@@ -65,7 +65,7 @@ def check(lab_id: str, *, step: str | None = None) -> float | None:
     if _grading_by_nbgrader():
         return points
     if points < most:
-        raise NotYet(f"{number(points)} of {number(most)} points so far. {_sentence(next_step(report))}")
+        raise NotYet(f"{number(points)} of {number(most)} points so far. {_what_now(graded)}")
     return None
 
 
@@ -142,6 +142,13 @@ def _lab(lab_id: str) -> Lab:
     if lab_id not in labs:
         raise NotYet(f"there is no lab {lab_id!r}; the labs are {', '.join(labs)}")
     return labs[lab_id]
+
+
+def _what_now(report: LabReport) -> str:
+    failed = next((test.name for test in report.tests if test.kind == "correctness" and test.status == "failed"), None)
+    if failed is None:
+        return "What is missing runs on a GPU only."
+    return f"Make `{failed}` pass first: mend the kernel, run its cell, then run this one again."
 
 
 def _sentence(text: str) -> str:

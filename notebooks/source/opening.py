@@ -33,7 +33,7 @@ def intensity(M, N, K, x_bytes=2, w_bytes=2, y_bytes=2):
 
 for M in (1, 16, 512, 4096):
     fp16, w8, w4 = (intensity(M, 4096, 4096, w_bytes=width) for width in (2, 1, 0.5))
-    print(f"{M:5} tokens: fp16 {fp16:7.1f}   int8 weight {w8:7.1f}   int4 weight {w4:7.1f}   operations a byte")
+    print(f"M = {M:4}: fp16 {fp16:7.1f}   int8 weight {w8:7.1f}   int4 weight {w4:7.1f}   operations a byte")
 
 # %% [markdown]
 # A GPU has a number of its own: what its tensor cores can do while one byte arrives.
@@ -46,12 +46,14 @@ for M in (1, 16, 512, 4096):
 
 # %%
 def spot(name, M):
-    """Where fp16 would be if nothing but the two limits held."""
+    """Where fp16 would be if nothing but the two limits held; times in microseconds."""
     operations, moved = 2 * M * 4096**2, 2 * (2 * M * 4096 + 4096**2)
-    return pictures.RooflinePoint(name, operations, moved, *[max(operations / 989e6, moved / 4.8e6)] * 2)
+    best = max(operations / 989e6, moved / 4.8e6)
+    return pictures.RooflinePoint(name, operations, moved, best, best)
 
 
-pictures.roofline([spot(f"{M} tokens", M) for M in (1, 16, 64, 512)], 4800, {"fp16": 989, "int8": 1979})
+points = [spot(f"M = {M}", M) for M in (1, 16, 64, 512)]
+pictures.roofline(points, 4800, {"fp16": 989, "int8": 1979}, legend="the most that fp16 can do")
 
 # %% [markdown]
 # ## 2. Quantisation: fewer bits for a number
@@ -94,14 +96,14 @@ pictures.quantisation(row, float(row.abs().max() / 127), name="one outlier")
 # - one for each row of $W$ (**per output channel**) works;
 # - one for each column of $X$ (per *input* channel) does not: it varies along $k$ and stays inside.
 #
-# Multiplying by $s_m\,t_n$ afterwards is one cheap pass over $Y$. Let us see that it is exact:
+# Multiplying by $s_m\,t_n$ afterwards is one cheap pass over $Y$. Is it the same?
 
 # %%
 q, r = torch.randint(-127, 128, (4, 64)).double(), torch.randint(-127, 128, (3, 64)).double()
 s, t = torch.rand(4).double(), torch.rand(3).double()
 inside = (s[:, None] * q) @ (t[:, None] * r).T
 outside = s[:, None] * t[None, :] * (q @ r.T)
-print("largest difference:", float((inside - outside).abs().max()))
+print(f"largest difference: {float((inside - outside).abs().max()):.0e}, which is fp64 rounding")
 
 # %% [markdown]
 # ## 4. Four bits: eight weights to a word
@@ -187,25 +189,31 @@ print(y)
 
 # %%
 @triton.jit
-def matmul_kernel(x_ptr, w_ptr, y_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+def matmul_kernel(
+    x_ptr, w_ptr, y_ptr, M, N, K,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
     pid = tl.program_id(0)
     rm = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)  # rows of Y
     rn = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)   # columns of Y
     rk = tl.arange(0, BLOCK_K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
-        in_k = k + rk < K
-        x = tl.load(x_ptr + rm[:, None] * K + (k + rk)[None, :], mask=(rm < M)[:, None] & in_k[None, :], other=0.0)
-        w = tl.load(w_ptr + (k + rk)[:, None] + rn[None, :] * K, mask=in_k[:, None] & (rn < N)[None, :], other=0.0)
+        at = k + rk
+        x_inside = (rm < M)[:, None] & (at < K)[None, :]
+        w_inside = (at < K)[:, None] & (rn < N)[None, :]
+        x = tl.load(x_ptr + rm[:, None] * K + at[None, :], mask=x_inside, other=0.0)
+        w = tl.load(w_ptr + at[:, None] + rn[None, :] * K, mask=w_inside, other=0.0)  # W is [N, K]: read as [K, N]
         acc = tl.dot(x, w, acc)
-    tl.store(y_ptr + rm[:, None] * N + rn[None, :], acc.to(tl.float16), mask=(rm < M)[:, None] & (rn < N)[None, :])
+    inside = (rm < M)[:, None] & (rn < N)[None, :]
+    tl.store(y_ptr + rm[:, None] * N + rn[None, :], acc.to(tl.float16), mask=inside)
 
 
 M, N, K = 40, 48, 100
 x, w = (torch.randn(size, K, device=device).half() for size in (M, N))
 y = torch.empty(M, N, dtype=torch.float16, device=device)
 matmul_kernel[(triton.cdiv(M, 16) * triton.cdiv(N, 16),)](x, w, y, M, N, K, BLOCK_M=16, BLOCK_N=16, BLOCK_K=32)
-print("largest error:", float((y.double() - x.double() @ w.double().T).abs().max()))
+print(f"largest error: {float((y.double() - x.double() @ w.double().T).abs().max()):.4f}")
 
 # %% [markdown]
 # Try it: take the mask off the store, or let `range` begin at `BLOCK_K`, and look at the error.

@@ -49,7 +49,7 @@ pictures.quantisation(w, float(w.abs().max() / 7), bits=4, name="one output chan
 # %% solution="w4a16_step_load"
 @triton.jit
 def load_words(qweight_ptr, first_k, columns, stride_wk, stride_wn, BLOCK_K: tl.constexpr):
-    """The words of rows first_k to first_k + BLOCK_K - 1 of the weight: int32 [BLOCK_K // 8, len(columns)]."""
+    """The words that hold rows first_k to first_k + BLOCK_K - 1: int32 [BLOCK_K // 8, len(columns)]."""
     ### BEGIN SOLUTION
     words = first_k // 8 + tl.arange(0, BLOCK_K // 8)
     return tl.load(qweight_ptr + words[:, None] * stride_wk + columns[None, :] * stride_wn)
@@ -152,7 +152,8 @@ def load_words_masked(qweight_ptr, first_k, columns, K, N, stride_wk, stride_wn,
     ### BEGIN SOLUTION
     words = first_k // 8 + tl.arange(0, BLOCK_K // 8)
     inside = (words < K // 8)[:, None] & (columns < N)[None, :]
-    return tl.load(qweight_ptr + words[:, None] * stride_wk + columns[None, :] * stride_wn, mask=inside, other=0)
+    at = words[:, None] * stride_wk + columns[None, :] * stride_wn
+    return tl.load(qweight_ptr + at, mask=inside, other=0)
     ### END SOLUTION
 
 # %% test="w4a16_step_masks_check"

@@ -48,7 +48,7 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 # %% solution="w8a8_step_load"
 @triton.jit
 def load_tile(ptr, rows, columns, stride_row, stride_column):
-    """The tile [len(rows), len(columns)]: element (i, j) lies at rows[i] * stride_row + columns[j] * stride_column."""
+    """[len(rows), len(columns)]; element (i, j) is at rows[i] * stride_row + columns[j] * stride_column."""
     ### BEGIN SOLUTION
     return tl.load(ptr + rows[:, None] * stride_row + columns[None, :] * stride_column)
     ### END SOLUTION
@@ -130,7 +130,7 @@ check("w8a8", step="loop")
 # %% solution="w8a8_step_epilogue"
 @triton.jit
 def rescale(acc, input_scale, weight_scale):
-    """acc int32 [rows, columns], input_scale fp32 [rows], weight_scale fp32 [columns] -> fp16 [rows, columns]."""
+    """acc int32 [rows, columns], scales fp32 [rows] and [columns] -> fp16 [rows, columns]."""
     ### BEGIN SOLUTION
     return (acc.to(tl.float32) * input_scale[:, None] * weight_scale[None, :]).to(tl.float16)
     ### END SOLUTION
@@ -150,7 +150,8 @@ def load_masked(ptr, rows, columns, row_count, column_count, stride_row, stride_
     """load_tile, with zeros for rows from row_count on and columns from column_count on."""
     ### BEGIN SOLUTION
     inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]
-    return tl.load(ptr + rows[:, None] * stride_row + columns[None, :] * stride_column, mask=inside, other=0)
+    at = rows[:, None] * stride_row + columns[None, :] * stride_column
+    return tl.load(ptr + at, mask=inside, other=0)
     ### END SOLUTION
 
 # %% test="w8a8_step_masks_check"

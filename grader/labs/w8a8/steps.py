@@ -120,14 +120,6 @@ def harness(x_ptr, stride_xm, stride_xk, out_ptr):{OFFSETS}
 """,
         inputs=_load_inputs,
         expected=lambda inputs: tensor(inputs, "x_ptr").contiguous(),
-        slips=(
-            Slip(
-                "what comes of taking every row as a row without gaps; use stride_row",
-                lambda inputs: torch.as_strided(
-                    tensor(inputs, "x_ptr"), (ROWS, DEPTH), (DEPTH, 1), tensor(inputs, "x_ptr").storage_offset()
-                ),
-            ),
-        ),
     ),
     Step(
         name="quantise",

@@ -1,10 +1,11 @@
 import sys
 from pathlib import Path
 
-sys.path += [str(folder) for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "grader" / "notebook.py").exists()]
+folders = [Path.cwd(), *Path.cwd().parents]
+sys.path += [str(folder) for folder in folders if (folder / "grader" / "notebook.py").exists()]
 try:
     from grader import pictures
-    from grader.notebook import check, check_speed, device  # first: without a GPU it makes Triton interpret
+    from grader.notebook import check, check_speed, device  # first: it decides how Triton runs
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         f"{missing}. This notebook needs the repository's packages: start it with `make notebook`, "
@@ -15,4 +16,4 @@ import torch
 import triton
 import triton.language as tl
 
-print(f"kernels run on {device}" + ("" if device.type == "cuda" else ": Triton interprets them, slowly and exactly"))
+print(f"kernels run on {device}" + ("" if device.type == "cuda" else ", interpreted: slow, and exact"))
