@@ -30,7 +30,7 @@ from grader.model import (
 )
 from grader.problems import make_problem
 from grader.reading import read
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
 from grader.scoring import Judged, Rubric, load_rubric, load_tiers, refused, score
 from grader.shrinking import smallest_failing
 
@@ -55,7 +55,7 @@ class GradeOptions:
     seed: int | None = None
     jobs: int | None = None
     confined: bool | None = None
-    case_seconds: float = 30.0
+    case_seconds: float = CASE_SECONDS
     capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
 
     @property

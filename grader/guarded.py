@@ -33,25 +33,42 @@ class Guarded:
                          self.offset * width).fill_(False)  # fmt: skip
         return outside
 
+    def strayed(self) -> torch.Tensor:
+        """bool scalar on the buffer's device: whether a byte outside the tensor is no longer poison."""
+        first = self.offset * self.tensor.element_size()
+        end = first + self.tensor.numel() * self.tensor.element_size()
+        if self.tensor.is_contiguous():
+            return (self.buffer[:first] != POISON_BYTE).any() | (self.buffer[end:] != POISON_BYTE).any()
+        return ((self.buffer != POISON_BYTE) & self.poisoned).any()
+
     def overrun(self) -> bool:
-        """Whether a byte outside the tensor is no longer poison."""
-        return bool(((self.buffer != POISON_BYTE) & self.poisoned).any())
+        """`strayed` on the host."""
+        return bool(self.strayed())
 
 
-def guard(name: str, tensor: torch.Tensor, *, fill: bool = True, device: torch.device | None = None) -> Guarded:
-    """Places a copy of `tensor`, strides kept, between guard regions on `device` (default: where it is).
-
-    `fill=False` leaves NaN poison inside, for outputs.
-    """
+def guarded_bytes(tensor: torch.Tensor) -> int:
+    """Size of the buffer that holds `tensor` and its guard regions."""
     width = tensor.element_size()
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     extent = max(extent, 1) if tensor.numel() else 1
-    padded = -(-extent * width // 256) * 256
-    buffer = torch.full(
-        (GUARD_BYTES + padded + GUARD_BYTES,), POISON_BYTE, dtype=torch.uint8, device=device or tensor.device
-    )
-    offset = GUARD_BYTES // width
-    view = torch.as_strided(buffer.view(tensor.dtype), tensor.shape, tensor.stride(), offset)
+    return GUARD_BYTES + -(-extent * width // 256) * 256 + GUARD_BYTES
+
+
+def guard(
+    name: str, tensor: torch.Tensor, *, fill: bool = True, device: torch.device | None = None,
+    buffer: torch.Tensor | None = None,
+) -> Guarded:  # fmt: skip
+    """Places a copy of `tensor`, strides kept, between guard regions on `device` (default: where it is).
+
+    `fill=False` leaves NaN poison inside, for outputs. `buffer`: uint8 [guarded_bytes(tensor)] to use instead of a
+    new one.
+    """
+    if buffer is None:
+        buffer = torch.empty(guarded_bytes(tensor), dtype=torch.uint8, device=device or tensor.device)
+    buffer.fill_(POISON_BYTE)
+    offset = GUARD_BYTES // tensor.element_size()
+    flat = buffer.view(tensor.dtype)
+    view = torch.as_strided(flat, tensor.shape, tensor.stride(), flat.storage_offset() + offset)
     if fill:
         view.copy_(tensor)
     return Guarded(name, buffer, view, offset)

@@ -59,8 +59,14 @@ class Supervised:
         theirs.close()
         self._ready = False
 
+    def kill(self) -> None:
+        """Kills the child, from any thread: whoever waits for its answer gets ProcessDied."""
+        process = self._process
+        if process is not None and process.is_alive():
+            process.kill()
+
     def stop(self) -> None:
-        """Kills the child."""
+        """Kills the child and waits for its end; for the thread that asks."""
         if self._process is not None:
             if self._process.is_alive():
                 self._process.kill()

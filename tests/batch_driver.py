@@ -20,15 +20,21 @@ from grader.batch.standing import Graded
 from grader.batch.tasks import Setup
 from grader.devices import choose
 
-CASES = ("one_tile", "one_block", "single_token")
+CASES = ("one_tile", "one_block", "single_token", "every_config")
 SEED = 7
+CASE_SECONDS = 6.0
 
 
 def table(graded: list[Graded]) -> dict[str, dict[str, list[object]]]:
     """By hand-in and lab: status, points, and the verdict of every test."""
     return {
         one.hand_in.key: {
-            lab_id: [lab.status, lab.points, lab.message, [[test.name, test.status, test.message] for test in lab.tests]]
+            lab_id: [
+                lab.status,
+                lab.points,
+                lab.message,
+                [[test.name, test.status, test.message] for test in lab.tests],
+            ]
             for lab_id, lab in one.report.labs.items()
         }
         for one in graded
@@ -44,10 +50,10 @@ def main(folder: Path, journal_file: Path, out: Path, engine: str = "local") -> 
             if engine == "ray":
                 from grader.batch.ray_engine import RayEngine, connect
 
-                setup = Setup(connect(os.environ.get("RAY_ADDRESS"), "cpu"), Secrets(SEED), True, (80,), CASES)
+                setup = Setup(connect(os.environ.get("RAY_ADDRESS"), "cpu"), Secrets(SEED), CASE_SECONDS, (80,), CASES)
                 graded = run_batch(Plan(folder, labs, setup), journal, lambda: RayEngine(setup))
             else:
-                setup = Setup(choose("cpu")[0], Secrets(SEED), True, (80,), CASES)
+                setup = Setup(choose("cpu")[0], Secrets(SEED), CASE_SECONDS, (80,), CASES)
                 graded = run_batch(Plan(folder, labs, setup, jobs=2), journal, lambda: LocalEngine(setup, jobs=2))
     except (JournalBusy, JournalFull, UnusableSubmissions, EngineFailed) as problem:
         print(f"{type(problem).__name__}: {problem}", flush=True)

@@ -195,10 +195,16 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
     [
         ("seed = 'x'", "seed is 'x'"),
         ("seed = 1\n[[case]]\nlab = 'fp4'", "lab 'fp4', expected one of w8a8"),
-        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'one_tile'\nM = 1\nN = 16\nK = 16", "that no other case of w8a8 has"),
+        (
+            "seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'one_tile'\nM = 1\nN = 16\nK = 16",
+            "that no other case of w8a8 has",
+        ),
         ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 0\nN = 16\nK = 16", "M = 0, expected a whole number"),
         ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nsize = 3", "'size', expected lab and"),
-        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nx = 'nonsense'", "x = 'nonsense', expected one of"),
+        (
+            "seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nx = 'nonsense'",
+            "x = 'nonsense', expected one of",
+        ),
         ("seed = 1\n[[case]]\nlab = 'dds'\nname = 'h'\nM = 1\nN = 17\nK = 33", "makes no inputs"),
         ("seed = ", "cannot be read"),
     ],

@@ -191,8 +191,9 @@ def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, jobs: int
         from grader.batch.ray_engine import RayEngine
 
         return lambda: RayEngine(setup, accelerator=accelerator)
+    # A GPU's process must not wait for a core while it times.
     count = visible_gpus() if setup.device.kind == "cuda" else 0
-    return lambda: LocalEngine(setup, jobs=jobs, gpu_count=count)
+    return lambda: LocalEngine(setup, jobs=max(1, jobs - count), gpu_count=count)
 
 
 # ---------------------------------------------------------------- what is shown and written

@@ -147,7 +147,7 @@ def _read_all(hand_ins: Sequence[HandIn], plan: Plan) -> Iterator[tuple[HandIn, 
             yield futures[future], future.result()
     finally:
         for worker in workers:
-            worker.stop()
+            worker.close()
         pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -32,6 +32,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._process = Supervised(serve)
+        self._closed = False
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The function's result. A process that dies is replaced; after ATTEMPTS deaths it raises ProcessDied.
@@ -39,6 +40,8 @@ class Worker:
         Raises RuntimeError with the words of an exception in the function.
         """
         for attempt in range(1, ATTEMPTS + 1):
+            if self._closed:
+                raise ProcessDied
             try:
                 fine, answer = self._process.ask((function, arguments), TASK_SECONDS)
             except (ProcessDied, CannotStart):
@@ -50,8 +53,10 @@ class Worker:
             return answer
         raise AssertionError("unreachable")
 
-    def stop(self) -> None:
-        self._process.stop()
+    def close(self) -> None:
+        """Ends the process, from any thread; a call under way raises ProcessDied, and so does every later one."""
+        self._closed = True
+        self._process.kill()
 
 
 @dataclass(order=True)
@@ -88,11 +93,9 @@ class LocalEngine:
         for _ in range(self._gpus):
             self._bundles.put(None)
         for worker in self._workers:
-            worker.stop()
+            worker.close()
         for thread in self._threads:
             thread.join(timeout=5)
-        for worker in self._workers:
-            worker.stop()
 
     def submit(self, key: str, source: KernelSource) -> None:
         first = self._build if self._gpus else self._interpret

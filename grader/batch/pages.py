@@ -118,7 +118,7 @@ def _write_feedback(pages: Sequence[tuple[Path, Report]], jobs: int) -> None:
                 pass
     finally:
         for worker in workers:
-            worker.stop()
+            worker.close()
 
 
 # ---------------------------------------------------------------- the class

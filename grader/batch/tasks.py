@@ -24,16 +24,17 @@ from grader.grading import (
 from grader.labs import Lab, get_lab
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
 from grader.reading import UnusablePath, read
+from grader.running.cpu import CASE_SECONDS
 from grader.scoring import load_rubric
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What all work of one batch shares. `confined` False is for tests of this code alone."""
+    """What all work of one batch shares; `cases` None means all of a lab."""
 
     device: Device
     secrets: Secrets
-    confined: bool = True
+    case_seconds: float = CASE_SECONDS
     capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
     cases: tuple[str, ...] | None = None
 
@@ -57,14 +58,16 @@ def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Submission | str:
 
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     """One lab, by the interpreter."""
-    options = GradeOptions(setup.device, jobs=1, confined=setup.confined, capabilities=setup.capabilities)
+    options = GradeOptions(
+        setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds, capabilities=setup.capabilities
+    )
     lab = setup.lab(source.lab_id)
     return grade_lab_on_cpu(lab, source, options, setup.secrets.seed, load_rubric())
 
 
 def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
     """One lab's kernels as machine code for the device."""
-    return build_lab(setup.lab(source.lab_id), source, gpu_build_options(setup.device, 1, setup.confined))
+    return build_lab(setup.lab(source.lab_id), source, gpu_build_options(setup.device, 1, True))
 
 
 def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:

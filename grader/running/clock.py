@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from grader.checking import compare
-from grader.guarded import Guarded, guard
+from grader.guarded import Guarded, guard, guarded_bytes
 from grader.labs import Lab
 from grader.model import Case, Config, KernelBundle, Problem, SpeedSample
 from grader.problems import generator_for
@@ -30,6 +30,7 @@ ROUNDS = 45
 EXTRA_ROUNDS = 135
 CONTROL_ROUNDS = 15
 TUNING_REPLAYS = 6
+VARIES = "some launches of the timed rounds wrote another result than the last ones; none of them counts"
 
 
 @dataclass
@@ -46,11 +47,33 @@ class _Set:
         return {name: guarded.tensor.data_ptr() for name, guarded in self.guarded.items()}
 
 
-def _make_set(lab: Lab, case: Case, seed: int, copy: int) -> _Set:
+def _make_sets(lab: Lab, case: Case, seed: int) -> list[_Set]:
+    """The inputs and outputs of all launches of a graph. The outputs' buffers lie in one tensor, a row a launch."""
     device = torch.device("cuda")
-    problem = lab.problem(case, generator_for(seed, lab.id, case.name, copy, device=device), device)
-    guarded = {name: guard(name, tensor, fill=name != lab.output) for name, tensor in problem.tensors.items()}
-    return _Set(problem, guarded, lab.baseline_weight(problem), torch.empty_like(problem.tensors[lab.output]))
+    problems = [
+        lab.problem(case, generator_for(seed, lab.id, case.name, copy, device=device), device)
+        for copy in range(case.launches)
+    ]
+    shape = problems[0].tensors[lab.output]
+    rows = torch.empty(len(problems), guarded_bytes(shape), dtype=torch.uint8, device=device)
+    sets = []
+    for problem, row in zip(problems, rows, strict=True):
+        guarded = {
+            name: guard(name, tensor, fill=name != lab.output, buffer=row if name == lab.output else None)
+            for name, tensor in problem.tensors.items()
+        }
+        sets.append(_Set(problem, guarded, lab.baseline_weight(problem), torch.empty_like(shape)))
+    return sets
+
+
+def _stacked(lab: Lab, sets: Sequence[_Set]) -> torch.Tensor:
+    """The outputs of all sets as one tensor, fp16 [launches, M, N]."""
+    first = sets[0].guarded[lab.output]
+    row = first.buffer.numel() // first.tensor.element_size()
+    flat = first.buffer.view(first.tensor.dtype)
+    return torch.as_strided(
+        flat, (len(sets), *first.tensor.shape), (row, *first.tensor.stride()), flat.storage_offset() + first.offset
+    )
 
 
 def time_case(
@@ -60,10 +83,14 @@ def time_case(
     capability: int,
     seed: int,
     boundaries: Sequence[float],
+    control_log_ratios: tuple[float, ...] = (),
     rounds: int = ROUNDS,
 ) -> SpeedSample:
-    """Times one speed case: picks the fastest config that is right, then races it against cuBLAS fp16."""
-    sets = [_make_set(lab, case, seed, copy) for copy in range(case.launches)]
+    """Times one speed case: picks the fastest config that is right, then races it against cuBLAS fp16.
+
+    control_log_ratios: of an earlier control of this case in this process; without one it is measured.
+    """
+    sets = _make_sets(lab, case, seed)
     config_us, wrong = _tune(lab, case, bundle, capability, sets)
     right = {index: time_us for index, time_us in config_us.items() if index not in wrong}
     if not right:
@@ -72,7 +99,7 @@ def time_case(
     best = min(right, key=lambda index: right[index])
     watch = watch_current_gpu()
     contest = _Race(lab, case, bundle, capability, bundle.configs[best], sets)
-    control = contest.control(CONTROL_ROUNDS)
+    control = control_log_ratios or contest.control(CONTROL_ROUNDS).log_ratios
     timings = contest.run(rounds, watch)
     if ratio(timings.log_ratios).crosses(boundaries):
         timings += contest.run(EXTRA_ROUNDS, watch)
@@ -89,7 +116,7 @@ def time_case(
         config=best,
         status="failed" if message else "timed",
         log_ratios=timings.log_ratios,
-        control_log_ratios=control.log_ratios,
+        control_log_ratios=control,
         student_us=student_us,
         baseline_us=baseline_us,
         floor_us=least.bytes_us,
@@ -98,6 +125,12 @@ def time_case(
         config_us=config_us,
         message=message or "; ".join(notes),
     )
+
+
+def _on_host(outputs: torch.Tensor) -> torch.Tensor:
+    """A copy in pinned memory, which a GPU reads and writes several times as fast as any other."""
+    copy = torch.empty(outputs.shape, dtype=outputs.dtype, pin_memory=True)
+    return copy.copy_(outputs)
 
 
 def _student_work(
@@ -112,11 +145,6 @@ def _student_work(
             kernel.launch(launch, one.pointers, dict(one.problem.scalars))
 
     return work
-
-
-def _poison(outputs: Sequence[torch.Tensor]) -> None:
-    for output in outputs:
-        output.fill_(math.nan)
 
 
 def _tune(
@@ -138,15 +166,18 @@ def _tune(
             continue
         with kernel:
             graph = capture(_student_work(lab, case, bundle, config, kernel, sets))
-            _poison([last])
+            last.fill_(math.nan)
             events = [timed_replay(graph) for _ in range(TUNING_REPLAYS)]
             torch.cuda.synchronize()
             times[config.index] = 1e3 * min(start.elapsed_time(end) for start, end in events[1:]) / case.launches
-            outputs[config.index] = last.to("cpu", copy=True)
+            outputs[config.index] = _on_host(last)
             del graph
+    references = {
+        split_k: lab.reference(sets[-1].problem, split_k) for split_k in {bundle.configs[i].split_k for i in outputs}
+    }
     for index, y in outputs.items():
         config = bundle.configs[index]
-        finding = compare(y.cuda(), lab.reference(sets[-1].problem, config.split_k))
+        finding = compare(y.cuda(), references[config.split_k])
         if not finding.ok:
             wrong[index] = f"{config}: {finding.message}"
     return times, wrong
@@ -162,22 +193,22 @@ class _Race:
         assert binary is not None
         self.lab, self.config, self.sets = lab, config, sets
         self.kernel = driver.load(binary)
-        self.outputs = [one.guarded[lab.output].tensor for one in sets]
+        self.outputs = _stacked(lab, sets)
         self.student = capture(_student_work(lab, case, bundle, config, self.kernel, sets))
         self.baseline = capture(self._multiply)
-        M, N = self.outputs[0].shape
+        count, M, N = self.outputs.shape
         generator = torch.Generator(device="cuda").manual_seed(torch.seed() % 2**63)
-        self.hash_weights = torch.randint(-(2**62), 2**62, (M, N), generator=generator, device="cuda")
-        self.hashes = torch.zeros(len(sets), dtype=torch.int64, device="cuda")
-        self.sums = torch.zeros(len(sets), M, dtype=torch.float64, device="cuda")
-        self.direction = torch.randn(N, generator=generator, device="cuda", dtype=torch.float64)
+        self.hash_weights = torch.randint(-(2**62), 2**62, (M, -(-N // 4)), generator=generator, device="cuda")
+        self.hashes = torch.zeros(count, dtype=torch.int64, device="cuda")
+        self.sums = torch.zeros(count, M, device="cuda")
+        self.direction = torch.randn(N, generator=generator, device="cuda")
         self.hashing = capture(self._hash)
         self.flush = Flush()
         self.before = capture(self._poison_and_flush)
         self.kept: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def _poison_and_flush(self) -> None:
-        _poison(self.outputs)
+        self.outputs.fill_(math.nan)
         self.flush()
 
     def _multiply(self) -> None:
@@ -185,10 +216,12 @@ class _Race:
             torch.mm(one.problem.tensors["x_ptr"], one.weight.t(), out=one.dense_out)
 
     def _hash(self) -> None:
-        for number, output in enumerate(self.outputs):
-            bits = output.contiguous().view(torch.int16).to(torch.int64)
-            self.hashes[number] = (bits * self.hash_weights).sum()
-            self.sums[number] = output.double() @ self.direction
+        """A hash of each output's bits; where additions may come in any order (split-K), sums of its rows too."""
+        halves = self.outputs.shape[2]
+        bits = self.outputs if halves % 4 == 0 else torch.nn.functional.pad(self.outputs, (0, -halves % 4))
+        self.hashes.copy_((bits.view(torch.int64) * self.hash_weights).sum(dim=(1, 2)))
+        if self.config.split_k > 1:
+            self.sums.copy_(self.outputs.float() @ self.direction)
 
     def run(self, rounds: int, watch: Watch | None = None) -> Timings:
         """A is the student, B the baseline; hashes of the student's outputs are kept after each of its replays."""
@@ -207,29 +240,39 @@ class _Race:
 
     def finish(self) -> str:
         """Unloads the student's module, then checks every output of every replay. Returns "" or what was wrong."""
-        final_hashes, final_sums = self.kept[-1]
-        outputs = [output.to("cpu", copy=True) for output in self.outputs]
+        outputs = _on_host(self.outputs)
         del self.student
         self.kernel.unload()
-        for one in self.sets:
-            for name, guarded in one.guarded.items():
-                if guarded.overrun():
-                    return f"the kernel wrote outside {name}; mask its stores"
-                if name != self.lab.output and not torch.equal(guarded.tensor, one.problem.tensors[name]):
-                    return f"the kernel changed its input {name}"
-        tolerance = torch.zeros_like(final_sums)
+        fault = self._touched()
+        if fault:
+            return fault
+        hashes, sums = (torch.stack(parts) for parts in zip(*self.kept, strict=True))
+        different = hashes != hashes[-1]
+        varies = bool(different.any())
+        if varies and self.config.split_k == 1:
+            return VARIES
+        tolerance = torch.zeros_like(sums[-1])
         for number, (one, output) in enumerate(zip(self.sets, outputs, strict=True)):
             reference = self.lab.reference(one.problem, self.config.split_k)
             finding = compare(output.cuda(), reference)
             if not finding.ok:
                 return f"{self.config} after timing: {finding.message}"
-            tolerance[number] = 8 * (reference.bound.square() @ self.direction.square()).sqrt()
-        for hashes, sums in self.kept:
-            different = hashes != final_hashes
-            if bool(different.any()):
-                off = ~((sums - final_sums).abs() <= tolerance)
-                if bool((off.any(dim=1) & different).any()):
-                    return (
-                        "some launches of the timed rounds wrote another result than the last ones; none of them counts"
-                    )
+            if varies:
+                spread = reference.bound.square() @ self.direction.double().square()
+                tolerance[number] = 8 * spread.sqrt()
+        off = ~((sums - sums[-1]).abs() <= tolerance)
+        return VARIES if varies and bool((off.any(dim=2) & different).any()) else ""
+
+    def _touched(self) -> str:
+        """What the kernel wrote that it may not: beside its tensors, or into its inputs."""
+        every = [(one, name, guarded) for one in self.sets for name, guarded in one.guarded.items()]
+        strayed = torch.stack([guarded.strayed() for _, _, guarded in every]).tolist()
+        for (_, name, _), fault in zip(every, strayed, strict=True):
+            if fault:
+                return f"the kernel wrote outside {name}; mask its stores"
+        inputs = [(one, name, guarded) for one, name, guarded in every if name != self.lab.output]
+        changed = torch.stack([(g.tensor != one.problem.tensors[name]).any() for one, name, g in inputs]).tolist()
+        for (_, name, _), fault in zip(inputs, changed, strict=True):
+            if fault:
+                return f"the kernel changed its input {name}"
         return ""

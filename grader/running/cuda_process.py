@@ -18,6 +18,9 @@ from grader.labs import Lab, get_lab
 from grader.model import Case, KernelBundle, Outcome, SpeedSample
 from grader.problems import make_problem
 
+Controls = dict[tuple[str, str], tuple[float, ...]]
+"""Log-ratios of the A/A control by lab and case: each is measured once in the life of the process."""
+
 LAUNCH_SECONDS = 20.0
 SPEED_SECONDS = 60.0
 
@@ -52,18 +55,19 @@ def main(connection: Connection, gpu: str) -> None:
     major, minor = torch.cuda.get_device_capability()
     capability = 10 * major + minor
     connection.send("ready")
+    controls: Controls = {}
     while True:
         try:
             job: Any = connection.recv()
         except EOFError:
             return
-        answer, poisoned = _answer(job, capability)
+        answer, poisoned = _answer(job, capability, controls)
         connection.send((answer, poisoned))
         if poisoned:
             return
 
 
-def _answer(job: CorrectnessJob | SpeedJob, capability: int) -> tuple[Any, bool]:
+def _answer(job: CorrectnessJob | SpeedJob, capability: int, controls: Controls) -> tuple[Any, bool]:
     from grader.running import driver
     from grader.running.rounds import ClockFault
 
@@ -73,7 +77,11 @@ def _answer(job: CorrectnessJob | SpeedJob, capability: int) -> tuple[Any, bool]
             return _as_sent(_run(lab, job, capability)), False
         from grader.running.clock import time_case
 
-        return time_case(lab, job.case, job.bundle, capability, job.seed, job.boundaries), False
+        known = controls.get((lab.id, job.case.name), ())
+        sample = time_case(lab, job.case, job.bundle, capability, job.seed, job.boundaries, known)
+        if sample.control_log_ratios:
+            controls[lab.id, job.case.name] = sample.control_log_ratios
+        return sample, False
     except driver.CudaError as error:
         message, poisoned = driver.explain(error), error.name != "CUDA_ERROR_OUT_OF_MEMORY"
     except ClockFault as fault:

@@ -35,10 +35,10 @@ CASES = (
 )  # fmt: skip
 
 SPEED_CASES = (
-    Case("speed_m1024_s90", "1024 tokens, sparsity 0.9", 1024, 1024, 1024, w="sparsity_0.9", launches=64),
-    Case("speed_m1024_s80", "1024 tokens, sparsity 0.8", 1024, 1024, 1024, w="sparsity_0.8", launches=64),
-    Case("speed_m8192_s90", "8192 tokens, sparsity 0.9", 8192, 1024, 1024, w="sparsity_0.9", launches=16),
-    Case("speed_m8192_s80", "8192 tokens, sparsity 0.8", 8192, 1024, 1024, w="sparsity_0.8", launches=16),
+    Case("speed_m1024_s90", "1024 tokens, sparsity 0.9", 1024, 1024, 1024, w="sparsity_0.9", launches=32),
+    Case("speed_m1024_s80", "1024 tokens, sparsity 0.8", 1024, 1024, 1024, w="sparsity_0.8", launches=32),
+    Case("speed_m8192_s90", "8192 tokens, sparsity 0.9", 8192, 1024, 1024, w="sparsity_0.9", launches=8),
+    Case("speed_m8192_s80", "8192 tokens, sparsity 0.8", 8192, 1024, 1024, w="sparsity_0.8", launches=8),
 )
 
 

@@ -39,9 +39,9 @@ CASES = (
 )
 
 SPEED_CASES = (
-    Case("speed_m1", "1 token, 4096 x 4096 weight, weights cold in L2", 1, 4096, 4096, launches=32),
-    Case("speed_m16", "16 tokens, 4096 x 4096 weight, weights cold in L2", 16, 4096, 4096, launches=32),
-    Case("speed_m512", "512 tokens, 4096 x 4096 weight", 512, 4096, 4096, launches=16),
+    Case("speed_m1", "1 token, 4096 x 4096 weight, weights cold in L2", 1, 4096, 4096, launches=16),
+    Case("speed_m16", "16 tokens, 4096 x 4096 weight, weights cold in L2", 16, 4096, 4096, launches=16),
+    Case("speed_m512", "512 tokens, 4096 x 4096 weight", 512, 4096, 4096, launches=8),
 )
 
 
