@@ -17,7 +17,7 @@ def course(
     assignment: Annotated[str, typer.Option(help="Name of the assignment.")] = ASSIGNMENT,
 ) -> None:
     """Make an nbgrader course of the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
-    from grader.notebooks import BadSource, MissingJupytext
+    from grader.notebook_release import BadSource, MissingJupytext
 
     try:
         written = make_course(Path.cwd(), folder, assignment)

@@ -11,7 +11,7 @@ from pathlib import Path
 from nbformat import writes
 
 from grader.files import write_whole
-from grader.notebooks import instructor_notebook, sources
+from grader.notebook_release import instructor_notebook, sources
 from grader.release import STUB
 
 CONFIG = "nbgrader_config.py"
@@ -27,7 +27,7 @@ def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT) -> list[
     """Makes or refreshes the course in `folder` from the repository at `root`, and returns what was written.
 
     A configuration that is there stays as it is, and so do submissions and scores. Raises CannotMakeCourse, and what
-    grader.notebooks raises.
+    grader.notebook_release raises.
     """
     if importlib.util.find_spec("nbgrader") is None:
         raise CannotMakeCourse("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")
