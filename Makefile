@@ -15,15 +15,19 @@ ifeq ($(strip $(VENV)),)
   INSTALLED :=
   BATCH_INSTALLED :=
   TEST_INSTALLED :=
+  NOTEBOOK_INSTALLED :=
+  COURSE_INSTALLED :=
 else
   PY := $(VENV)/bin/python
   INSTALLED := $(VENV)/.installed
   BATCH_INSTALLED := $(VENV)/.batch-installed
   TEST_INSTALLED := $(VENV)/.test-installed
+  NOTEBOOK_INSTALLED := $(VENV)/.notebook-installed
+  COURSE_INSTALLED := $(VENV)/.course-installed
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install grade grade-batch watch doctor release calibrate test test-fast lint clean
+.PHONY: help install grade grade-batch watch notebook doctor release calibrate test test-fast lint clean
 
 help: ## list the targets
 	@echo "Graded lab on Triton kernels. Targets:"
@@ -42,8 +46,16 @@ $(VENV)/.test-installed: $(VENV)/.installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[test]"
 	@touch $@
 
+$(VENV)/.notebook-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[notebook]"
+	@touch $@
+
 $(VENV)/.batch-installed: $(VENV)/.installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[batch]"
+	@touch $@
+
+$(VENV)/.course-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[course]"
 	@touch $@
 
 install: $(INSTALLED) ## set up .venv with what grading needs
@@ -63,8 +75,20 @@ watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
 doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 	@$(PY) -m grader doctor
 
-release: $(INSTALLED) ## regenerate assignment/ from solutions/
+notebook: $(NOTEBOOK_INSTALLED) ## open the notebooks in JupyterLab
+	@$(PY) -m jupyterlab notebooks/opening.ipynb $(ARGS)
+
+release: $(NOTEBOOK_INSTALLED) ## regenerate assignment/ and notebooks/ from their sources
 	@$(PY) -m grader release
+
+.PHONY: course gradescope
+COURSE ?= course
+course: $(COURSE_INSTALLED) ## make an nbgrader course in COURSE
+	@$(PY) -m grader course $(COURSE) $(ARGS)
+
+gradescope: $(INSTALLED) ## make Gradescope's autograder.zip
+	@mkdir -p build
+	@$(PY) -m grader gradescope build/autograder.zip $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
 .PHONY: calibrate bench figures
 calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions

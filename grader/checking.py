@@ -106,5 +106,8 @@ def _span(noun: str, indices: Sequence[int], size: int) -> str:
 
 
 def describe_case(case: Case) -> str:
-    """A case's sizes and purpose for a report: "M=33 N=80 K=208: M, N and K that all end inside a tile"."""
-    return f"M={case.M} N={case.N} K={case.K}: {case.about}"
+    """A case's sizes and purpose for a report: "M=33 N=80 K=208: M, N and K that all end inside a tile".
+
+    Of a hidden case its purpose only.
+    """
+    return case.about if case.hidden else f"M={case.M} N={case.N} K={case.K}: {case.about}"

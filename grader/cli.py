@@ -15,6 +15,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.batch.command import batch, secrets
 from grader.files import write_whole
+from grader.gradebook.command import course
+from grader.gradescope.command import gradescope
 
 app = typer.Typer(
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
@@ -24,6 +26,8 @@ app = typer.Typer(
 )
 app.command()(batch)
 app.command()(secrets)
+app.command()(course)
+app.command()(gradescope)
 
 
 @app.command()
@@ -181,7 +185,8 @@ def doctor() -> None:
 
 @app.command()
 def release() -> None:
-    """Regenerate assignment/ from solutions/ (for instructors)."""
+    """Regenerate assignment/ and notebooks/*.ipynb from their sources (for instructors)."""
+    from grader.notebook_release import BadSource, MissingJupytext
     from grader.release import BadMarkers
     from grader.release import release as write
 
@@ -190,11 +195,11 @@ def release() -> None:
         raise refuse(f"{root} has no folder solutions/; run this in the repository's root")
     try:
         changed = write(root)
-    except BadMarkers as problem:
+    except (BadMarkers, BadSource, MissingJupytext) as problem:
         raise refuse(str(problem)) from None
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
-    typer.echo("assignment/ matches solutions/")
+    typer.echo("assignment/ and notebooks/ match their sources")
 
 
 def _gpu(purpose: str) -> Any:

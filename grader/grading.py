@@ -66,8 +66,14 @@ class GradeOptions:
 def grade(path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False,
           listen: Listener = lambda lab, text: None) -> Report:  # fmt: skip
     """Grades one submission. Raises reading.UnusablePath for a path that is none."""
+    return grade_submission(read(path, labs, all_labs=all_labs), labs, options, listen)
+
+
+def grade_submission(
+    submission: Submission, labs: Sequence[Lab], options: GradeOptions, listen: Listener = lambda lab, text: None
+) -> Report:
+    """Grades what was read already, such as the cells of a running notebook."""
     started = time.monotonic()
-    submission = read(path, labs, all_labs=all_labs)
     seed = options.seed if options.seed is not None else secrets.randbits(48)
     chosen = [lab for lab in labs if lab.id in submission.labs]
     rubric = load_rubric()

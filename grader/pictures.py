@@ -92,9 +92,10 @@ class Picture:
             self.figure.savefig(out, format="png", dpi=dots_per_inch, metadata={"Software": None})
         return out.getvalue()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a notebook shows: the PNG, and the words where pictures are not shown."""
-        return {"image/png": self.png(), "text/plain": self.alt}
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a notebook shows: the PNG at its size in CSS pixels, and the words where pictures are not shown."""
+        width = round(96 * self.figure.get_size_inches()[0])
+        return {"image/png": self.png(), "text/plain": self.alt}, {"image/png": {"width": width}}
 
 
 def _draw(height: float, draw: Callable[[Axes], None], alt: str) -> Picture:
@@ -373,7 +374,10 @@ class RooflinePoint:
     baseline_us: float
 
 
-def roofline(points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Mapping[str, float]) -> Picture:
+def roofline(
+    points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Mapping[str, float],
+    legend: str = "filled: your kernel, hollow: cuBLAS fp16",
+) -> Picture:  # fmt: skip
     """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in TFLOP/s.
 
     A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
@@ -411,7 +415,7 @@ def roofline(points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Map
         axes.set_xlabel("operations per byte that must move")
         axes.set_ylabel("TFLOP/s of useful work")
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2,
-                    title="filled: your kernel, hollow: cuBLAS fp16", title_fontsize=8)  # fmt: skip
+                    title=legend, title_fontsize=8)  # fmt: skip
 
     words = "; ".join(f"{point.name}: {x:.0f} operations a byte, {student:.1f} TFLOP/s (baseline {baseline:.1f})"
                       for point, x, (student, baseline) in zip(points, intensities, rates, strict=True))  # fmt: skip

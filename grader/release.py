@@ -1,4 +1,4 @@
-"""From solutions/ to what students get: the same files, stripped between the solution markers."""
+"""From solutions/ and notebooks/source/ to what students get: the same, stripped between the solution markers."""
 
 from __future__ import annotations
 
@@ -58,12 +58,22 @@ def assignment_files(solutions: Path) -> dict[str, str]:
 
 
 def release(root: Path) -> list[Path]:
-    """Writes assignment/ and returns what changed; a file that has no solution any more is removed."""
-    folder = root / "assignment"
+    """Writes assignment/ and the notebooks, and returns what changed; a file that has no source any more is removed.
+
+    Raises BadMarkers and, where there are sources of notebooks, what grader.notebook_release raises.
+    """
+    changed = _write(root / "assignment", "*.py", assignment_files(root / "solutions"))
+    if (root / "notebooks" / "source").is_dir():
+        from grader.notebook_release import student_files
+
+        changed += _write(root / "notebooks", "*.ipynb", student_files(root))
+    return changed
+
+
+def _write(folder: Path, pattern: str, files: dict[str, str]) -> list[Path]:
     folder.mkdir(exist_ok=True)
-    files = assignment_files(root / "solutions")
     changed = []
-    for stale in folder.glob("*.py"):
+    for stale in folder.glob(pattern):
         if stale.name not in files:
             stale.unlink()
             changed.append(stale)

@@ -1,13 +1,15 @@
 """A process that may run a student's Python: bubblewrap, no network, no GPU, no home, bounded memory and time.
 
 Without bubblewrap the same process runs unconfined; grading your own work allows that with a warning, grading
-others' never does.
+others' never does, except in a container that is thrown away: there root names another user in GRADER_WORKER_USER, to
+whom neither the grader's files nor its results belong.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import pwd
 import resource
 import selectors
 import signal
@@ -166,6 +168,10 @@ class Sandbox:
             command = [bwrap, *_confinement(settings), "--", sys.executable, "/grader/worker.py", str(write_end)]
         else:
             command = [sys.executable, str(WORKER / "worker.py"), str(write_end)]
+        name = os.environ.get("GRADER_WORKER_USER") if self._scratch and os.geteuid() == 0 else None
+        user = pwd.getpwnam(name) if name else None
+        if self._scratch and user:
+            os.chown(self._scratch.name, user.pw_uid, user.pw_gid)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             command,
@@ -177,6 +183,9 @@ class Sandbox:
             env={} if bwrap else environment,
             preexec_fn=_limits,
             start_new_session=True,
+            user=user.pw_uid if user else None,
+            group=user.pw_gid if user else None,
+            extra_groups=[] if user else None,
         )
         os.close(write_end)
         self._answers = read_end

@@ -92,8 +92,9 @@ def test_asking_for_a_gpu_that_is_not_there():
     assert "--device cpu" in done.stderr
 
 
-def test_the_assignment_is_not_attempted_and_exits_0():
-    done = run("grade", "assignment", "--device", "cpu")
+@pytest.mark.parametrize("handed_out", ["assignment", "notebooks"])
+def test_what_is_handed_out_is_not_attempted_and_exits_0(handed_out):
+    done = run("grade", handed_out, "--device", "cpu")
     assert done.returncode == 0
     assert done.stdout.count("not_attempted") == 3
     assert "0 of 300 points" in done.stdout
@@ -124,7 +125,7 @@ def test_help_is_there():
 def test_make_alone_lists_the_targets():
     done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0
-    for target in ("grade", "test", "test-fast", "doctor", "release"):
+    for target in ("grade", "notebook", "test", "test-fast", "doctor", "release"):
         assert f"make {target}" in done.stdout
 
 

@@ -1,4 +1,7 @@
-"""read: from a path to a Submission. Finds each lab's kernel and what it reaches, and takes nothing else."""
+"""read: from a path, or from the cells that a notebook has run, to source text.
+
+Finds each lab's kernel and what it reaches, and takes nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.labs import Lab
-from grader.model import KernelSource, Refusal, Submission
+from grader.labs.step import Step
+from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
-from grader.reading.files import Cell, UnreadableFile, read_cells
+from grader.reading.files import Cell, UnreadableFile, executed_cells, read_cells
+from grader.reading.history import latest
 from grader.reading.selection import Statement, closure, module_text, statements, unbound
 
 MAX_FILES = 200
@@ -51,6 +56,57 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
         notes=notes,
     )
+
+
+def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:
+    """A lab's kernel from the cells that a notebook has run so far, by their number; the last definition counts."""
+    file = _executed(inputs)
+    found = _find(lab, [file], single=True)
+    if found is None:
+        return Refusal(
+            "not_attempted", f"no cell that was run defines {lab.kernel}; run the one that does, then this one"
+        )
+    return found
+
+
+def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | Refusal:
+    """A step's function from the cells that a notebook has run so far, with what it reaches and the step's harness."""
+    file = _executed(inputs)
+    found = _definitions(file, step.function)
+    if not found:
+        broken = [cell.error for cell in file.cells if cell.error and _mentions(cell, step.function)]
+        reason = broken[-1] if broken else f"no cell that was run defines {step.function}"
+        return Refusal("not_attempted", f"{reason}; run the cell that defines it, then this one")
+    definition = found[-1]
+    node = definition.node
+    assert isinstance(node, ast.FunctionDef)
+    if is_stub(node):
+        return Refusal(
+            "not_attempted",
+            f"{step.function} is still the stub ({definition.place}); fill it in, run its cell, then run this one again",
+        )
+    if not policy.is_jitted(node):
+        return Refusal("rejected", f"{definition.place}: {step.function} is not under @triton.jit; put that above it")
+    if f"= {step.function}(" in step.harness and not any(isinstance(n, ast.Return) and n.value for n in ast.walk(node)):
+        return Refusal(
+            "rejected", f"{definition.place}: {step.function} returns nothing; end it with return {step.result}"
+        )
+    selected = _selected(file.statements, [step.function], step.function)
+    if isinstance(selected, Refusal):
+        return selected
+    module, lines = module_text(selected)
+    harness = f"import triton\nimport triton.language as tl\n{step.harness}"
+    places = (SourceLine(CHECK, number) for number in range(1, harness.count("\n") + 2))
+    return KernelSource(lab_id, "harness", None, module + harness, (*lines, *places), file.path)
+
+
+CHECK = "the check"
+"""What lines of a step's harness are called in messages."""
+
+
+def _executed(inputs: Sequence[str]) -> _File:
+    cells = tuple(executed_cells(inputs))
+    return _File(Path("notebook"), cells, tuple(latest([s for s in statements(cells) if s.binds])))
 
 
 def _start(path: Path) -> str:
@@ -157,19 +213,25 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
         return Refusal("rejected", message)
     roots = [lab.kernel, lab.grid]
     everything = [s for s in file.statements if lab.kernel not in s.binds or s is definition]
-    selected = closure(everything, roots)
+    selected = _selected(everything, roots, lab.kernel)
+    if isinstance(selected, Refusal):
+        return selected
+    module, lines = module_text(selected)
+    has_grid = any(lab.grid in statement.binds for statement in selected)
+    return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path)
+
+
+def _selected(everything: Sequence[Statement], roots: Sequence[str], kernel: str) -> list[Statement] | Refusal:
+    """The statements that the roots reach; a refusal where a name is missing or something may not be there."""
+    selected = closure(list(everything), roots)
     for name, statement in unbound(selected).items():
         return Refusal(
             "rejected",
             f"{statement.place}: the kernel needs `{name}`, which nothing here defines; "
             "define it in this file, at top level, or import it",
         )
-    message = policy.violation(selected, lab.kernel)
-    if message:
-        return Refusal("rejected", message)
-    module, lines = module_text(selected)
-    has_grid = any(lab.grid in statement.binds for statement in selected)
-    return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path)
+    message = policy.violation(selected, kernel)
+    return Refusal("rejected", message) if message else selected
 
 
 def _signature_fault(lab: Lab, node: ast.FunctionDef, place: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,15 @@ def read_cells(path: Path) -> list[Cell]:
     if path.suffix == ".ipynb":
         return _notebook_cells(path.name, text)
     return [_parsed(path.name, text)]
+
+
+def executed_cells(inputs: Sequence[str]) -> list[Cell]:
+    """The cells that a running notebook has executed, named by their number: "cell [7]". Empty inputs are left out."""
+    return [
+        _parsed(f"cell [{number}]", _without_magics(source))
+        for number, source in enumerate(inputs)
+        if source.strip() and len(source) <= MAX_CELL_CHARS
+    ]
 
 
 def _notebook_cells(name: str, text: str) -> list[Cell]:

@@ -1,10 +1,11 @@
-"""Watching, line by line: what was saved, each failure as it is seen, one line of points, what the compiler says."""
+"""An answer in a few lines: the points, why not more, what the compiler says; and watching, which prints them."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +17,64 @@ from grader.reporting.advice import advice
 from grader.reporting.terminal import MARKS, number
 
 MAX_FAILURES = 3
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One line of an answer. `style` is Rich's: green, yellow, red, cyan, dim or nothing."""
+
+    text: str
+    style: str = ""
+
+
+def verdict(report: LabReport) -> Remark:
+    """How many cases pass and what that is worth, or why nothing was graded."""
+    if report.status != "graded":
+        colour = "yellow" if report.status == "not_attempted" else "red"
+        return Remark(f"{report.status.replace('_', ' ')}: {report.message}", colour)
+    tests = [test for test in report.tests if test.kind == "correctness"]
+    passed = sum(test.status == "passed" for test in tests)
+    speed = f", speed {number(report.speed_points)}/{number(report.speed_max)}"
+    text = (
+        f"{passed} of {len(tests)} cases pass, correctness {number(report.correctness_points)}/"
+        f"{number(report.correctness_max)} points{speed if report.speed_status == 'graded' else ''}"
+    )
+    return Remark(text, "green" if report.correctness_points == report.correctness_max else "")
+
+
+def failures(report: LabReport) -> list[Remark]:
+    """The first failing cases with what is wrong in each."""
+    failed = [test for test in report.tests if test.kind == "correctness" and test.status == "failed"]
+    return [Remark(f"{MARKS['failed'][0]} {test.name}: {test.message}", "red") for test in failed[:MAX_FAILURES]]
+
+
+def explanations(report: LabReport) -> list[Remark]:
+    """The first diagnosis, and what the memory checker found."""
+    found = [test for test in report.tests if test.status == "failed" and test.diagnosis]
+    remarks = [Remark(f"{test.name}: {test.diagnosis}", "cyan") for test in found[:1]]
+    strayed = [test for test in report.tests if test.kind == "memory" and test.status == "failed"]
+    return remarks + [Remark(f"{MARKS['failed'][0]} memory: {test.message}", "red") for test in strayed]
+
+
+def build_remarks(report: LabReport) -> list[Remark]:
+    """Which configs compile, and advice from what the compiler made of them."""
+    builds = [test for test in report.tests if test.kind == "build"]
+    remarks = [
+        Remark(f"{MARKS['failed'][0]} {test.name}: {test.message}", "red") for test in builds if test.status == "failed"
+    ]
+    if builds and not remarks:
+        names = " and ".join(test.name.removeprefix("build_") for test in builds)
+        remarks.append(Remark(f"{builds[0].message}, for {names}", "dim"))
+    sentences: dict[str, list[int]] = {}
+    for config in report.configs:
+        facts = report.facts.get(config.index)
+        if facts is not None and report.facts_capability is not None:
+            for sentence in advice(facts, config, get_lab(report.lab_id), report.source, report.facts_capability):
+                sentences.setdefault(sentence, []).append(config.index)
+    for sentence, configs in sentences.items():
+        several = "configs" if len(configs) > 1 else "config"
+        remarks.append(Remark(f"{several} {', '.join(map(str, configs))}: {sentence}", "dim"))
+    return remarks
 
 
 class Lines:
@@ -63,52 +122,15 @@ class Lines:
         self._say(lab_id, f"{right} of {done} launches right so far, {total - done} to go", "dim")
 
     def answer(self, report: LabReport, seconds: float, *, final: bool) -> None:
-        line = self._points(report)
-        if self._first.get(report.lab_id) != line:
-            self._first[report.lab_id] = line
-            colour = {"graded": "", "not_attempted": "yellow"}.get(report.status, "red")
-            full = report.status == "graded" and report.correctness_points == report.correctness_max
-            self._say(report.lab_id, f"{line} ({seconds:.1f} s)", "green" if full else colour)
-            self._diagnosis(report)
+        remarks = []
+        line = verdict(report)
+        if self._first.get(report.lab_id) != line.text:
+            self._first[report.lab_id] = line.text
+            remarks = [replace(line, text=f"{line.text} ({seconds:.1f} s)"), *explanations(report)]
         if final:
-            self._build(report, seconds)
-
-    def _points(self, report: LabReport) -> str:
-        if report.status != "graded":
-            return f"{report.status.replace('_', ' ')}: {report.message}"
-        tests = [test for test in report.tests if test.kind == "correctness"]
-        passed = sum(test.status == "passed" for test in tests)
-        speed = f", speed {number(report.speed_points)}/{number(report.speed_max)}"
-        return (
-            f"{passed} of {len(tests)} cases pass, correctness {number(report.correctness_points)}/"
-            f"{number(report.correctness_max)} points{speed if report.speed_status == 'graded' else ''}"
-        )
-
-    def _diagnosis(self, report: LabReport) -> None:
-        found = next((test for test in report.tests if test.status == "failed" and test.diagnosis), None)
-        if found is not None:
-            self._say(report.lab_id, f"{found.name}: {found.diagnosis}", "cyan")
-        for test in report.tests:
-            if test.kind == "memory" and test.status == "failed":
-                self._say(report.lab_id, f"{MARKS['failed'][0]} memory: {test.message}", "red")
-
-    def _build(self, report: LabReport, seconds: float) -> None:
-        builds = [test for test in report.tests if test.kind == "build"]
-        for test in builds:
-            if test.status == "failed":
-                self._say(report.lab_id, f"{MARKS['failed'][0]} {test.name}: {test.message}", "red")
-        if builds and all(test.status == "passed" for test in builds):
-            names = " and ".join(test.name.removeprefix("build_") for test in builds)
-            self._say(report.lab_id, f"{builds[0].message}, for {names} ({seconds:.1f} s)", "dim")
-        sentences: dict[str, list[int]] = {}
-        for config in report.configs:
-            facts = report.facts.get(config.index)
-            if facts is not None and report.facts_capability is not None:
-                for sentence in advice(facts, config, get_lab(report.lab_id), report.source, report.facts_capability):
-                    sentences.setdefault(sentence, []).append(config.index)
-        for sentence, configs in sentences.items():
-            several = "configs" if len(configs) > 1 else "config"
-            self._say(report.lab_id, f"{several} {', '.join(map(str, configs))}: {sentence}", "dim")
+            remarks += build_remarks(report)
+        for remark in remarks:
+            self._say(report.lab_id, remark.text, remark.style)
 
     def page_written(self, path: Path) -> None:
         """Says where the page is, once; reloading it shows the latest."""

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
+from grader.reporting import drawings
 from grader.reporting.advice import advice
 from grader.reporting.listing import Listing, listing, visible
 from grader.reporting.terminal import describe_facts, next_step, number
@@ -113,13 +114,14 @@ def _lab_page(report: Report, lab: LabReport) -> LabPage:
         Failure(test, image(lambda drawn, test=test: drawn.error_map(maps[test.name])) if test.name in maps else None)  # type: ignore[misc]
         for test in failed[:MAX_FAILURES_SHOWN]
     ]
+    speed_images = (image(lambda _: drawings.tiers(lab)), image(lambda _: drawings.roofline(report, lab)))
     return LabPage(
         report=lab,
         failures=tuple(failures),
         more_failures=max(0, len(failed) - MAX_FAILURES_SHOWN),
         cases=tuple(test for test in lab.tests if test.kind != "speed"),
         speed=tuple(test for test in lab.tests if test.kind == "speed"),
-        speed_images=tuple(shown for shown in (_tiers(lab), _roofline(report, lab)) if shown),
+        speed_images=tuple(shown for shown in speed_images if shown),
         listing=listing(lab.source, lab) if lab.source else None,
         builds=_builds(lab),
     )
@@ -160,58 +162,8 @@ def image(draw: Callable[[Any], Any]) -> Image | None:
     if drawn is None:
         return None
     picture = draw(drawn)
+    if picture is None:
+        return None
     encoded = base64.b64encode(picture.svg().encode()).decode()
     width, height = (round(96 * inches) for inches in picture.figure.get_size_inches())
     return Image(f"data:image/svg+xml;base64,{encoded}", picture.alt, width, height)
-
-
-def _timed(lab: LabReport) -> list[TestResult]:
-    return [test for test in lab.tests if test.kind == "speed" and "ratio" in test.metrics]
-
-
-def _tiers(lab: LabReport) -> Image | None:
-    timed = _timed(lab)
-    if not timed:
-        return None
-
-    def draw(drawn: Any) -> Any:
-        numbers = ("ratio", "ratio_low", "ratio_high")
-        bars = [
-            drawn.SpeedBar(test.name, *(test.metrics[name] for name in numbers), tuple(test.metrics["tiers"]))
-            for test in timed
-        ]
-        return drawn.speed_tiers(bars)
-
-    return image(draw)
-
-
-def _roofline(report: Report, lab: LabReport) -> Image | None:
-    """The lab's timed cases under roofs measured in this very report: cuBLAS at its best, and twice that for int8."""
-    known = all_labs().get(lab.lab_id)
-    usable = [test for test in _timed(lab) if test.metrics.get("operations") and test.metrics.get("floor_us")]
-    if known is None or not usable:
-        return None
-    bandwidth = max(test.metrics["bytes_moved"] / test.metrics["floor_us"] / 1e3 for test in usable)
-    best = _best_cublas(report)
-    roofs = {"cuBLAS fp16 at its best here": best}
-    if any(parameter.type == "*i8" for parameter in known.parameters):
-        roofs["int8, twice that"] = 2 * best
-
-    def draw(drawn: Any) -> Any:
-        fields = ("operations", "bytes_moved", "student_us", "baseline_us")
-        points = [drawn.RooflinePoint(test.name, *(test.metrics[name] for name in fields)) for test in usable]
-        return drawn.roofline(points, bandwidth, roofs)
-
-    return image(draw)
-
-
-def _best_cublas(report: Report) -> float:
-    """TFLOP/s of the fastest baseline of the report, which multiplies the dense fp16 weight."""
-    rates = []
-    for lab in report.labs.values():
-        known = all_labs().get(lab.lab_id)
-        for test in _timed(lab):
-            if known is not None and test.metrics["baseline_us"]:
-                case = known.case(test.name)
-                rates.append(2 * case.M * case.N * case.K / test.metrics["baseline_us"] / 1e6)
-    return max(rates, default=0.0)

@@ -1,0 +1,1 @@
+"""The gradebook: an nbgrader course in which `nbgrader autograde` and formgrader run this grader."""

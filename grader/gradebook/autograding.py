@@ -1,0 +1,125 @@
+"""What nbgrader runs in place of its own: reading and restoring submissions, and this grader instead of `Execute`.
+
+The course's nbgrader_config.py names these classes. No cell of a student is run here or in any kernel: the submitted
+file goes down the grader's own road, and the points come into the graded cells as their results.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import nbformat
+from nbconvert.exporters import NotebookExporter
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Enum, Integer, Unicode
+
+from grader.batch.hidden import Secrets, load_secrets
+from grader.devices import choose
+from grader.gradebook.feedback import cell_outputs
+from grader.gradebook.restoring import read_submitted, restored
+from grader.gradebook.scores import cell_score, graded_part
+from grader.grading import GradeOptions, grade
+from grader.labs import all_labs
+from grader.model import Device, Report
+from grader.reporting.document import document
+
+SECRETS = "secrets.toml"
+
+
+class CannotAutograde(RuntimeError):
+    """Nobody's points can be found on this machine or in this course; the message says why and what to do."""
+
+
+class SubmittedNotebook(NotebookExporter):  # type: ignore[misc]
+    """Reads what was submitted, whatever it is; a file that is no notebook is one without cells."""
+
+    def from_filename(self, filename: str, resources: Any = None, **arguments: Any) -> Any:
+        path = Path(filename)
+        place = {"name": path.stem, "path": str(path.parent), "modified_date": ""}
+        return self.from_notebook_node(read_submitted(path), {**(resources or {}), "metadata": place}, **arguments)
+
+
+class RestoreNotebook(NbGraderPreprocessor):  # type: ignore[misc]
+    """Brings a submission into the shape of what was released: see grader.gradebook.restoring."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        path = _place(self, "release_directory", ".", resources)
+        try:
+            released = nbformat.read(path, as_version=4)
+        except (OSError, ValueError) as error:
+            raise CannotAutograde(
+                f"{path} cannot be read ({error}); run `nbgrader generate_assignment` for this assignment again"
+            ) from None
+        return restored(nb, released), resources
+
+
+class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
+    """Grades the labs whose graded cells a notebook holds, and clears every other output."""
+
+    device = Enum(("auto", "cpu", "cuda"), "auto", help="Where kernels run; auto: a GPU where one is there.").tag(
+        config=True
+    )
+    jobs = Integer(0, help="Sandboxes at once; 0: one a core.").tag(config=True)
+    secrets = Unicode(
+        SECRETS, help="File with the seed and the hidden cases, in the course's folder; none when it is not there."
+    ).tag(config=True)
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        parts = {at: found for at, cell in enumerate(nb.cells) if (found := self._part(cell))}
+        wanted = {lab_id for lab_id, _ in parts.values()}
+        report = self._graded(wanted, resources) if wanted else None
+        for at, cell in enumerate(nb.cells):
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+            if report is not None and at in parts:
+                lab_id, part = parts[at]
+                score = cell_score(document(report)["labs"][lab_id], part, float(cell.metadata.nbgrader["points"]))
+                cell.outputs = cell_outputs(report, report.labs[lab_id], part, score)
+        return nb, resources
+
+    def _part(self, cell: Any) -> tuple[str, str] | None:
+        nbgrader = cell.metadata.get("nbgrader", {})
+        graded = cell.cell_type == "code" and nbgrader.get("grade") and not nbgrader.get("solution")
+        return graded_part(nbgrader["grade_id"]) if graded else None
+
+    def _graded(self, wanted: set[str], resources: Any) -> Report:
+        path = _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
+        secrets = _secrets(Path(_course(self).root) / self.secrets)
+        labs = [secrets.lab(lab) if secrets else lab for lab in all_labs().values() if lab.id in wanted]
+        options = GradeOptions(
+            _device(self.device), secrets.seed if secrets else None, self.jobs or None, confined=True
+        )
+        student = resources["nbgrader"]["student"]
+        report = grade(path, labs, options, all_labs=True)
+        for lab in report.labs.values():
+            self.log.info("%s, %s: %s, %.6g points", student, lab.lab_id, lab.status, lab.points)
+        return report
+
+
+def _course(preprocessor: Any) -> Any:
+    """The course's folders, which the converter knows: it owns the exporter that owns the preprocessor."""
+    return preprocessor.parent.parent.coursedir
+
+
+def _place(preprocessor: Any, directory: str, student: str, resources: Any) -> Path:
+    course, names = _course(preprocessor), resources["nbgrader"]
+    folder = course.format_path(getattr(course, directory), student, names["assignment"])
+    return Path(folder) / f"{names['notebook']}.ipynb"
+
+
+@cache
+def _secrets(path: Path) -> Secrets | None:
+    return load_secrets(path) if path.is_file() else None
+
+
+@cache
+def _device(wanted: Literal["auto", "cpu", "cuda"]) -> Device:
+    """The device record. Raises CannotAutograde without a sandbox: this is others' work."""
+    device = choose(wanted)[0]
+    if device.sandbox == "none":
+        raise CannotAutograde(
+            "bubblewrap does not work here, and others' work is graded in a sandbox only; see `python -m grader doctor`"
+        )
+    return device

@@ -1,0 +1,35 @@
+"""`python -m grader course`: the nbgrader course on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.arguments import refuse
+from grader.gradebook.course import ASSIGNMENT, CannotMakeCourse, make_course
+from grader.release import BadMarkers
+
+
+def course(
+    folder: Annotated[Path, typer.Argument(help="The course's folder; made when missing.")] = Path("course"),
+    assignment: Annotated[str, typer.Option(help="Name of the assignment.")] = ASSIGNMENT,
+) -> None:
+    """Make an nbgrader course of the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
+    from grader.notebook_release import BadSource, MissingJupytext
+
+    try:
+        written = make_course(Path.cwd(), folder, assignment)
+    except (CannotMakeCourse, BadMarkers, BadSource, MissingJupytext) as problem:
+        raise refuse(str(problem)) from None
+    except OSError as problem:
+        raise refuse(
+            f"{problem.filename or folder} cannot be written ({problem.strerror}); choose another folder"
+        ) from None
+    for path in written:
+        typer.echo(f"wrote {path}")
+    typer.echo(
+        f"Hand out {folder}/release/{assignment}, put what comes back into {folder}/submitted/STUDENT/{assignment}, then "
+        f"run `nbgrader autograde {assignment}` in {folder}"
+    )

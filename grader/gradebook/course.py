@@ -1,0 +1,63 @@
+"""From this repository to an nbgrader course: configuration, source notebooks, release, gradebook.db."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from nbformat import writes
+
+from grader.files import write_whole
+from grader.notebook_release import instructor_notebook, sources
+from grader.release import STUB
+
+CONFIG = "nbgrader_config.py"
+ASSIGNMENT = "kernels"
+TEMPLATE = Path(__file__).parent / "nbgrader_config.py.txt"
+
+
+class CannotMakeCourse(ValueError):
+    """A course that cannot be made; the message says what was found and what to do."""
+
+
+def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT) -> list[Path]:
+    """Makes or refreshes the course in `folder` from the repository at `root`, and returns what was written.
+
+    A configuration that is there stays as it is, and so do submissions and scores. Raises CannotMakeCourse, and what
+    grader.notebook_release raises.
+    """
+    if importlib.util.find_spec("nbgrader") is None:
+        raise CannotMakeCourse("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")
+    if not assignment.replace("_", "").replace("-", "").isalnum():
+        raise CannotMakeCourse(f"{assignment!r} is no name for an assignment; use letters, digits, - and _")
+    texts = {f"{path.stem}.ipynb": writes(instructor_notebook(path, root)) + "\n" for path in sources(root)}
+    if not texts:
+        raise CannotMakeCourse(f"{root} has no notebooks/source/*.py; run this in the repository's root")
+    written = []
+    place = folder / "source" / assignment
+    place.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_whole(place / name, text)
+        written.append(place / name)
+    config = folder / CONFIG
+    if not config.exists():
+        write_whole(config, TEMPLATE.read_text(encoding="utf-8").format(root=str(root.resolve()), stub=STUB))
+        written.append(config)
+    _generate(folder, assignment)
+    return [*written, folder / "release" / assignment, folder / "gradebook.db"]
+
+
+def _generate(folder: Path, assignment: str) -> None:
+    """Runs `nbgrader generate_assignment`, which makes the release and enters the assignment into gradebook.db.
+
+    For a new database nbgrader calls `alembic` by its name, which lies beside this Python.
+    """
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    command = [sys.executable, "-m", "nbgrader", "generate_assignment", assignment, "--create", "--force"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()[-5:]
+        raise CannotMakeCourse(f"nbgrader generate_assignment failed in {folder}: {' '.join(words)[-1500:]}")

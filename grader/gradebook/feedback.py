@@ -1,0 +1,50 @@
+"""What does a student read below a graded cell? The points, why not more, and pictures; of hidden cases the class only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbformat import v4
+
+from grader.model import ErrorMap, LabReport, Report
+from grader.reporting import drawings
+from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
+from grader.reporting.inline import Inline
+from grader.reporting.terminal import MARKS, number
+
+MAX_MAPS = 2
+
+
+def cell_outputs(report: Report, lab: LabReport, part: str, score: float) -> list[Any]:
+    """The outputs of a graded cell: the report, then the points as the result that nbgrader reads."""
+    answer = correctness(lab) if part == "correctness" else speed(report, lab)
+    shown = v4.new_output("display_data", data={"text/html": answer._repr_html_(), "text/plain": repr(answer)})
+    points = v4.new_output("execute_result", data={"text/plain": repr(score)}, execution_count=None)
+    return [shown, points]
+
+
+def correctness(lab: LabReport) -> Inline:
+    """Cases, the first failures, the diagnosis, memory faults, advice on the build, error maps."""
+    remarks = [verdict(lab), *failures(lab), *explanations(lab), *build_remarks(lab)]
+    return Inline(remarks, [_picture(errors) for errors in lab.error_maps[:MAX_MAPS]])
+
+
+def speed(report: Report, lab: LabReport) -> Inline:
+    """Every timed case with its tier; without a GPU, that these points could not be earned here."""
+    worth = f"{number(lab.speed_points)}/{number(lab.speed_max)} points"
+    if lab.speed_status in ("skipped", "not_graded"):
+        reason = "speed was not gradable here: it needs a GPU, and this was graded without one"
+        if report.device.kind == "cuda":
+            reason = "there was no kernel to time"
+        return Inline([Remark(f"speed {worth}; {reason}", "yellow")])
+    timed = [test for test in lab.tests if test.kind == "speed"]
+    remarks = [Remark(f"speed {worth} on {report.device.name}", "green" if lab.speed_points else "red")]
+    remarks += [Remark(f"{MARKS[test.status][0]} {test.name}: {test.message}", MARKS[test.status][1]) for test in timed]
+    found = (drawings.tiers(lab), drawings.roofline(report, lab))
+    return Inline(remarks, [picture for picture in found if picture is not None])
+
+
+def _picture(errors: ErrorMap) -> Any:
+    from grader import pictures
+
+    return pictures.error_map(errors)

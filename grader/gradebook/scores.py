@@ -1,0 +1,101 @@
+"""How many points does each graded cell get, and how do they come into nbgrader's database?
+
+A lab's two graded cells are `<lab>_correctness` and `<lab>_speed`; every other graded cell is a question that a human
+grades. nbgrader is needed to write scores, not to import this module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from grader.labs import all_labs
+from grader.model import Report
+from grader.reporting.document import document
+
+PARTS = ("correctness", "speed")
+DECIMALS = 6
+
+
+class UnusableGradebook(ValueError):
+    """A database that scores cannot be written into; the message is one sentence."""
+
+
+def graded_part(grade_id: str) -> tuple[str, str] | None:
+    """The lab and the part of it that a cell is worth points for; None for a cell that is not ours to grade."""
+    lab_id, _, part = grade_id.rpartition("_")
+    return (lab_id, part) if part in PARTS and lab_id in all_labs() else None
+
+
+def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:
+    """Points of one cell from a lab's entry in the JSON document, from 0 to max_score, to six decimals.
+
+    They are the rubric's points, in proportion where the cell is worth something else than the rubric says. Raises
+    ValueError for points that are no number.
+    """
+    points, most = float(lab[part]["points"]), float(lab[part]["max_points"])
+    if not math.isfinite(points) or not math.isfinite(most):
+        raise ValueError(f"{part} has {points} of {most} points; expected finite numbers")
+    share = points if most == max_score else points / most * max_score if most else 0.0
+    return round(min(max(share, 0.0), max_score), DECIMALS)
+
+
+def write_scores(
+    gradebook: str | Path, assignment: str, student: str, report: Report | Mapping[str, Any], *,
+    submitted: datetime | str | None = None,
+) -> dict[str, float]:  # fmt: skip
+    """Writes a report's points into the graded cells of its labs and returns them by grade_id.
+
+    gradebook: the file or the database address. report: a Report, or the JSON document of one. The student and their
+    submission are created when missing; cells of labs that the report does not have, questions and whatever a human
+    gave stay as they are. Raises UnusableGradebook for a database without the assignment or its graded cells.
+    """
+    labs = (document(report) if isinstance(report, Report) else report)["labs"]
+    api = _api()
+    written: dict[str, float] = {}
+    with api.Gradebook(_address(gradebook)) as book:
+        try:
+            notebooks = book.find_assignment(assignment).notebooks
+        except api.MissingEntry:
+            known = ", ".join(found.name for found in book.assignments) or "none"
+            raise UnusableGradebook(f"{gradebook} has no assignment {assignment!r}; it has {known}") from None
+        book.update_or_create_student(student)
+        times = {} if submitted is None else {"timestamp": str(submitted)}
+        book.update_or_create_submission(assignment, student, **times)
+        for notebook in notebooks:
+            for cell in notebook.grade_cells:
+                lab_id, part = graded_part(cell.name) or ("", "")
+                if lab_id not in labs:
+                    continue
+                grade = book.find_grade(cell.name, notebook.name, assignment, student)
+                grade.auto_score = written[cell.name] = cell_score(labs[lab_id], part, float(cell.max_score))
+                grade.needs_manual_grade = grade.manual_score is not None
+        book.db.commit()
+    missing = [lab_id for lab_id in labs if not any(f"{lab_id}_{part}" in written for part in PARTS)]
+    if missing:
+        raise UnusableGradebook(
+            f"assignment {assignment!r} of {gradebook} has no graded cell {missing[0]}_correctness; make the course with "
+            "`make course`"
+        )
+    return written
+
+
+def _api() -> Any:
+    try:
+        from nbgrader import api
+    except ImportError:
+        raise UnusableGradebook("nbgrader is not installed; run `pip install -e .[course]`") from None
+    return api
+
+
+def _address(gradebook: str | Path) -> str:
+    text = str(gradebook)
+    if "://" in text and not text.startswith("sqlite:///"):
+        return text
+    path = Path(text.removeprefix("sqlite:///")).resolve()
+    if not path.is_file():
+        raise UnusableGradebook(f"{path} does not exist; make the course with `make course`, or give its gradebook.db")
+    return f"sqlite:///{path}"

@@ -1,0 +1,1 @@
+"""Gradescope: the archive that its autograder runs, and a report in its format."""

@@ -1,0 +1,46 @@
+"""Which files make Gradescope's archive? The grader and two scripts: no solution, no notebook, no secrets by default."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from grader.gradescope.autograder import SECRETS, SETTINGS
+from grader.gradescope.results import HIDDEN_BY_DEFAULT, Visibility
+
+HERE = Path(__file__).parent
+SCRIPTS = ("setup.sh", "run_autograder")
+PROJECT = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+EXECUTABLE = 0o755 << 16
+PLAIN = 0o644 << 16
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write_archive(root: Path, out: Path, labs: Sequence[str], hidden: Visibility = HIDDEN_BY_DEFAULT,
+                  secrets: Path | None = None) -> list[str]:  # fmt: skip
+    """Writes the zip archive from the repository at `root` and returns its members' names.
+
+    Equal files give an equal archive. Raises OSError for what cannot be read or written.
+    """
+    settings = f"labs = [{', '.join(repr(lab) for lab in labs)}]\nhidden = {hidden!r}\n".replace("'", '"')
+    members = {name: (HERE / name).read_bytes() for name in SCRIPTS}
+    members |= {name: (root / name).read_bytes() for name in PROJECT}
+    members |= {str(path.relative_to(root)): path.read_bytes() for path in _package(root)}
+    members[SETTINGS] = settings.encode()
+    if secrets:
+        members[SECRETS] = secrets.read_bytes()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(members.items()):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.external_attr = EXECUTABLE if name in SCRIPTS else PLAIN
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return sorted(members)
+
+
+def _package(root: Path) -> Iterator[Path]:
+    """The files of the package grader."""
+    for path in sorted((root / "grader").rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
+            yield path

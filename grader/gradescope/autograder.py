@@ -1,0 +1,76 @@
+"""What run_autograder runs: grades ROOT/submission by ROOT/source/settings.toml and writes ROOT/results/results.json.
+
+Called as `python -m grader.gradescope.autograder ROOT`. It replaces results.json in one step when all is done; what
+run_autograder wrote there before stays when it does not come to that.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.batch.hidden import Secrets, load_secrets
+from grader.devices import choose
+from grader.files import write_whole
+from grader.gradescope.results import HIDDEN_BY_DEFAULT, Results, Visibility, results
+from grader.grading import GradeOptions, grade
+from grader.labs import all_labs
+
+SOURCES = (".py", ".ipynb")
+SETTINGS = "settings.toml"
+SECRETS = "secrets.toml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the archive was made with: the labs to grade, and when students see hidden cases."""
+
+    labs: tuple[str, ...]
+    hidden: Visibility = HIDDEN_BY_DEFAULT
+
+
+def read_settings(path: Path) -> Settings:
+    """Reads settings.toml as `python -m grader gradescope` wrote it."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    return Settings(tuple(data["labs"]), data["hidden"])
+
+
+def grade_submission(folder: Path, settings: Settings, secrets: Secrets | None) -> Results:
+    """Grades what a student handed in; every lab of the settings counts."""
+    device = choose("auto")[0]
+    labs = [all_labs()[lab_id] for lab_id in settings.labs]
+    if secrets:
+        labs = [secrets.lab(lab) for lab in labs]
+    options = GradeOptions(device, seed=secrets.seed if secrets else None)
+    report = grade(_sources(folder), labs, options, all_labs=True, listen=lambda lab, text: print(f"{lab}: {text}"))
+    hidden = [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden]
+    return results(report, hidden, settings.hidden)
+
+
+def _sources(folder: Path) -> Path:
+    """The folder with the sources: the submission itself, or the one folder in it that has some."""
+
+    def has_sources(place: Path) -> bool:
+        return any(child.suffix in SOURCES for child in place.iterdir())
+
+    below = [child for child in sorted(folder.iterdir()) if child.is_dir() and not child.is_symlink()]
+    found = [child for child in below if has_sources(child)]
+    return found[0] if len(found) == 1 and not has_sources(folder) else folder
+
+
+def main(root: Path) -> None:
+    """Grades and writes results.json; any exception is the grader's own failure."""
+    secrets = root / "source" / SECRETS
+    found = grade_submission(
+        root / "submission",
+        read_settings(root / "source" / SETTINGS),
+        load_secrets(secrets) if secrets.is_file() else None,
+    )
+    write_whole(root / "results" / "results.json", json.dumps(found.json(), indent=1, allow_nan=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,49 @@
+"""`python -m grader gradescope`: the archive for Gradescope on the command line."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.arguments import labs_named, refuse
+
+
+class HiddenChoice(StrEnum):
+    """When students see the verdict on hidden cases."""
+
+    after_published = "after_published"
+    after_due_date = "after_due_date"
+    hidden = "hidden"
+    visible = "visible"
+
+
+def gradescope(
+    out: Annotated[Path, typer.Argument(help="The archive to write.")] = Path("autograder.zip"),
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
+    hidden: Annotated[
+        HiddenChoice, typer.Option(help="When students see the verdict on hidden cases.")
+    ] = HiddenChoice.after_published,
+    secrets_file: Annotated[
+        Path | None, typer.Option("--secrets", help="Put this file's seed and hidden cases into the archive.")
+    ] = None,
+) -> None:
+    """Write the autograder archive to upload to Gradescope."""
+    from grader.batch.hidden import BadSecrets, load_secrets
+    from grader.gradescope.archive import write_archive
+
+    labs = [lab.id for lab in labs_named(lab)]
+    try:
+        if secrets_file:
+            load_secrets(secrets_file)
+        members = write_archive(Path.cwd(), out, labs, hidden.value, secrets_file)
+    except BadSecrets as problem:
+        raise refuse(str(problem)) from None
+    except OSError as problem:
+        raise refuse(
+            f"{problem.filename} cannot be used ({problem.strerror}); run this in the repository's root, and write to a "
+            "folder that is there"
+        ) from None
+    typer.echo(f"wrote {out}: {len(members)} files, {out.stat().st_size / 1e3:.0f} kB, labs {', '.join(labs)}")

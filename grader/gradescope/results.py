@@ -1,0 +1,140 @@
+"""What does Gradescope show of a report? Its results.json: a score, a line a case, and a leaderboard on a GPU.
+
+The format is https://gradescope-autograders.readthedocs.io/en/latest/specs/
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from grader.model import LabReport, Report, TestResult
+from grader.reporting.listing import visible
+from grader.reporting.terminal import next_step, number
+
+Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
+HIDDEN_BY_DEFAULT: Visibility = "after_published"
+DECIMALS = 6
+HiddenCases = Collection[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One of Gradescope's tests."""
+
+    name: str
+    score: float
+    max_score: float
+    status: Literal["passed", "failed"]
+    output: str
+    visibility: Visibility = "visible"
+    output_format: str = "text"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of the leaderboard's columns."""
+
+    name: str
+    value: float
+    order: Literal["asc", "desc"] = "desc"
+
+
+@dataclass(frozen=True)
+class Results:
+    """The file results.json. `score` is the grader's own sum; the lines' scores are rounded one by one."""
+
+    score: float
+    output: str
+    execution_time: float = 0.0
+    tests: tuple[Line, ...] = ()
+    leaderboard: tuple[Place, ...] = ()
+    output_format: str = "text"
+    visibility: Visibility = "visible"
+    stdout_visibility: Visibility = "hidden"
+
+    def json(self) -> dict[str, Any]:
+        """JSON-ready; without a leaderboard where nothing was timed."""
+        data = asdict(self)
+        if not self.leaderboard:
+            del data["leaderboard"]
+        return data
+
+
+def results(report: Report, hidden_cases: HiddenCases = (),
+            hidden_visibility: Visibility = HIDDEN_BY_DEFAULT) -> Results:  # fmt: skip
+    """The report in Gradescope's words. hidden_cases: lab id and name of the cases that students see later, or never."""
+    concealed = () if hidden_visibility == "visible" else tuple(hidden_cases)
+    lines = [line for lab in report.labs.values() for line in _lines(lab, report, concealed, hidden_visibility)]
+    places = [place for lab in report.labs.values() for place in _places(lab)]
+    sentences = [*_total(report, concealed), *report.notes, f"Next: {next_step(_without(report, concealed))}"]
+    return Results(
+        score=round(report.points, DECIMALS),
+        output="\n".join(visible(sentence) for sentence in sentences),
+        execution_time=round(report.seconds, 2),
+        tests=tuple(lines),
+        leaderboard=tuple(places),
+    )
+
+
+def _total(report: Report, concealed: HiddenCases) -> Iterator[str]:
+    """Where it was graded and, unless that tells of hidden cases, the points."""
+    device = report.device
+    where = device.name if device.kind == "cuda" else "Triton's interpreter on the CPU; speed was not gradable here"
+    if concealed:
+        yield f"Graded on {where}. Hidden cases count too."
+        return
+    total = f"{number(report.points)} of {number(report.max_points)} points"
+    if report.gradable_points < report.max_points:
+        total += f" ({number(report.gradable_points)} can be earned on this machine)"
+    yield f"{total}, graded on {where}."
+
+
+def _without(report: Report, concealed: HiddenCases) -> Report:
+    """The report as somebody sees it who does not know the hidden cases."""
+    labs = {
+        lab_id: replace(lab, tests=tuple(test for test in lab.tests if not _tells(lab_id, test, concealed)))
+        for lab_id, lab in report.labs.items()
+    }
+    return replace(report, labs=labs)
+
+
+def _tells(lab_id: str, test: TestResult, concealed: HiddenCases) -> bool:
+    """Whether a result is that of a hidden case, or names one."""
+    return any(lab_id == lab and (name == test.name or f"`{name}`" in test.message) for lab, name in concealed)
+
+
+def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibility) -> Iterator[Line]:
+    if not lab.tests:
+        most = lab.correctness_max + (lab.speed_max if report.device.kind == "cuda" else 0.0)
+        words = f"{lab.status.replace('_', ' ')}: {lab.message}"
+        yield Line(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", visible(words))
+        return
+    for test in lab.tests:
+        if test.status == "skipped" and test.kind == "speed":
+            continue
+        yield Line(
+            f"{lab.lab_id}: {test.name}",
+            round(test.points, DECIMALS),
+            round(test.max_points, DECIMALS),
+            "passed" if test.status == "passed" else "failed",
+            _words(test),
+            later if _tells(lab.lab_id, test, concealed) else "visible",
+        )
+    if lab.speed_status == "skipped":
+        words = f"not gradable here: {number(lab.speed_max)} points for speed are given on a GPU"
+        yield Line(f"{lab.lab_id}: speed", 0.0, 0.0, "passed", words)
+
+
+def _words(test: TestResult) -> str:
+    return "\n".join(visible(line) for text in (test.message, test.diagnosis) if text for line in text.split("\n"))
+
+
+def _places(lab: LabReport) -> Iterator[Place]:
+    """The geometric mean of a lab's ratios to cuBLAS fp16."""
+    ratios = [test.metrics["ratio"] for test in lab.tests if test.kind == "speed" and test.metrics.get("ratio", 0) > 0]
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        yield Place(f"{lab.lab_id}: times cuBLAS fp16", round(mean, 4))

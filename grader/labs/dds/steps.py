@@ -1,0 +1,234 @@
+"""The steps of the DDS notebook: find a row's blocks, load the tile a block names, multiply, loop, store with a mask."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+
+from grader.labs.step import Inputs, Slip, Step, integer, tensor
+
+BLOCK, ROWS = 32, 16
+CROW = (0, 2, 2, 5, 6)
+"""Four block rows with 2, 0, 3 and 1 blocks."""
+COLUMNS = (1, 3, 0, 2, 3, 1)
+WIDTH = 4 * BLOCK
+
+
+def _indices() -> dict[str, torch.Tensor]:
+    return {
+        "crow_ptr": torch.tensor(CROW, dtype=torch.int32),
+        "col_ptr": torch.tensor(COLUMNS, dtype=torch.int32),
+    }
+
+
+def _find_inputs(generator: torch.Generator) -> Inputs:
+    return {"crow_ptr": _indices()["crow_ptr"]}
+
+
+def _x(generator: torch.Generator, rows: int = ROWS) -> torch.Tensor:
+    return torch.randn(rows, WIDTH, generator=generator).to(torch.float16)
+
+
+def _values(generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(len(COLUMNS), BLOCK, BLOCK, generator=generator).to(torch.float16)
+
+
+def _gather_inputs(generator: torch.Generator) -> Inputs:
+    return {"x_ptr": _x(generator), "col_ptr": _indices()["col_ptr"], "b": 4}
+
+
+def _x_tile(inputs: Inputs, column: int) -> torch.Tensor:
+    return tensor(inputs, "x_ptr")[:, BLOCK * column : BLOCK * (column + 1)].contiguous()
+
+
+def _dot_inputs(generator: torch.Generator) -> Inputs:
+    return {
+        "x_ptr": torch.randn(ROWS, BLOCK, generator=generator).to(torch.float16),
+        "values_ptr": _values(generator),
+        "b": 3,
+        "acc_ptr": torch.randn(ROWS, BLOCK, generator=generator),
+    }
+
+
+def _dot(inputs: Inputs, *, transposed: bool = True, block: int | None = None, added: bool = True) -> torch.Tensor:
+    w = tensor(inputs, "values_ptr")[integer(inputs, "b") if block is None else block].double()
+    y = tensor(inputs, "x_ptr").double() @ (w.t() if transposed else w)
+    return (y + tensor(inputs, "acc_ptr").double() * added).float()
+
+
+def _loop_inputs(generator: torch.Generator) -> Inputs:
+    return {"x_ptr": _x(generator), "values_ptr": _values(generator), **_indices()}
+
+
+def _rows_of_blocks(
+    inputs: Inputs, ends: tuple[int, ...] = CROW[1:], starts: tuple[int, ...] = CROW[:-1]
+) -> torch.Tensor:
+    """fp32 [4, ROWS, BLOCK]: for each block row the sum over its blocks."""
+    x, values = tensor(inputs, "x_ptr").double(), tensor(inputs, "values_ptr").double()
+    y = torch.zeros(4, ROWS, BLOCK, dtype=torch.float64)
+    for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        for b in range(start, end):
+            column = COLUMNS[b]
+            y[row] += x[:, BLOCK * column : BLOCK * (column + 1)] @ values[b].t()
+    return y.float()
+
+
+def _store_inputs(generator: torch.Generator) -> Inputs:
+    return {"acc_ptr": 10 * torch.randn(ROWS, BLOCK, generator=generator), "M": ROWS - 3}
+
+
+def _stored(inputs: Inputs) -> torch.Tensor:
+    return tensor(inputs, "acc_ptr")[: ROWS - 3].to(torch.float16)
+
+
+def _mask_inputs(generator: torch.Generator) -> Inputs:
+    return {"x_ptr": _x(generator, ROWS - 3)[:, :BLOCK].contiguous(), "M": ROWS - 3}
+
+
+def _padded(inputs: Inputs) -> torch.Tensor:
+    x = tensor(inputs, "x_ptr")
+    return torch.cat([x, x.new_zeros(ROWS - len(x), BLOCK)])
+
+
+def _sum_tolerance(expected: torch.Tensor) -> torch.Tensor:
+    """An fp32 sum in any order."""
+    return 1e-4 + 1e-5 * expected.double().abs()
+
+
+OFFSETS = f"""
+    rows, inner = tl.arange(0, {ROWS}), tl.arange(0, {BLOCK})
+"""
+
+STEPS = (
+    Step(
+        name="find",
+        function="find_blocks",
+        result="first and last",
+        right="Two numbers say which blocks belong to a block row, and an empty row needs no special case: its range is empty.",
+        look="block row r owns the blocks from crow[r] up to, not with, crow[r + 1]; return both numbers",
+        harness="""
+@triton.jit
+def harness(crow_ptr, out_ptr):
+    for block_row in range(4):
+        first, last = find_blocks(crow_ptr, block_row)
+        tl.store(out_ptr + 2 * block_row, first)
+        tl.store(out_ptr + 2 * block_row + 1, last)
+""",
+        inputs=_find_inputs,
+        expected=lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr")[1:]], dim=1),
+        slips=(
+            Slip(
+                "one too small at the end: let `last` be the first block that is no longer the row's",
+                lambda inputs: torch.stack(
+                    [tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr")[1:] - 1], dim=1
+                ),
+            ),
+            Slip(
+                "a start and a number of blocks; expected the start and the end",
+                lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr").diff()], dim=1),
+            ),
+        ),
+    ),
+    Step(
+        name="gather",
+        function="load_x_tile",
+        result="tile",
+        right="The column index of a block tells which 32 columns of X it meets; the others are never read.",
+        look="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there",
+        harness=f"""
+@triton.jit
+def harness(x_ptr, col_ptr, b, out_ptr):{OFFSETS}
+    tile = load_x_tile(x_ptr, col_ptr, b, rows, {WIDTH}, 1, {BLOCK})
+    tl.static_assert(tile.dtype == tl.float16, "load_x_tile must return the fp16 values it loaded")
+    tl.store(out_ptr + rows[:, None] * {BLOCK} + inner[None, :], tile)
+""",
+        inputs=_gather_inputs,
+        expected=lambda inputs: _x_tile(inputs, COLUMNS[4]),
+        slips=(Slip("the first tile of X; the block's column index was not used", lambda inputs: _x_tile(inputs, 0)),),
+    ),
+    Step(
+        name="dot",
+        function="multiply_block",
+        result="acc",
+        right="W is stored as [N, K], so a block is [n, k] and the product needs it as [k, n].",
+        look="block b begins at values_ptr + b * BLOCK * BLOCK; read element (k, n) of its transpose at n * BLOCK + k",
+        harness=f"""
+@triton.jit
+def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
+    at = rows[:, None] * {BLOCK} + inner[None, :]
+    acc = multiply_block(tl.load(x_ptr + at), values_ptr, b, tl.load(acc_ptr + at), {BLOCK})
+    tl.static_assert(acc.dtype == tl.float32, "multiply_block must return fp32, so that small terms are not lost")
+    tl.store(out_ptr + at, acc)
+""",
+        inputs=_dot_inputs,
+        expected=_dot,
+        tolerance=lambda inputs: _sum_tolerance(_dot(inputs)),
+        slips=(
+            Slip(
+                "the product with the block as it is stored; transpose it",
+                lambda inputs: _dot(inputs, transposed=False),
+            ),
+            Slip("the product with block 0; begin at block b", lambda inputs: _dot(inputs, block=0)),
+            Slip("the product alone; acc was not added", lambda inputs: _dot(inputs, added=False)),
+        ),
+    ),
+    Step(
+        name="loop",
+        function="accumulate",
+        result="acc (block row, row, column)",
+        right="Only present blocks were touched, and the empty block row gave zeros.",
+        look="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, not with, `last`",
+        harness=f"""
+@triton.jit
+def harness(x_ptr, values_ptr, crow_ptr, col_ptr, out_ptr):{OFFSETS}
+    for block_row in range(4):
+        acc = accumulate(x_ptr, values_ptr, crow_ptr, col_ptr, block_row, rows, {WIDTH}, 1, {ROWS}, {BLOCK})
+        tl.static_assert(acc.dtype == tl.float32, "accumulate must return fp32: tl.zeros(..., dtype=tl.float32)")
+        tl.store(out_ptr + block_row * {ROWS * BLOCK} + rows[:, None] * {BLOCK} + inner[None, :], acc)
+""",
+        inputs=_loop_inputs,
+        expected=_rows_of_blocks,
+        tolerance=lambda inputs: _sum_tolerance(_rows_of_blocks(inputs)),
+        slips=(
+            Slip(
+                "without the last block of each row",
+                lambda inputs: _rows_of_blocks(inputs, tuple(max(a, b - 1) for a, b in pairwise(CROW))),
+            ),
+            Slip(
+                "without the first block of each row",
+                lambda inputs: _rows_of_blocks(inputs, starts=tuple(start + 1 for start in CROW[:-1])),
+            ),
+        ),
+    ),
+    Step(
+        name="epilogue",
+        function="store_tile",
+        result="Y",
+        right="Every row inside Y was written once, and no row beyond it was touched.",
+        look="convert acc to fp16 and give tl.store a mask: (rows < M)[:, None]",
+        harness=f"""
+@triton.jit
+def harness(acc_ptr, M, out_ptr):{OFFSETS}
+    acc = tl.load(acc_ptr + rows[:, None] * {BLOCK} + inner[None, :])
+    store_tile(out_ptr, acc, rows, inner, M, {BLOCK}, 1)
+""",
+        inputs=_store_inputs,
+        expected=_stored,
+    ),
+    Step(
+        name="masks",
+        function="load_x_masked",
+        result="tile",
+        right="Nothing outside X was read, and rows that do not exist are zeros.",
+        look="mask=(rows < M)[:, None] and other=0.0; columns need none, because 32 divides K",
+        harness=f"""
+@triton.jit
+def harness(x_ptr, M, out_ptr):{OFFSETS}
+    tile = load_x_masked(x_ptr, rows, inner, M, {BLOCK}, 1)
+    tl.store(out_ptr + rows[:, None] * {BLOCK} + inner[None, :], tile)
+""",
+        inputs=_mask_inputs,
+        expected=_padded,
+    ),
+)

@@ -1,0 +1,247 @@
+"""In a notebook: check(LAB, step=STEP), check(LAB) and check_speed(LAB) answer in the cell.
+
+The code is what the notebook has run so far, read and graded by the same road as `make grade`. Importing this module
+decides how Triton runs the notebook's own experiments: without a GPU, on the interpreter.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from grader.devices import choose
+from grader.grading import GradeOptions, grade_submission
+from grader.labs import Lab, all_labs, steps_of
+from grader.model import LabReport, Refusal, Report, Submission
+from grader.reading import read_executed, read_step
+from grader.reporting import drawings
+from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
+from grader.reporting.inline import Inline
+from grader.reporting.terminal import MARKS, number
+from grader.running.cpu import InterpretOptions
+from grader.standby import Standby
+from grader.stepping import check_step
+
+__all__ = ["NotYet", "check", "check_speed", "device"]
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+"""Where the notebook's own tensors go."""
+if device.type == "cpu" and "triton" not in sys.modules:
+    os.environ["TRITON_INTERPRET"] = "1"
+
+STEP_SECONDS = 20.0
+
+
+class NotYet(Exception):
+    """What a cell asks for is not there yet, or not right. A notebook shows the sentence and no stack trace."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def check(lab_id: str, *, step: str | None = None) -> float | None:
+    """Checks one step, or grades the kernel: shows the answer, and raises NotYet when something is left to do.
+
+    Returns None, except while nbgrader grades: then the points for correctness, so that part of the work counts.
+    """
+    lab = _lab(lab_id)
+    if step is not None:
+        _check_step(lab, step)
+        return None
+    output = _Output()
+    report = _graded(lab, output)
+    graded = report.labs[lab.id]
+    points, most = graded.correctness_points, graded.correctness_max
+    maps = [_error_map(errors) for errors in graded.error_maps[:2]]
+    remarks = [verdict(graded), *failures(graded), *explanations(graded), *build_remarks(graded), *_notes()]
+    output.show(Inline(remarks, maps))
+    if _grading_by_nbgrader():
+        return points
+    if points < most:
+        raise NotYet(f"{number(points)} of {number(most)} points so far. {_what_now(graded)}")
+    return None
+
+
+def check_speed(lab_id: str) -> float | None:
+    """Shows how fast the kernel is and what that is worth; on a machine without a GPU, that it is timed elsewhere.
+
+    Raises NotYet when there is no kernel to time. Returns None, except while nbgrader grades: then the points.
+    """
+    lab = _lab(lab_id)
+    output = _Output()
+    report = _graded(lab, output)
+    graded = report.labs[lab.id]
+    timed = [test for test in graded.tests if test.kind == "speed"]
+    if graded.speed_status == "skipped":
+        text = f"{number(graded.speed_max)} points for speed are given on a GPU; this machine has none that can grade."
+        remarks = [Remark(text, "yellow")]
+    else:
+        head = f"speed {number(graded.speed_points)}/{number(graded.speed_max)} points on {report.device.name}"
+        remarks = [Remark(head, "green" if graded.speed_points else "red")]
+        remarks += [
+            Remark(f"{MARKS[test.status][0]} {test.name}: {test.message}", MARKS[test.status][1]) for test in timed
+        ]
+    found = (drawings.tiers(graded), drawings.roofline(report, graded))
+    output.show(Inline([*remarks, *_notes()], [picture for picture in found if picture is not None]))
+    return graded.speed_points if _grading_by_nbgrader() else None
+
+
+def _check_step(lab: Lab, name: str) -> None:
+    steps = steps_of(lab.id)
+    if name not in steps:
+        raise NotYet(f"{lab.id} has no step {name!r}; its steps are {', '.join(steps)}")
+    source = read_step(_inputs(), lab.id, steps[name])
+    if isinstance(source, Refusal):
+        raise NotYet(_sentence(source.message))
+    standby = _standby()
+    answer = check_step(steps[name], source, InterpretOptions(1, case_seconds=STEP_SECONDS, start=standby.start))
+    standby.fill()
+    mark, colour = MARKS["passed" if answer.ok else "failed"]
+    first, *rest = answer.sentences
+    others = [Remark(text, "cyan") for text in rest]
+    _display(Inline([Remark(f"{mark} {name}: {first}", colour), *others, *_notes()]))
+    if not answer.ok:
+        raise NotYet(f"{steps[name].function} is not right yet: mend it, run its cell, then run this one again.")
+
+
+_reports: dict[str, Report] = {}
+"""The last report of each lab; its source says whether it still holds."""
+
+
+def _graded(lab: Lab, output: _Output) -> Report:
+    """The lab's report, from before when the kernel has not changed since. Raises NotYet when there is no kernel."""
+    source = read_executed(_inputs(), lab)
+    if isinstance(source, Refusal):
+        raise NotYet(_sentence(source.message))
+    known = _reports.get(lab.id)
+    if known is not None and known.labs[lab.id].source == source:
+        return known
+    options = GradeOptions(_device()[0])
+    submission = Submission(f"{lab.id} in this notebook", Path.cwd(), {lab.id: source})
+    try:
+        report = grade_submission(submission, [lab], options, output.progress)
+    except BaseException:
+        output.clear()
+        raise
+    if report.labs[lab.id].status != "graded":
+        output.clear()
+        raise NotYet(_sentence(report.labs[lab.id].message))
+    _reports[lab.id] = report
+    return report
+
+
+def _lab(lab_id: str) -> Lab:
+    labs = all_labs()
+    if lab_id not in labs:
+        raise NotYet(f"there is no lab {lab_id!r}; the labs are {', '.join(labs)}")
+    return labs[lab_id]
+
+
+def _what_now(report: LabReport) -> str:
+    failed = next((test.name for test in report.tests if test.kind == "correctness" and test.status == "failed"), None)
+    if failed is None:
+        return "What is missing runs on a GPU only."
+    return f"Make `{failed}` pass first: mend the kernel, run its cell, then run this one again."
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _error_map(errors: Any) -> Any:
+    from grader import pictures
+
+    return pictures.error_map(errors)
+
+
+def _grading_by_nbgrader() -> bool:
+    return os.environ.get("NBGRADER_EXECUTION") == "autograde"
+
+
+# ---------------------------------------------------------------- the machine
+
+
+@cache
+def _device() -> tuple[Any, str | None]:
+    return choose("auto")
+
+
+@cache
+def _notes_once() -> list[Remark]:
+    chosen, note = _device()
+    notes = [Remark(note, "dim")] if note else []
+    if chosen.sandbox == "none":
+        notes.append(Remark("bubblewrap does not work here, so your kernel runs without a sandbox.", "dim"))
+    return notes
+
+
+def _notes() -> list[Remark]:
+    """What has to be said of this machine, the first time somebody is told anything."""
+    notes = list(_notes_once())
+    _notes_once().clear()
+    return notes
+
+
+@cache
+def _standby() -> Standby:
+    """A sandbox that waits, so that a step is answered in a second."""
+    standby = Standby(plain=0, interpreting=1).__enter__()
+    atexit.register(standby.__exit__, None, None, None)
+    return standby
+
+
+# ---------------------------------------------------------------- the front end
+
+
+def _shell() -> Any:
+    """The running IPython. Raises NotYet elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None:
+        raise NotYet("check works in a notebook; in a terminal, `python -m grader grade FILE` gives the same answer.")
+    return shell
+
+
+def _inputs() -> Sequence[str]:
+    """Every cell that was run, by its number."""
+    inputs: Sequence[str] = _shell().history_manager.input_hist_raw
+    return inputs
+
+
+def _display(answer: object, **arguments: Any) -> Any:
+    from IPython.display import display
+
+    return display(answer, **arguments)  # type: ignore[no-untyped-call]
+
+
+class _Output:
+    """The cell's answer; while it is being found, a line that says how far grading is."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._last = ""
+
+    def progress(self, lab_id: str, text: str) -> None:
+        """A grading listener."""
+        if text != self._last:
+            self._last = text
+            self.show(Inline([Remark(f"{text} ...", "dim")]))
+
+    def show(self, answer: Inline) -> None:
+        """Puts the answer in place of what is there."""
+        if self._handle is None:
+            self._handle = _display(answer, display_id=True)
+        else:
+            self._handle.update(answer)
+
+    def clear(self) -> None:
+        """Leaves an empty line where progress was shown."""
+        if self._handle is not None:
+            self.show(Inline([]))

@@ -1,0 +1,202 @@
+"""From notebooks/source/*.py to notebooks: the instructor's with solutions, the students' without, in nbgrader's format.
+
+A source is in jupytext's percent format. What a cell is stands in its `# %%` line:
+
+    solution="ID"              students write it; solutions/ markers inside are stripped
+    test="ID" [points=N]       locked; worth points when it says so
+    answer="ID" points=N       a written answer, graded by hand; the text is the model answer
+
+In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
+that of B. In a text cell `@ladder LAB: SHAPE ...` brings the table of solutions/ladder/measured.json.
+jupytext is needed to call this module, not to import it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode, v4, writes
+
+from grader.release import BEGIN, END, BadMarkers, strip_solution
+
+SOURCE = Path("notebooks") / "source"
+INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
+LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
+UNANSWERED = "YOUR ANSWER HERE"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+ROLES = ("solution", "test", "answer")
+
+
+class MissingJupytext(ImportError):
+    """jupytext is not installed; the message says how to get it."""
+
+
+class BadSource(ValueError):
+    """A notebook's source that cannot be turned into one; the message names file and reason."""
+
+
+def sources(root: Path) -> list[Path]:
+    """The sources of all notebooks of the repository at `root`."""
+    return sorted((root / SOURCE).glob("*.py"))
+
+
+def instructor_notebook(source: Path, root: Path) -> NotebookNode:
+    """The notebook with its solutions. Raises BadSource, BadMarkers, MissingJupytext."""
+    return _notebook(source, root, stripped=False)
+
+
+def student_notebook(source: Path, root: Path) -> NotebookNode:
+    """The notebook that students get. Raises BadSource, BadMarkers, MissingJupytext."""
+    return _notebook(source, root, stripped=True)
+
+
+def student_files(root: Path) -> dict[str, str]:
+    """Name and text of every notebook in notebooks/."""
+    return {f"{path.stem}.ipynb": writes(student_notebook(path, root)) + "\n" for path in sources(root)}
+
+
+def _notebook(source: Path, root: Path, *, stripped: bool) -> NotebookNode:
+    try:
+        import jupytext
+    except ImportError:
+        raise MissingJupytext(
+            "jupytext is not installed, and notebooks are made with it; run `pip install -e .[notebook]`"
+        ) from None
+    read = jupytext.reads(source.read_text(encoding="utf-8"), fmt="py:percent")
+    cells, ids = [], set()
+    for number, cell in enumerate(read.cells, start=1):
+        name = f"{source.name} cell {number}"
+        made = _cell(cell, name, root, stripped=stripped)
+        base = made.metadata.get("nbgrader", {}).get("grade_id") or _digest(source.stem, cell.source)
+        if base in ids:
+            raise BadSource(f"{name} is the second one with the id {base}; give it another, or other words")
+        ids.add(base)
+        made["id"] = base
+        cells.append(made)
+    return v4.new_notebook(cells=cells, metadata=METADATA)
+
+
+def _digest(stem: str, text: str) -> str:
+    return f"{stem}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _cell(cell: Any, name: str, root: Path, *, stripped: bool) -> Any:
+    metadata = {key: value for key, value in cell.metadata.items() if not key.startswith("lines_to_")}
+    role = next((role for role in ROLES if role in metadata), None)
+    grade_id, points = metadata.pop(role, None) if role else None, metadata.pop("points", None)
+    if metadata or (points is not None and role in (None, "solution")):
+        unknown = ", ".join([*metadata, *(["points"] if points is not None else [])])
+        raise BadSource(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
+    if cell.cell_type == "markdown":
+        text = LADDER.sub(lambda match: ladder_table(root, match["lab"], match["shapes"].split()), cell.source)
+        if role == "answer" and stripped:
+            text = UNANSWERED
+        return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
+    text = INCLUDE.sub(lambda match: _included(root, match, name), cell.source)
+    if role != "solution" and (BEGIN in text or END in text):
+        raise BadSource(f'{name} holds solution markers and is no solution cell; say solution="ID" in its first line')
+    if role == "solution" and BEGIN not in text:
+        raise BadSource(f"{name} is a solution cell without {BEGIN}; mark what students write")
+    if stripped:
+        text = strip_solution(text, name).rstrip("\n")
+    return v4.new_code_cell(text, metadata=_metadata(role, grade_id, points, "code"))
+
+
+def _metadata(role: str | None, grade_id: str | None, points: float | None, kind: str) -> dict[str, Any]:
+    """Cell metadata by nbgrader's schema 3."""
+    if role is None:
+        return {}
+    if (kind == "markdown") != (role == "answer") or (role == "answer" and points is None):
+        raise BadSource(f"{grade_id}: answers are text and worth points, solutions and tests are code")
+    nbgrader: dict[str, Any] = {
+        "grade": points is not None,
+        "grade_id": grade_id,
+        "locked": role == "test",
+        "schema_version": 3,
+        "solution": role in ("solution", "answer"),
+        "task": False,
+    }
+    if points is not None:
+        nbgrader["points"] = points
+    kept = {"deletable": False, "editable": False} if role == "test" else {"deletable": False}
+    return {**kept, "nbgrader": nbgrader}
+
+
+def _included(root: Path, match: re.Match[str], name: str) -> str:
+    path = root / match["path"]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadSource(f"{name} includes {match['path']}, which cannot be read ({error.strerror})") from None
+    if match["first"] is None:
+        return text.strip("\n")
+    places = [_span(text, match[key], f"{name} includes {match['path']}") for key in ("first", "last")]
+    lines = text.splitlines()
+    start, end = places[0][0] - 1, places[1][1]
+    while start and lines[start - 1].startswith("#"):
+        start -= 1
+    if sum(line.strip() == BEGIN for line in lines[start:end]) > sum(line.strip() == END for line in lines[start:end]):
+        raise BadSource(f"{name} includes {match['path']} up to a place inside a solution; end after its {END}")
+    return "\n".join(lines[start:end])
+
+
+def _span(text: str, wanted: str, name: str) -> tuple[int, int]:
+    """First line of the first and last line of the last top-level statement that binds a name."""
+    found = []
+    for node in ast.parse(text).body:
+        bound = {getattr(node, "name", None)}
+        bound |= {target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)}
+        if wanted in bound:
+            decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+            found.append((min([node.lineno, *decorators]), node.end_lineno or node.lineno))
+    if not found:
+        raise BadSource(f"{name} from or to {wanted}, which it does not define")
+    return found[0][0], found[-1][1]
+
+
+def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:
+    """The measured times of a lab's ladder as a table in Markdown, with the GPU and versions they hold for."""
+    folder = root / "solutions" / "ladder"
+    measured = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
+    steps = [(f"ladder/{path.stem}", path) for path in sorted(folder.glob(f"{lab_id}_*.py"))]
+    steps.append((lab_id, root / "solutions" / f"{lab_id}.py"))
+    head = "| | what changes | " + " | ".join(_shape(measured["shapes"][shape]) for shape in shapes) + " |"
+    rows = [head, "|---|---|" + "---:|" * len(shapes)]
+    for number, (key, path) in enumerate(steps, start=1):
+        times = [
+            f"{entry['us']:.1f} ({entry['ratio']:.2f})"
+            for entry in (measured["cases"][shape]["kernels"][key] for shape in shapes)
+        ]
+        rows.append(f"| {number} | {_idea(path) if path.parent == folder else 'the last step, yours to find'} | "
+                    + " | ".join(times) + " |")  # fmt: skip
+    cublas = [f"{measured['cases'][shape]['cublas_us']:.1f}" for shape in shapes]
+    rows.append("| | cuBLAS, dense fp16 | " + " | ".join(cublas) + " |")
+    where = (
+        f"Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16; {measured['gpu']}, "
+        f"torch {measured['torch']}, triton {measured['triton']}, {measured['date']}."
+    )
+    return "\n".join([*rows, "", f"*{where}*"])
+
+
+def _shape(shape: dict[str, Any]) -> str:
+    M = shape["M"]
+    text = f"{M} token{'s' if M != 1 else ''}"
+    weight = shape.get("weight") or ""
+    return text + (f", sparsity {weight.removeprefix('sparsity_')}" if weight else "")
+
+
+def _idea(path: Path) -> str:
+    """What a step of the ladder does: its docstring's first sentence, without lab and number."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    found = re.match(r"\w+, step \d+: (.+?)\.?$", text.splitlines()[0] if text else "")
+    if found is None:
+        raise BadMarkers(f"{path.name} does not begin with `LAB, step N: what it does.`; let its docstring say it")
+    return found[1]

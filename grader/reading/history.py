@@ -1,0 +1,59 @@
+"""Which definitions hold after a notebook's cells were run, some of them again: the last one of each name.
+
+The saved notebook would have each cell once, in its place. So a definition that was run again stands where the one
+that it replaces stood, and what it needs stands before it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from grader.reading.selection import Statement
+
+REPLACING = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+
+
+def latest(executed: Sequence[Statement]) -> list[Statement]:
+    """The statements that still count, each after those that it needs. `executed`: in the order they were run."""
+    slot: dict[str, int] = {}
+    replaced_at: dict[str, int] = {}
+    for at, statement in enumerate(executed):
+        for name in statement.binds:
+            slot.setdefault(name, at)
+            if isinstance(statement.node, REPLACING) and not _within_one_cell(executed, replaced_at.get(name), at):
+                replaced_at[name] = at
+    kept = [
+        (min(slot[name] for name in statement.binds), at, statement)
+        for at, statement in enumerate(executed)
+        if any(at >= replaced_at.get(name, 0) for name in statement.binds)
+    ]
+    ordered = [statement for _, _, statement in sorted(kept, key=lambda entry: entry[:2])]
+    return _after_their_needs(ordered)
+
+
+def _within_one_cell(executed: Sequence[Statement], earlier: int | None, at: int) -> bool:
+    """Whether a name was bound twice by one run of a cell, such as a first value and a better one: both stay."""
+    return earlier is not None and executed[earlier].cell is executed[at].cell
+
+
+def _after_their_needs(statements: Sequence[Statement]) -> list[Statement]:
+    by_name: dict[str, list[int]] = {}
+    for at, statement in enumerate(statements):
+        for name in statement.binds:
+            by_name.setdefault(name, []).append(at)
+    placed: dict[int, Statement] = {}
+    begun: set[int] = set()
+
+    def place(at: int) -> None:
+        if at in begun:
+            return
+        begun.add(at)
+        for name in sorted(statements[at].needs - statements[at].binds):
+            for needed in by_name.get(name, ()):
+                place(needed)
+        placed[at] = statements[at]
+
+    for at in range(len(statements)):
+        place(at)
+    return list(placed.values())

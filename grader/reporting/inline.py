@@ -1,0 +1,45 @@
+"""An answer inside a notebook: HTML with pictures where the front end shows HTML, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from grader.reporting.compact import Remark
+from grader.reporting.listing import visible
+
+if TYPE_CHECKING:
+    from grader.pictures import Picture
+
+COLOURS = {"green": "#009e73", "red": "#d55e00", "yellow": "#b8860b", "cyan": "#0072b2"}
+"""The bar left of a line; the text keeps the front end's own colour, so that it can be read in the light and the dark."""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Lines and pictures, as a notebook displays them."""
+
+    remarks: Sequence[Remark]
+    pictures: Sequence[Picture] = ()
+
+    def _repr_html_(self) -> str:
+        lines = "".join(_line(remark) for remark in self.remarks)
+        images = "".join(
+            f'<img alt="{escape(picture.alt)}" style="max-width:100%;margin:6px 12px 0 0;width:26em" '
+            f'src="data:image/png;base64,{base64.b64encode(picture.png()).decode()}">'
+            for picture in self.pictures
+        )
+        return f'<div style="max-width:60em;line-height:1.5">{lines}{images}</div>'
+
+    def __repr__(self) -> str:
+        return "\n".join([remark.text for remark in self.remarks] + [picture.alt for picture in self.pictures])
+
+
+def _line(remark: Remark) -> str:
+    bar = COLOURS.get(remark.style, "transparent")
+    faint = "opacity:.75;font-size:90%;" if remark.style == "dim" else ""
+    text = escape(visible(remark.text.replace("\n", "\v"))).replace("\\u000b", "<br>")
+    return f'<div style="{faint}border-left:4px solid {bar};padding:1px 0 1px 10px;margin:3px 0">{text}</div>'

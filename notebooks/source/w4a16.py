@@ -1,0 +1,244 @@
+# %% [markdown]
+# # W4A16: a quarter of the bytes
+#
+# $$y_{mn} = s_n \sum_k x_{mk}\,q_{kn}, \qquad q_{kn} \in \{-8, \dots, 7\}$$
+#
+# - The weight arrives as int4, eight to an int32 word, with one fp16 scale $s_n$ for each output channel.
+# - The activations stay fp16.
+# - **Your kernel**, `W4A16_MM`, opens the words and multiplies.
+#
+# With one token, nearly all the time of a linear layer is reading its weight. Four bits instead of sixteen:
+# that is the prize. The price is opening the words.
+
+# %%
+# include notebooks/source/parts/setup.py
+
+# %% [markdown]
+# ## One word
+#
+# Eight neighbours along $K$, the first in the lowest four bits. Four bits above 7 are negative:
+
+# %%
+pictures.int4_word(0xE9035A7F, row=5, column=3)
+
+# %% [markdown]
+# `(word >> 4 * i) & 0xF` gives 0 to 15: the sign is lost. Keep that in mind for step 2.
+#
+# Sixteen levels are few. Here is a row of weights on them:
+
+# %%
+torch.manual_seed(0)
+w = torch.randn(512)
+pictures.quantisation(w, float(w.abs().max() / 7), bits=4, name="one output channel")
+
+# %% [markdown]
+# ## The layer around your kernel
+#
+# This is given. Read `pack_int4` and `unpack_int4` once: your kernel does the second, tile by tile.
+
+# %%
+# include solutions/w4a16.py: quantise .. launch
+
+# %% [markdown]
+# ## Step 1: load words
+#
+# A tile of `BLOCK_K` rows of the weight is `BLOCK_K // 8` rows of words.
+# `qweight` is `[K / 8, N]`, word `(j, n)` at `j * stride_wk + n * stride_wn`.
+# `first_k` is where the tile begins along $K$, a multiple of 8.
+
+# %% solution="w4a16_step_load"
+@triton.jit
+def load_words(qweight_ptr, first_k, columns, stride_wk, stride_wn, BLOCK_K: tl.constexpr):
+    """The words that hold rows first_k to first_k + BLOCK_K - 1: int32 [BLOCK_K // 8, len(columns)]."""
+    ### BEGIN SOLUTION
+    words = first_k // 8 + tl.arange(0, BLOCK_K // 8)
+    return tl.load(qweight_ptr + words[:, None] * stride_wk + columns[None, :] * stride_wn)
+    ### END SOLUTION
+
+# %% test="w4a16_step_load_check"
+check("w4a16", step="load")
+
+# %% [markdown]
+# ## Step 2: open them
+#
+# From `[words, columns]` to `[8 * words, columns]`, in the order of $K$.
+#
+# The sign: shift a nibble *left* until its top bit is the word's top bit, then right by 28.
+# On a signed integer `>>` copies the sign bit.
+#
+# The order: make it `[words, 8, columns]` with a tile of eight shifts in the middle
+# (`[:, None, :]` and `[None, :, None]`), then `tl.reshape`.
+
+# %% solution="w4a16_step_unpack"
+@triton.jit
+def unpack_words(words):
+    """int32 [W, columns] -> fp16 [8 * W, columns], values -8 to 7; W is words.shape[0]."""
+    ### BEGIN SOLUTION
+    shifts = (28 - 4 * tl.arange(0, 8))[None, :, None]
+    q = (words[:, None, :] << shifts) >> 28
+    return tl.reshape(q, (8 * words.shape[0], words.shape[1])).to(tl.float16)
+    ### END SOLUTION
+
+# %% test="w4a16_step_unpack_check"
+check("w4a16", step="unpack")
+
+# %% [markdown]
+# ## Step 3: one dot
+#
+# fp16 operands, fp32 accumulator. The integers -8 to 7 are exact in fp16, so nothing is lost here.
+
+# %% solution="w4a16_step_dot"
+@triton.jit
+def multiply_tiles(x, q, acc):
+    """x fp16 [rows, depth], q fp16 [depth, columns], acc fp32 [rows, columns] -> acc + x @ q, fp32."""
+    ### BEGIN SOLUTION
+    return tl.dot(x, q, acc)
+    ### END SOLUTION
+
+# %% test="w4a16_step_dot_check"
+check("w4a16", step="dot")
+
+# %% [markdown]
+# ## Step 4: the loop
+#
+# Walk along $K$: a tile of $X$, the words beside it, open, multiply, add. `K` is a multiple of `BLOCK_K` here.
+
+# %% solution="w4a16_step_loop"
+@triton.jit
+def accumulate(
+    x_ptr, qweight_ptr, rows, columns, K,
+    stride_xm, stride_xk, stride_wk, stride_wn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """The sum of one tile, without scales: fp32 [BLOCK_M, BLOCK_N]."""
+    ### BEGIN SOLUTION
+    depth = tl.arange(0, BLOCK_K)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = tl.load(x_ptr + rows[:, None] * stride_xm + (k + depth)[None, :] * stride_xk)
+        words = load_words(qweight_ptr, k, columns, stride_wk, stride_wn, BLOCK_K)
+        acc = multiply_tiles(x, unpack_words(words), acc)
+    return acc
+    ### END SOLUTION
+
+# %% test="w4a16_step_loop_check"
+check("w4a16", step="loop")
+
+# %% [markdown]
+# ## Step 5: the epilogue
+#
+# $s_n$ does not depend on $k$, so it left the sum. Apply it once, and convert.
+
+# %% solution="w4a16_step_epilogue"
+@triton.jit
+def apply_scales(acc, scales):
+    """acc fp32 [rows, columns], scales fp16 [columns] -> fp16 [rows, columns]."""
+    ### BEGIN SOLUTION
+    return (acc * scales.to(tl.float32)[None, :]).to(tl.float16)
+    ### END SOLUTION
+
+# %% test="w4a16_step_epilogue_check"
+check("w4a16", step="epilogue")
+
+# %% [markdown]
+# ## Step 6: masks
+#
+# $K$ and $N$ are multiples of 8, and seldom of your tile. A word is inside or outside as a whole, so the mask is one of words.
+
+# %% solution="w4a16_step_masks"
+@triton.jit
+def load_words_masked(qweight_ptr, first_k, columns, K, N, stride_wk, stride_wn, BLOCK_K: tl.constexpr):
+    """load_words, with zeros for words beyond row K of the weight and for columns from N on."""
+    ### BEGIN SOLUTION
+    words = first_k // 8 + tl.arange(0, BLOCK_K // 8)
+    inside = (words < K // 8)[:, None] & (columns < N)[None, :]
+    at = words[:, None] * stride_wk + columns[None, :] * stride_wn
+    return tl.load(qweight_ptr + at, mask=inside, other=0)
+    ### END SOLUTION
+
+# %% test="w4a16_step_masks_check"
+check("w4a16", step="masks")
+
+# %% [markdown]
+# ## The kernel
+#
+# 1. `pid = tl.program_id(0)` counts tiles of $Y$ row by row: `cdiv(N, BLOCK_N)` tiles make a row of tiles.
+# 2. The loop, with masked loads of $X$ and of the words.
+# 3. The scales of its columns (masked), the epilogue, a masked store.
+#
+# Use your functions or write it all anew. Leave `SPLIT_K` alone at first: with 1 it changes nothing.
+
+# %% solution="w4a16_kernel"
+# include solutions/w4a16.py: CONFIGS .. W4A16_MM_grid
+
+# %% [markdown]
+# This is the grader. Without a GPU it takes about ten seconds.
+
+# %% test="w4a16_correctness" points=60
+check("w4a16")
+
+# %% [markdown]
+# ## Your kernel in its layer
+
+# %%
+torch.manual_seed(0)
+linear = torch.nn.Linear(128, 64, bias=False)
+layer = QuantLinear_w4a16.from_linear(linear).to(device)
+x = torch.randn(5, 128, device=device).half()
+y, exact = layer(x).double().cpu(), x.double().cpu() @ linear.weight.detach().double().T
+print(f"4 bits cost {float((y - exact).norm() / exact.norm()):.1%} of accuracy in this layer,")
+print(f"and its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.weight.numel() * 2} in fp16")
+
+# %% [markdown]
+# ## How fast can it get?
+#
+# A way that was really walked, one idea a step:
+#
+# @ladder w4a16: w4_1 w4_16 w4_512
+#
+# What to read from it:
+#
+# - **Steps 1 and 2** load each word eight times, once for every element in it. The saving is gone before it began.
+# - **Step 3** loads it once. That helps less than one hopes: the opened weights now travel through shared memory.
+# - **Step 4** is the big one for few tokens. With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU
+#   with 132 multiprocessors. `SPLIT_K` programs share a tile, each takes a part of $K$, and `tl.atomic_add` joins them.
+#   $Y$ then arrives zeroed, and the zeroing is timed.
+# - With 512 tokens nobody here beats cuBLAS: the products take the time, and they are fp16 products either way.
+#
+# **Your levers:** configs (up to 16), `SPLIT_K`, how a word is opened, which operand `tl.dot` gets first.
+
+# %% test="w4a16_speed" points=40
+check_speed("w4a16")
+
+# %% [markdown]
+# ## Questions
+#
+# **1. Arithmetic intensity.** For $N = K = 4096$, how many bytes must one launch move in fp16 and in W4A16, with
+# $M = 1$ and with $M = 512$? On a GPU with 4.8 TB/s and 989 TFLOP/s in fp16: how much faster can W4A16 be at best in each case?
+
+# %% [markdown] answer="w4a16_question_intensity" points=4
+# $M = 1$: fp16 33.6 MB, W4A16 8.4 MB. Two operations a weight are nothing, so memory decides: 7.0 us against 1.75 us, at best
+# four times as fast. $M = 512$: fp16 42 MB, W4A16 16.8 MB; 17.2 G operations are 410 and 1024 a byte, both above the 206 where
+# this GPU balances. There is no int4 x fp16 instruction, so both take at least 17.4 us in the tensor cores: nothing
+# to gain, and opening the words comes on top.
+
+# %% [markdown]
+# **2. When to scale.** A kernel could multiply $q$ by $s_n$ right after opening it, in fp16. Name two things that are worse about that.
+
+# %% [markdown] answer="w4a16_question_scale" points=3
+# The product $q s$ is rounded to fp16 (a relative error of up to $2^{-11}$ in every weight), while $q$ alone is exact. And it
+# is one multiplication for each weight in each tile, $N K$ for every row of tiles, instead of one for each element of $Y$.
+
+# %% [markdown]
+# **3. Order.** Suppose your kernel opens each word in the order 0, 4, 1, 5, 2, 6, 3, 7. Can the result still be right,
+# without sorting anything in the weight? Why might somebody want that?
+
+# %% [markdown] answer="w4a16_question_order" points=3
+# Yes: a sum does not depend on the order of its terms, so if the columns of $X$ are loaded in the same order, each product
+# still meets its partner. One may want it because some orders are cheaper to make: elements $j$ and $j + 4$ sit 16 bits apart, so one
+# operation on the word treats both as the two halves of a pair of fp16 numbers.
+
+# %% [markdown]
+# ## Done?
+#
+# Save this notebook. `make grade` reads the saved file and gives the same answer as the cells above.

@@ -1,0 +1,254 @@
+# %% [markdown]
+# # W8A8: products of small integers
+#
+# $$y_{mn} = s_m\,t_n \sum_k q_{mk}\,r_{nk}, \qquad q_{mk} = \mathrm{clamp}\big(\mathrm{round}(x_{mk} / s_m), -128, 127\big)$$
+#
+# - The weight arrives as int8: $r$, with one scale $t_n$ for each output channel. That was done once, long ago.
+# - The activations arrive as fp16. **Your kernel** turns them into int8: $q$, with one scale $s_m$ for each token.
+# - The sum is over integers, so it runs on the int8 tensor cores, twice as fast as in fp16, and it is exact.
+#
+# You write one Triton kernel, `W8A8_MM`. We get there in six small steps.
+
+# %%
+# include notebooks/source/parts/setup.py
+
+# %% [markdown]
+# ## What quantising does to a token
+#
+# One row of $X$ and its 256 levels:
+
+# %%
+torch.manual_seed(0)
+x = torch.randn(32, 256)
+scale = x.abs().amax(dim=1) / 127
+pictures.quantisation(x[0], float(scale[0]), name="one token")
+
+# %% [markdown]
+# The scale is an input of the kernel, and somebody may pass one that is too small. Then values beyond 127
+# pile up at the ends. That is what the clamp is for:
+
+# %%
+pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
+
+# %% [markdown]
+# ## The layer around your kernel
+#
+# This is given. Read it once: it says what your kernel is called with.
+# `naive` is the same result in plain PyTorch, slow and right.
+
+# %%
+# include solutions/w8a8.py: row_scales .. launch
+
+# %% [markdown]
+# ## Step 1: load a tile
+#
+# A tile is addressed by its row numbers, its column numbers and a stride for each axis.
+# No masks yet: here everything is inside.
+
+# %% solution="w8a8_step_load"
+@triton.jit
+def load_tile(ptr, rows, columns, stride_row, stride_column):
+    """[len(rows), len(columns)]; element (i, j) is at rows[i] * stride_row + columns[j] * stride_column."""
+    ### BEGIN SOLUTION
+    return tl.load(ptr + rows[:, None] * stride_row + columns[None, :] * stride_column)
+    ### END SOLUTION
+
+# %% test="w8a8_step_load_check"
+check("w8a8", step="load")
+
+# %% [markdown]
+# ## Step 2: quantise it
+#
+# Divide each row by its scale, round to the nearest integer, clamp, convert.
+#
+# `.to(tl.int8)` alone cuts fractions off, and that is not rounding. There is no `tl.round`;
+# `tl.floor(v + 0.5)` is one way to the nearest integer. Clamp *before* you convert.
+
+# %% solution="w8a8_step_quantise"
+@triton.jit
+def quantise_tile(x, scale):
+    """x fp16 [rows, columns], scale fp32 [rows] -> int8 [rows, columns]."""
+    ### BEGIN SOLUTION
+    nearest = tl.floor(x.to(tl.float32) / scale[:, None] + 0.5)
+    return tl.minimum(tl.maximum(nearest, -128.0), 127.0).to(tl.int8)
+    ### END SOLUTION
+
+# %% test="w8a8_step_quantise_check"
+check("w8a8", step="quantise")
+
+# %% [markdown]
+# ## Step 3: one dot
+#
+# `tl.dot` multiplies two tiles and adds to a third. int8 operands want an int32 accumulator;
+# `out_dtype=tl.int32` asks for it.
+
+# %% solution="w8a8_step_dot"
+@triton.jit
+def multiply_tiles(q, w, acc):
+    """q int8 [rows, depth], w int8 [depth, columns], acc int32 [rows, columns] -> acc + q @ w, int32."""
+    ### BEGIN SOLUTION
+    return tl.dot(q, w, acc, out_dtype=tl.int32)
+    ### END SOLUTION
+
+# %% test="w8a8_step_dot_check"
+check("w8a8", step="dot")
+
+# %% [markdown]
+# ## Step 4: the loop
+#
+# Now walk along $K$, `BLOCK_K` columns of $X$ at a time, and add up. Call your own functions from the steps above.
+#
+# The weight arrives as `[K, N]`: row `k`, column `n`. Its strides are parameters like those of $X$.
+# `K` is a multiple of `BLOCK_K` here.
+
+# %% solution="w8a8_step_loop"
+@triton.jit
+def accumulate(
+    x_ptr, qweight_ptr, input_scale, rows, columns, K,
+    stride_xm, stride_xk, stride_wk, stride_wn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """The integer sum of one tile: int32 [BLOCK_M, BLOCK_N]. input_scale fp32 [BLOCK_M] belongs to `rows`."""
+    ### BEGIN SOLUTION
+    depth = tl.arange(0, BLOCK_K)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+    for k in range(0, K, BLOCK_K):
+        x = load_tile(x_ptr, rows, k + depth, stride_xm, stride_xk)
+        w = load_tile(qweight_ptr, k + depth, columns, stride_wk, stride_wn)
+        acc = multiply_tiles(quantise_tile(x, input_scale), w, acc)
+    return acc
+    ### END SOLUTION
+
+# %% test="w8a8_step_loop_check"
+check("w8a8", step="loop")
+
+# %% [markdown]
+# ## Step 5: the epilogue
+#
+# Both scales come in here, once for each element of $Y$: $s_m$ goes down the rows, $t_n$ across the columns.
+
+# %% solution="w8a8_step_epilogue"
+@triton.jit
+def rescale(acc, input_scale, weight_scale):
+    """acc int32 [rows, columns], scales fp32 [rows] and [columns] -> fp16 [rows, columns]."""
+    ### BEGIN SOLUTION
+    return (acc.to(tl.float32) * input_scale[:, None] * weight_scale[None, :]).to(tl.float16)
+    ### END SOLUTION
+
+# %% test="w8a8_step_epilogue_check"
+check("w8a8", step="epilogue")
+
+# %% [markdown]
+# ## Step 6: masks
+#
+# $M$ is any number of tokens; tiles have fixed sizes. What lies beyond the matrix must not be read,
+# and must count as zero in the sum.
+
+# %% solution="w8a8_step_masks"
+@triton.jit
+def load_masked(ptr, rows, columns, row_count, column_count, stride_row, stride_column):
+    """load_tile, with zeros for rows from row_count on and columns from column_count on."""
+    ### BEGIN SOLUTION
+    inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]
+    at = rows[:, None] * stride_row + columns[None, :] * stride_column
+    return tl.load(ptr + at, mask=inside, other=0)
+    ### END SOLUTION
+
+# %% test="w8a8_step_masks_check"
+check("w8a8", step="masks")
+
+# %% [markdown]
+# ## The kernel
+#
+# All the pieces are there. What is new: which tile of $Y$ is this program's?
+#
+# 1. `pid = tl.program_id(0)` counts tiles row by row: `cdiv(N, BLOCK_N)` tiles make a row of tiles.
+# 2. Load the scales of its rows and columns (masked, too).
+# 3. Run the loop with masked loads; `K` may now end inside a tile.
+# 4. Rescale, and store with a mask.
+#
+# Use your functions or write it all anew. Leave `SPLIT_K` alone at first: with 1 it changes nothing.
+# One habit saves trouble with huge tensors: row and column numbers as `.to(tl.int64)` before they meet a stride.
+
+# %% solution="w8a8_kernel"
+# include solutions/w8a8.py: CONFIGS .. W8A8_MM_grid
+
+# %% [markdown]
+# This is the grader. Without a GPU it takes about ten seconds.
+# Wrong numbers come with the place, a picture of the wrong tiles, and often the likely mistake.
+
+# %% test="w8a8_correctness" points=60
+check("w8a8")
+
+# %% [markdown]
+# ## Your kernel in its layer
+#
+# A small linear layer, quantised, with your kernel inside:
+
+# %%
+torch.manual_seed(0)
+linear = torch.nn.Linear(128, 64, bias=False)
+layer = QuantizedLinear_w8a8.from_linear(linear).to(device)
+x = torch.randn(5, 128, device=device).half()
+y, exact = layer(x).double().cpu(), x.double().cpu() @ linear.weight.detach().double().T
+print(f"8 bits cost {float((y - exact).norm() / exact.norm()):.2%} of accuracy in this layer")
+
+# %% [markdown]
+# ## How fast can it get?
+#
+# Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
+#
+# @ladder w8a8: w8_16 w8_512 w8_4096
+#
+# What to read from it:
+#
+# - **Step 2** looked like a big win and was not. Taking the scales out of the loop helps little while something
+#   else in the loop is slower.
+# - **Step 3** found that something: the division. Multiplying by $1/s$, one division a row, halves the time with many tokens.
+# - **Step 4**: a value of $X$ is quantised again by every program that shares its row. Wider tiles mean fewer of them.
+# - With 16 tokens there are few tiles, and most of the GPU idles. The last step gives it work: think of `SPLIT_K`,
+#   and of which operand should be the tall one.
+#
+# Predict before you measure: that of step 2 was a third off the time, and a tenth came. Such surprises teach the most.
+#
+# **Your levers:** configs (up to 16; the fastest right one counts), the loop body, the order of programs.
+
+# %% test="w8a8_speed" points=40
+check_speed("w8a8")
+
+# %% [markdown]
+# ## Questions
+#
+# **1. Arithmetic intensity.** For $N = K = 4096$, compute the operations per byte of fp16 and of W8A8 with $M = 16$ and
+# with $M = 4096$. On a GPU with 4.8 TB/s, 989 TFLOP/s in fp16 and 1979 TOP/s in int8: what limits each of the four,
+# and what is the most that W8A8 can gain?
+
+# %% [markdown] answer="w8a8_question_intensity" points=4
+# $M = 16$: $2MNK = 0.54$ G operations. fp16 moves 33.8 MB (15.9 operations a byte), W8A8 17.1 MB (31.5). The GPU
+# balances at about 206 (fp16) and 412 (int8), so memory limits both: 7.0 us and 3.6 us, at most twice as fast.
+# $M = 4096$: 137 G operations; fp16 1365 a byte, W8A8 (fp16 in and out) 1638. The tensor cores limit both: 139 us and
+# 69 us, again at most twice as fast, and the quantising in the kernel comes on top.
+
+# %% [markdown]
+# **2. Scales.** Outliers sit in a few input channels, so a scale for each *column* of $X$ would quantise better.
+# Why can this kernel not use one? What could be done to $X$ and $W$ beforehand to the same effect?
+
+# %% [markdown] answer="w8a8_question_scales" points=3
+# With $x_{mk} = s_k q_{mk}$ the sum is $\sum_k s_k q_{mk} r_{nk}$: $s_k$ varies along the summed axis, cannot leave the
+# sum, and would have to be multiplied into every product, which an integer matrix instruction cannot do. Beforehand one
+# can divide column $k$ of $X$ by $s_k$ and multiply column $k$ of $W$ by it, since $XW^\top = (X D^{-1})(W D)^\top$: part of
+# the outliers moves into the weight before either is quantised, and the usual per-token and per-channel scales do.
+
+# %% [markdown]
+# **3. Quantised again.** How often does the whole launch quantise one element of $X$, for $N = 4096$ and
+# `BLOCK_N` = 64 or 256? When would a separate kernel that quantises $X$ once be better, and what would it cost?
+
+# %% [markdown] answer="w8a8_question_again" points=3
+# $N / \mathrm{BLOCK\_N}$ times: 64 or 16. A separate kernel quantises once, but it writes $MK$ bytes that the product then reads
+# (instead of $2MK$ of fp16), and it is one more launch. It pays with many tokens and a wide $N$, where quantising
+# competes with the products; with few tokens the launch alone costs more than it saves.
+
+# %% [markdown]
+# ## Done?
+#
+# Save this notebook. `make grade` reads the saved file and gives the same answer as the cells above.

@@ -1,0 +1,154 @@
+"""A lab solved in JupyterLab, in a real browser: stubs, a wrong kernel, a right one. Keeps build/screenshots/jupyterlab-*.png."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.notebook_release import SOURCE, instructor_notebook
+from tests.test_browser import CHROMIUM, FLAGS, SCREENSHOTS
+
+ROOT = Path(__file__).parent.parent
+LAB = "w8a8"
+PATIENCE_MS = 240_000
+SETTINGS = {
+    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+}
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium"),
+]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of a JupyterLab over a copy of notebooks/."""
+    pytest.importorskip("jupyterlab", reason="jupyterlab is not installed: pip install -e .[test]")
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    for name, values in SETTINGS.items():
+        file = tmp_path / "settings" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values), encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
+        **{f"JUPYTER_{kind}_DIR": str(tmp_path / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")},
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+        "JUPYTERLAB_SETTINGS_DIR": str(tmp_path / "settings"),
+    }
+    log = (tmp_path / "jupyterlab.log").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=",
+         f"--ServerApp.root_dir={tmp_path / 'notebooks'}"],
+        env=environment, stdout=log, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"{address}/api", timeout=2).close()
+                break
+            except OSError:
+                assert process.poll() is None, (tmp_path / "jupyterlab.log").read_text()
+                time.sleep(0.5)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+        log.close()
+
+
+@pytest.fixture
+def tab() -> Iterator[Any]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install -e .[test]"
+    )
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.set_default_timeout(PATIENCE_MS)
+        yield page
+        browser.close()
+
+
+def cell(tab: Any, number: int) -> Any:
+    return tab.locator(".jp-Notebook .jp-Cell").nth(number)
+
+
+def type_into(tab: Any, number: int, text: str) -> None:
+    """Replaces a cell's text from the keyboard."""
+    cell(tab, number).scroll_into_view_if_needed()
+    cell(tab, number).locator(".cm-content").click()
+    tab.keyboard.press("Control+A")
+    tab.keyboard.insert_text(text)
+
+
+def run_all(tab: Any) -> None:
+    tab.get_by_role("menuitem", name="Run", exact=True).click()
+    tab.locator(".lm-Menu-itemLabel", has_text="Restart Kernel and Run All Cells").click()
+    tab.locator(".jp-Dialog .jp-mod-accept").click()
+
+
+def keep(tab: Any, number: int, name: str) -> None:
+    cell(tab, number).scroll_into_view_if_needed()
+    tab.wait_for_timeout(500)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    tab.screenshot(path=SCREENSHOTS / f"jupyterlab-{name}.png")
+
+
+def test_a_lab_is_solved_in_jupyterlab(server: str, tab: Any):
+    cells = instructor_notebook(ROOT / SOURCE / f"{LAB}.py", ROOT).cells
+    number = {c.metadata["nbgrader"]["grade_id"]: i for i, c in enumerate(cells) if "nbgrader" in c.metadata}
+    solutions = [i for i, c in enumerate(cells) if c.cell_type == "code" and c.metadata.get("nbgrader", {}).get("solution")]
+    kernel, correctness = number[f"{LAB}_kernel"], number[f"{LAB}_correctness"]
+    tab.goto(f"{server}/lab/tree/{LAB}.ipynb?reset")
+    cell(tab, len(cells) - 1).wait_for(state="attached")
+    tab.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached")
+
+    # As handed out: everything runs up to the first step, which says what to do.
+    run_all(tab)
+    first = number[f"{LAB}_step_load_check"]
+    stopped = cell(tab, first).locator(".jp-OutputArea-output")
+    stopped.get_by_text("load_tile is still the stub").wait_for()
+    assert "Traceback" not in stopped.inner_text()
+    keep(tab, 3, "1-problem")
+    keep(tab, first, "2-stub")
+
+    # Every cell filled in, the kernel with a mistake: sentences and pictures of what is wrong.
+    for i in solutions:
+        wrong = cells[i].source.replace("* weight_scale[None, :]", "")
+        type_into(tab, i, wrong)
+    run_all(tab)
+    cell(tab, correctness).get_by_text("points so far").wait_for()
+    maps = cell(tab, correctness).locator("img")
+    assert maps.count() == 2
+    keep(tab, number[f"{LAB}_step_quantise_check"], "3-steps")
+    keep(tab, correctness, "4-wrong")
+
+    # Mended: run from the kernel on, full points.
+    type_into(tab, kernel, cells[kernel].source)
+    run_all(tab)
+    cell(tab, correctness).get_by_text("correctness 60/60 points").wait_for()
+    cell(tab, number[f"{LAB}_speed"]).get_by_text("40 points for speed").wait_for()
+    keep(tab, correctness, "5-right")
+    images = tab.locator(".jp-OutputArea img")
+    assert images.count() >= 2
+    for i in range(images.count()):
+        assert images.nth(i).evaluate("image => image.complete && image.naturalWidth > 0")

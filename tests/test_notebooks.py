@@ -1,0 +1,253 @@
+"""The notebooks: generated without drift, run by a real kernel, accepted by nbgrader, stopping where work is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from grader.devices import choose
+from grader.grading import GradeOptions, grade
+from grader.labs import all_labs, steps_of
+from grader.notebook_release import (
+    SOURCE,
+    BadSource,
+    instructor_notebook,
+    ladder_table,
+    sources,
+    student_files,
+    student_notebook,
+)
+from grader.scoring import load_rubric
+
+ROOT = Path(__file__).parent.parent
+NAMES = [path.stem for path in sources(ROOT)]
+LABS = list(all_labs())
+SECONDS = 240
+
+
+def source(name: str) -> Path:
+    return ROOT / SOURCE / f"{name}.py"
+
+
+def nbgrader_of(cell: Any) -> dict[str, Any]:
+    return dict(cell.metadata.get("nbgrader", {}))
+
+
+# ---------------------------------------------------------------- generated
+
+
+def test_notebooks_match_their_sources():
+    made = student_files(ROOT)
+    assert set(made) == {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    for name, text in made.items():
+        assert (ROOT / "notebooks" / name).read_text(encoding="utf-8") == text, f"run `make release`: {name} drifted"
+
+
+def test_every_lab_has_a_notebook():
+    assert set(LABS) | {"opening"} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_valid_and_holds_no_solution(name):
+    for notebook in (instructor_notebook(source(name), ROOT), student_notebook(source(name), ROOT)):
+        nbformat.validate(notebook)
+        assert all(not cell.get("outputs") for cell in notebook.cells)
+    assert all("SOLUTION" not in cell.source for cell in notebook.cells)
+    assert len(notebook.cells) == len(instructor_notebook(source(name), ROOT).cells)
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_grade_ids_and_points(lab_id):
+    cells = {nbgrader_of(cell)["grade_id"]: cell for cell in student_notebook(source(lab_id), ROOT).cells if nbgrader_of(cell)}
+    rubric = load_rubric()
+    for grade_id, points, code in (
+        ("correctness", rubric.correctness, f'check("{lab_id}")'),
+        ("speed", rubric.speed, f'check_speed("{lab_id}")'),
+    ):
+        entry = nbgrader_of(cells[f"{lab_id}_{grade_id}"])
+        assert (entry["grade"], entry["locked"], entry["solution"], entry["points"]) == (True, True, False, points)
+        assert cells[f"{lab_id}_{grade_id}"].source == code
+    kernel = nbgrader_of(cells[f"{lab_id}_kernel"])
+    assert (kernel["grade"], kernel["locked"], kernel["solution"]) == (False, False, True)
+    for name in steps_of(lab_id):
+        assert cells[f"{lab_id}_step_{name}_check"].source == f'check("{lab_id}", step="{name}")'
+        assert not nbgrader_of(cells[f"{lab_id}_step_{name}_check"])["grade"]
+    questions = [cell for grade_id, cell in cells.items() if "_question_" in grade_id]
+    assert 2 <= len(questions) <= 3
+    assert all(cell.source == "YOUR ANSWER HERE" and nbgrader_of(cell)["points"] > 0 for cell in questions)
+    assert sum(nbgrader_of(cell)["points"] for cell in questions) == 10, "as HANDOUT.md says"
+    assert all(entry["schema_version"] == 3 for entry in map(nbgrader_of, cells.values()))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# %%\n# include solutions/none.py\n", "cannot be read"),
+        ("# %%\n# include solutions/w8a8.py: nothing .. launch\n", "does not define"),
+        ("# %%\n# include solutions/w8a8.py: CONFIGS .. W8A8_MM_grid\n", "holds solution markers"),
+        ("# %%\n# include solutions/w8a8.py: CONFIGS .. W8A8_MM\n", "inside a solution"),
+        ('# %% solution="a"\nx = 1\n', "without ### BEGIN SOLUTION"),
+        ('# %% colour="red"\nx = 1\n', "has colour"),
+        ('# %% test="a"\nx = 1\n# %% test="a"\ny = 1\n', "second one with the id a"),
+        ('# %% [markdown] answer="a"\n# text\n', "worth points"),
+    ],
+)
+def test_a_bad_source_is_refused_with_its_reason(tmp_path, text, said):
+    path = tmp_path / "bad.py"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadSource, match=said):
+        instructor_notebook(path, ROOT)
+
+
+def test_the_ladder_is_read_from_its_measurements():
+    table = ladder_table(ROOT, "w8a8", ["w8_16"])
+    assert "NVIDIA H200" in table
+    assert table.count("\n| ") == 6
+
+
+# ---------------------------------------------------------------- run
+
+
+def executed(notebook: Any, folder: Path, *, allow_errors: bool = False) -> Any:
+    """The notebook after a kernel ran it from notebooks/, with `folder` as the home of its settings."""
+    from nbclient import NotebookClient
+
+    client = NotebookClient(
+        notebook, timeout=SECONDS, allow_errors=allow_errors, resources={"metadata": {"path": str(ROOT / "notebooks")}}
+    )
+    client.create_kernel_manager().kernel_spec.argv[0] = sys.executable
+    asyncio.run(client.async_execute(env={**os.environ, "IPYTHONDIR": str(folder)}))
+    return notebook
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_solved_notebook_runs_in_silence(name, tmp_path):
+    notebook = executed(instructor_notebook(source(name), ROOT), tmp_path)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"] == []
+    shown = [output.data for output in outputs if "data" in output]
+    assert any("image/png" in data for data in shown)
+    if name in LABS:
+        texts = "\n".join(data.get("text/plain", "") for data in shown)
+        assert "correctness 60/60 points" in texts
+        assert texts.count("✓") >= len(steps_of(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab_id", LABS)
+def test_an_unsolved_notebook_stops_at_the_first_unfilled_cell(lab_id, tmp_path):
+    from nbclient.exceptions import CellExecutionError
+
+    notebook = student_notebook(source(lab_id), ROOT)
+    with pytest.raises(CellExecutionError):
+        executed(notebook, tmp_path)
+    errors = [(cell, output) for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"]
+    assert len(errors) == 1
+    cell, output = errors[0]
+    step = next(iter(steps_of(lab_id).values()))
+    assert nbgrader_of(cell)["grade_id"] == f"{lab_id}_step_{step.name}_check"
+    assert len(output.traceback) == 1
+    assert output.traceback[0].startswith(f"{step.function} is still the stub (cell [")
+    assert output.traceback[0] == output.evalue
+
+
+@pytest.mark.slow
+def test_a_wrong_kernel_is_answered_with_pictures(tmp_path):
+    """The steps are left out: a student may go straight to the kernel."""
+    notebook = instructor_notebook(source("w8a8"), ROOT)
+    notebook.cells = [
+        cell for cell in notebook.cells
+        if cell.cell_type == "code" and ("import torch" in cell.source or "_step_" not in str(nbgrader_of(cell)))
+    ]  # fmt: skip
+    kernel = next(cell for cell in notebook.cells if nbgrader_of(cell).get("grade_id") == "w8a8_kernel")
+    kernel.source = kernel.source.replace("* weight_scale[None, :]", "")
+    executed(notebook, tmp_path, allow_errors=True)
+    outputs = next(cell for cell in notebook.cells if cell.source == 'check("w8a8")').outputs
+    assert [output.output_type for output in outputs] == ["display_data", "error"]
+    page = outputs[0].data["text/html"]
+    assert page.count("data:image/png;base64,") == 2
+    assert "Error map of Y" in page
+    assert "points so far" in outputs[1].traceback[0]
+    assert "Make `one_tile` pass first" in outputs[1].traceback[0]
+
+
+@pytest.mark.slow
+def test_a_solved_notebook_is_graded_like_the_solution(tmp_path):
+    path = tmp_path / "dds.ipynb"
+    nbformat.write(instructor_notebook(source("dds"), ROOT), path)
+    options = GradeOptions(choose("cpu")[0], capabilities=(90,))
+    report = grade(path, [all_labs()["dds"]], options).labs["dds"]
+    assert report.status == "graded", report.message
+    assert report.correctness_points == load_rubric().correctness
+
+
+def test_outside_a_notebook_check_says_what_to_do():
+    code = "import grader.notebook as n\ntry:\n    n.check('w8a8')\nexcept n.NotYet as e:\n    print(e)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "python -m grader grade" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_grader_needs_no_jupyter():
+    code = (
+        "import sys, grader.cli, grader.grading, grader.notebook_release, grader.release, grader.watching\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('IPython', 'jupytext', 'jupyter_client', 'nbclient')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------- nbgrader
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A course folder with all instructor notebooks as its one assignment."""
+    folder = tmp_path_factory.mktemp("course")
+    target = folder / "source" / "kernels"
+    target.mkdir(parents=True)
+    for name in NAMES:
+        nbformat.write(instructor_notebook(source(name), ROOT), target / f"{name}.ipynb")
+    return folder
+
+
+def nbgrader(course: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("nbgrader", reason="nbgrader is not installed: pip install -e .[test]")
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment = {
+        **os.environ,
+        "HOME": str(course),
+        "JUPYTER_CONFIG_DIR": str(course),
+        "PYTHONPATH": paths,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),  # nbgrader calls alembic
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "nbgrader", *arguments], cwd=course, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.slow
+def test_nbgrader_generates_the_assignment(course):
+    done = nbgrader(course, "generate_assignment", "kernels")
+    assert done.returncode == 0, done.stderr
+    for name in NAMES:
+        released = nbformat.read(course / "release" / "kernels" / f"{name}.ipynb", 4)
+        assert all("SOLUTION" not in cell.source for cell in released.cells)
+        assert [nbgrader_of(cell).get("grade_id") for cell in released.cells] == [
+            nbgrader_of(cell).get("grade_id") for cell in student_notebook(source(name), ROOT).cells
+        ]
+
+
+@pytest.mark.slow
+def test_nbgrader_validates_a_solved_notebook(course):
+    done = nbgrader(course, "validate", f"source{os.sep}kernels{os.sep}dds.ipynb")
+    assert done.returncode == 0, done.stderr
+    assert "Success" in done.stdout, done.stdout

@@ -1,0 +1,174 @@
+"""The steps of the notebooks: what is right passes, and what is often done wrong is named."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.labs import all_labs, steps_of
+from grader.model import KernelSource, Refusal
+from grader.notebook_release import SOURCE, instructor_notebook
+from grader.reading import read_executed, read_step
+from grader.running.cpu import InterpretOptions
+from grader.standby import Standby
+from grader.stepping import StepAnswer, check_step
+
+ROOT = Path(__file__).parent.parent
+LABS = list(all_labs())
+
+# lab, step, what stands in the solution, what stands there instead, a piece of the answer
+WRONG = [
+    ("w8a8", "load", "rows[:, None] * stride_row", "rows[:, None] * 64", "reads memory between the rows of x"),
+    ("w8a8", "load", "return tl.load(", "tile = tl.load(", "returns nothing"),
+    ("w8a8", "load", ", None] * stride_row", ", None] * stride_rows", "stride_rows"),
+    ("w8a8", "quantise", " + 0.5)", ")", "rounded down"),
+    ("w8a8", "quantise", "tl.minimum(tl.maximum(nearest, -128.0), 127.0)", "nearest", "not clamped"),
+    ("w8a8", "quantise", "-128.0", "-127.0", "clamped to -127"),
+    ("w8a8", "quantise", ".to(tl.int8)", "", "must return int8"),
+    ("w8a8", "dot", "tl.dot(q, w, acc, ", "tl.dot(q, w, ", "acc was not added"),
+    ("w8a8", "loop", "acc = multiply_tiles(quantise_tile(x, input_scale), w, acc)",
+     "acc = multiply_tiles(quantise_tile(x, input_scale), w, tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32))",
+     "the last tile along K alone"),
+    ("w8a8", "loop", "    return acc\n    ### END", "        return acc\n    ### END", "the first tile along K alone"),
+    ("w8a8", "epilogue", "* weight_scale[None, :]", "", "without the scales of the columns"),
+    ("w8a8", "masks", "mask=inside, other=0", "mask=(rows < row_count)[:, None]", "has 53 columns"),
+    ("w4a16", "load", "first_k // 8 + ", "", "begin at word"),
+    ("w4a16", "unpack", "(words[:, None, :] << shifts) >> 28", "(words[:, None, :] >> (28 - shifts)) & 0xF", "unsigned"),
+    ("w4a16", "unpack", "28 - 4 *", "4 *", "reverse order"),
+    ("w4a16", "epilogue", "acc * scales", "acc / scales", "divided"),
+    ("dds", "find", "block_row + 1)", "block_row + 1) - 1", "one too small"),
+    ("dds", "gather", "tl.load(col_indices_ptr + b)", "0", "was not used"),
+    ("dds", "dot", "r[None, :] * BLOCK + r[:, None]", "r[:, None] * BLOCK + r[None, :]", "transpose it"),
+    ("dds", "loop", "range(first, last)", "range(first, last - 1)", "without the last block"),
+    ("dds", "epilogue", ", mask=(rows < M)[:, None]", "", "row 13 of out, which has 13 rows"),
+]  # fmt: skip
+
+
+def solution_cells(lab_id: str) -> list[str]:
+    notebook = instructor_notebook(ROOT / SOURCE / f"{lab_id}.py", ROOT)
+    return ["", *(cell.source for cell in notebook.cells if cell.cell_type == "code")]
+
+
+@pytest.fixture(scope="module")
+def options() -> Iterator[InterpretOptions]:
+    with Standby(plain=0, interpreting=1) as standby:
+
+        def start(**arguments):
+            standby.fill()
+            return standby.start(**arguments)
+
+        yield InterpretOptions(1, case_seconds=20.0, start=start)
+
+
+def answer(lab_id: str, name: str, cells: list[str], options: InterpretOptions) -> StepAnswer | Refusal:
+    step = steps_of(lab_id)[name]
+    source = read_step(cells, lab_id, step)
+    return source if isinstance(source, Refusal) else check_step(step, source, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lab_id", "name", "right", "wrong", "said"), WRONG)
+def test_a_wrong_step_is_explained(lab_id, name, right, wrong, said, options):
+    cells = solution_cells(lab_id)
+    at = next(i for i, cell in enumerate(cells) if f"def {steps_of(lab_id)[name].function}(" in cell)
+    assert right in cells[at]
+    cells[at] = cells[at].replace(right, wrong)
+    found = answer(lab_id, name, cells, options)
+    text = found.message if isinstance(found, Refusal) else "\n".join(found.sentences)
+    assert isinstance(found, Refusal) or not found.ok
+    assert said in text
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_every_step_has_its_cells(lab_id):
+    """A step in steps.py, its function in the notebook, its check after it, and in the same order."""
+    notebook = instructor_notebook(ROOT / SOURCE / f"{lab_id}.py", ROOT)
+    ids = [cell.metadata["nbgrader"]["grade_id"] for cell in notebook.cells if "nbgrader" in cell.metadata]
+    expected = [f"{lab_id}_step_{name}{end}" for name in steps_of(lab_id) for end in ("", "_check")]
+    assert [grade_id for grade_id in ids if "_step_" in grade_id] == expected
+    for cell in notebook.cells:
+        name = cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "").removeprefix(f"{lab_id}_step_")
+        if name in steps_of(lab_id):
+            assert f"def {steps_of(lab_id)[name].function}(" in cell.source
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_slips_differ_from_the_answer(lab_id):
+    import torch
+
+    for step in steps_of(lab_id).values():
+        inputs = step.inputs(torch.Generator().manual_seed(1))
+        expected = step.expected(inputs)
+        for slip in step.slips:
+            assert slip.imitate(inputs).shape == expected.shape, slip.what
+            assert not torch.equal(slip.imitate(inputs).double(), expected.double()), slip.what
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_the_notebooks_kernel_is_the_solutions(lab_id):
+    """Same statements, so the same points, whichever of the two is graded."""
+    from grader.reading import read
+
+    lab = all_labs()[lab_id]
+    in_cells = read_executed(solution_cells(lab_id), lab)
+    in_file = read(ROOT / "solutions" / f"{lab_id}.py", [lab]).labs[lab_id]
+    assert isinstance(in_cells, KernelSource)
+    assert isinstance(in_file, KernelSource)
+    parts = [sorted(ast.dump(node) for node in ast.parse(source.module).body) for source in (in_cells, in_file)]
+    imports = [[part for part in found if not part.startswith("Import")] for found in parts]
+    assert imports[0] == imports[1]
+
+
+IMPORTS = "import triton\nimport triton.language as tl"
+KERNEL = (ROOT / "tests" / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+
+
+def kernel_from(*cells: str) -> KernelSource | Refusal:
+    return read_executed(["", *cells], all_labs()["w8a8"])
+
+
+def test_the_last_run_of_a_cell_counts():
+    first = kernel_from(KERNEL.replace("127", "126"), KERNEL)
+    assert isinstance(first, KernelSource)
+    assert "126" not in first.module
+    assert str(first.lines[-1]).startswith("cell [2] line")
+
+
+def test_a_value_that_was_run_again_stands_before_its_kernel():
+    tuned = KERNEL.replace("@triton.autotune(\n", "@triton.autotune(\n", 1)
+    start, end = tuned.index("configs=[") + len("configs="), tuned.index("],", tuned.index("configs=[")) + 1
+    configs, kernel = tuned[start:end], tuned[:start] + "CONFIGS" + tuned[end:]
+    found = kernel_from(IMPORTS, f"CONFIGS = {configs}", kernel, "SIZE = 32", f"CONFIGS = {configs.replace('64', 'SIZE', 1)}")
+    assert isinstance(found, KernelSource)
+    assert found.module.count("CONFIGS = ") == 1
+    assert found.module.index("SIZE = 32") < found.module.index("CONFIGS = ") < found.module.index("def W8A8_MM")
+
+
+def test_appending_goes_with_its_list():
+    cells = ["C = [1]", "C.append(2)", "D = C", "C = [3]", "C.append(4)"]
+    from grader.reading.files import executed_cells
+    from grader.reading.history import latest
+    from grader.reading.selection import statements
+
+    kept = [ast.unparse(statement.node) for statement in latest(statements(executed_cells(["", *cells])))]
+    assert kept == ["C = [3]", "C.append(4)", "D = C"]
+
+
+def test_a_stub_and_nothing_are_told_apart():
+    stub = KERNEL[: KERNEL.index("    pid = ")] + "    pass\n"
+    for cells, said in (((stub,), "still the stub (cell [1] line"), ((), "no cell that was run defines W8A8_MM")):
+        found = kernel_from(*cells)
+        assert isinstance(found, Refusal)
+        assert found.status == "not_attempted"
+        assert said in found.message
+
+
+def test_a_step_may_not_leave_triton():
+    cells = solution_cells("w8a8")
+    cells.append("@triton.jit\ndef load_tile(ptr, rows, columns, a, b):\n    return torch.zeros(2)\n")
+    found = read_step(cells, "w8a8", steps_of("w8a8")["load"])
+    assert isinstance(found, Refusal)
+    assert "torch" in found.message
