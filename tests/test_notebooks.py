@@ -65,7 +65,11 @@ def test_a_notebook_is_valid_and_holds_no_solution(name):
 
 @pytest.mark.parametrize("lab_id", LABS)
 def test_grade_ids_and_points(lab_id):
-    cells = {nbgrader_of(cell)["grade_id"]: cell for cell in student_notebook(source(lab_id), ROOT).cells if nbgrader_of(cell)}
+    cells = {
+        nbgrader_of(cell)["grade_id"]: cell
+        for cell in student_notebook(source(lab_id), ROOT).cells
+        if nbgrader_of(cell)
+    }
     rubric = load_rubric()
     for grade_id, points, code in (
         ("correctness", rubric.correctness, f'check("{lab_id}")'),
@@ -149,7 +153,9 @@ def test_an_unsolved_notebook_stops_at_the_first_unfilled_cell(lab_id, tmp_path)
     notebook = student_notebook(source(lab_id), ROOT)
     with pytest.raises(CellExecutionError):
         executed(notebook, tmp_path)
-    errors = [(cell, output) for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"]
+    errors = [
+        (cell, output) for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"
+    ]
     assert len(errors) == 1
     cell, output = errors[0]
     step = next(iter(steps_of(lab_id).values()))
