@@ -40,7 +40,7 @@ def lab_report(points=60.0, speed=20.0, ratio=1.5, mistake=None, module=KERNEL):
         TestResult(
             "one_tile", "correctness", "failed" if mistake else "passed", 0.0, 3.0, "no", None, {"mistake": mistake}
         ),
-        TestResult("speed_m16", "speed", "passed", speed, 40.0, "fast", None, {"ratio": ratio}),
+        TestResult("speed_m16", "speed", "passed", speed, 40.0, "fast", None, {"ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "tiers": [1.0]}),
     ]
     source = KernelSource("w8a8", "W8A8_MM", None, module, (SourceLine("w8a8.py", 1),), Path("w8a8.py"))
     return LabReport(
@@ -152,7 +152,7 @@ def test_similar_kernels_are_told_and_honest_ones_are_not():
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium")
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_pages_in_a_browser(browser, tmp_path, width, scheme):
+def test_pages_in_a_browser(browser, tmp_path, width, scheme):  # noqa: F811
     found = standings([graded(hand_in(f"student{n}"), points=10.0 + n, ratio=1 + n / 10) for n in range(12)], Rules())
     look = ("a very " + "long " * 60 + "reason",)
     found[0] = replace(found[0], graded=replace(found[0].graded, look=look))
