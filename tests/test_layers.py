@@ -299,14 +299,14 @@ class LaneFence:
     def _fenced(self, method: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(method)
 
-        def fenced(*arguments: Any) -> Any:
-            bound = signature.bind(*arguments).arguments
+        def fenced(*arguments: Any, **options: Any) -> Any:
+            bound = signature.bind(*arguments, **options).arguments
             pointers = (bound["ptrs"] if "ptrs" in bound else bound["ptr"]).data
             active = np.broadcast_to(bound["mask"].data, pointers.shape)
             used = pointers[active]
             place = np.searchsorted(self.addresses, used).clip(max=len(self.addresses) - 1)
             assert (self.addresses[place] == used).all(), f"{method.__name__} outside the tensors"
-            return method(*arguments)
+            return method(*arguments, **options)
 
         return fenced
 
