@@ -173,6 +173,8 @@ def test_a_wrong_kernel_is_answered_with_pictures(tmp_path):
         cell for cell in notebook.cells
         if cell.cell_type == "code" and ("import torch" in cell.source or "_step_" not in str(nbgrader_of(cell)))
     ]  # fmt: skip
+    autograding = "import os\nos.environ['NBGRADER_EXECUTION'] = 'autograde'\ncheck('w8a8')"
+    notebook.cells.append(nbformat.v4.new_code_cell(autograding))
     kernel = next(cell for cell in notebook.cells if nbgrader_of(cell).get("grade_id") == "w8a8_kernel")
     kernel.source = kernel.source.replace("* weight_scale[None, :]", "")
     executed(notebook, tmp_path, allow_errors=True)
@@ -183,6 +185,9 @@ def test_a_wrong_kernel_is_answered_with_pictures(tmp_path):
     assert "Error map of Y" in page
     assert "points so far" in outputs[1].traceback[0]
     assert "Make `one_tile` pass first" in outputs[1].traceback[0]
+    graded = notebook.cells[-1].outputs
+    assert [output.output_type for output in graded] == ["display_data", "execute_result"]
+    assert 0 <= float(graded[1].data["text/plain"]) < 60
 
 
 @pytest.mark.slow
