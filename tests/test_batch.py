@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -15,10 +16,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader.batch.hidden import Secrets
-from grader.batch.tasks import Setup
+from grader.batch.hidden import ABOUT, Secrets
+from grader.batch.tasks import Setup, grade_on_cpu
 from grader.devices import choose
 from grader.grading import GradeOptions, grade
+from grader.labs import get_lab
+from grader.model import Case, Report
+from grader.reading import read
+from grader.reporting.document import document
+from grader.reporting.html import page
+from grader.running.cpu import CASE_SECONDS
 from tests import batch_driver
 from tests.submissions import TESTS, mistakes
 
@@ -180,6 +187,22 @@ def test_everybody_has_the_verdict_they_deserve(undisturbed):
     assert lab_of["lea"]["w8a8"][0] == "timeout"
     assert sum(key.startswith("ida/") for key in table) == 2
     assert undisturbed.kept == 9, "ann's and eve's kernels are one piece of work"
+
+
+def test_a_hidden_case_tells_its_verdict_and_nothing_else(tmp_path):
+    """Sizes that only the hidden case has are in no report of a right, a wrong, or an out-of-bounds kernel."""
+    case = Case("hidden_1", ABOUT, 1187, 176, 112, hidden=True)
+    setup = Setup(choose("cpu")[0], Secrets(5, (("w8a8", case),)), CASE_SECONDS, (80,), batch_driver.CASES)
+    lab = get_lab("w8a8")
+    unmasked = wrong("w8a8", "store_without_m_mask")
+    for text, status in ((RIGHT["w8a8"], "passed"), (wrong("w8a8", "truncation"), "failed"), (unmasked, "failed")):
+        (tmp_path / "w8a8.py").write_text(text)
+        source = read(tmp_path / "w8a8.py", [lab]).labs["w8a8"]
+        report = grade_on_cpu(setup, source)
+        assert next(test.status for test in report.tests if test.name == "hidden_1") == status
+        whole = Report("w8a8.py", setup.device, None, {"w8a8": report})
+        for shown in (json.dumps(document(whole)["labs"]["w8a8"]["tests"]), page(whole)):
+            assert not re.search(r"\b(1187|1186|1188|176|175)\b", re.sub(r"base64,[^\"]*", "", shown))
 
 
 def test_killed_again_and_again_the_batch_comes_to_the_same_table(few, undisturbed_few, tmp_path):
