@@ -28,7 +28,7 @@ from grader.statistics import ratio
 
 ROUNDS = 45
 EXTRA_ROUNDS = 135
-CONTROL_ROUNDS = 15
+CONTROL_ROUNDS = 45
 TUNING_REPLAYS = 6
 VARIES = "some launches of the timed rounds wrote another result than the last ones; none of them counts"
 

@@ -17,6 +17,8 @@ from grader.running.cuda_process import LAUNCH_SECONDS, SPEED_SECONDS, Correctne
 from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
 MAX_DEATHS = 3
+DEADLY = 2
+"""So many deaths of the process at one job are the job's doing."""
 
 
 class RunnerFailed(RuntimeError):
@@ -52,22 +54,26 @@ class CudaRunner:
 
         Once may be anybody's doing: a kernel's faults come as answers, and the process lives until it has told them.
         """
-        try:
+        deaths = 0
+        while True:
             try:
                 answer, poisoned = self._process.ask(job, seconds)
+            except ProcessTimeout:
+                raise TimeoutError from None
             except ProcessDied:
-                answer, poisoned = self._process.ask(job, seconds)
-        except ProcessTimeout:
-            raise TimeoutError from None
-        except ProcessDied:
-            return None
-        except CannotStart as error:
-            raise RunnerFailed(
-                f"the GPU process could not be started: {error}; run `python -m grader doctor`"
-            ) from None
-        if poisoned:
-            self._process.stop()
-        return answer
+                deaths += 1
+                if deaths == DEADLY:
+                    return None
+                continue
+            except CannotStart as error:
+                deaths += 1
+                if deaths == DEADLY:
+                    reason = f"the GPU process could not be started: {error}"
+                    raise RunnerFailed(f"{reason}; run `python -m grader doctor`") from None
+                continue
+            if poisoned:
+                self._process.stop()
+            return answer
 
     def correctness(
         self,
