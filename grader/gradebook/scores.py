@@ -7,6 +7,7 @@ grades. nbgrader is needed to write scores, not to import this module.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -56,7 +57,7 @@ def write_scores(
     labs = (document(report) if isinstance(report, Report) else report)["labs"]
     api = _api()
     written: dict[str, float] = {}
-    with api.Gradebook(_address(gradebook)) as book:
+    with warnings.catch_warnings(action="ignore"), api.Gradebook(_address(gradebook)) as book:
         try:
             notebooks = book.find_assignment(assignment).notebooks
         except api.MissingEntry:
