@@ -190,4 +190,6 @@ def launch(
             "move the layer and x with .cuda(), or set TRITON_INTERPRET=1 before Python starts"
         )
     else:
+        # A tensor descriptor that a kernel makes lives in memory that Triton asks for here.
+        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=x.device))
         W8A8_MM[lambda meta: W8A8_MM_grid(M, N, K, meta)](*arguments)

@@ -184,11 +184,17 @@ def doctor() -> None:
 
 
 @app.command()
-def release() -> None:
-    """Regenerate assignment/ and notebooks/*.ipynb from their sources (for instructors)."""
+def release(
+    secrets_file: Annotated[
+        Path, typer.Option("--secrets", help="The file that must not be among what students get.")
+    ] = Path("secrets.toml"),
+    bundle: Annotated[Path, typer.Option(help="The archive of what students get.")] = Path("build/student.zip"),
+) -> None:
+    """Regenerate assignment/ and notebooks/*.ipynb from their sources, and pack what students get (for instructors)."""
     from grader.notebook_release import BadSource, MissingJupytext
     from grader.release import BadMarkers
     from grader.release import release as write
+    from grader.student_bundle import SecretTold, write_bundle
 
     root = Path.cwd()
     if not (root / "solutions").is_dir():
@@ -200,6 +206,13 @@ def release() -> None:
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
     typer.echo("assignment/ and notebooks/ match their sources")
+    secrets_there = secrets_file if secrets_file.is_file() else None
+    try:
+        count = write_bundle(root, bundle, secrets_there)
+    except SecretTold as problem:
+        raise refuse(str(problem)) from None
+    proven = f"nothing of {secrets_file}" if secrets_there else "no secrets were there to look for"
+    typer.echo(f"{bundle} holds the {count} files that students get: no solution, {proven}")
 
 
 def _gpu(purpose: str) -> Any:

@@ -19,7 +19,7 @@ import torch
 from grader.devices import choose
 from grader.grading import GradeOptions, grade_submission
 from grader.labs import Lab, all_labs, steps_of
-from grader.model import LabReport, Refusal, Report, Submission
+from grader.model import Refusal, Report, Submission
 from grader.reading import read_executed, read_step
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
@@ -64,8 +64,12 @@ def check(lab_id: str, *, step: str | None = None) -> float | None:
     output.show(Inline(remarks, maps))
     if _grading_by_nbgrader():
         return points
-    if points < most:
-        raise NotYet(f"{number(points)} of {number(most)} points so far. {_what_now(graded)}")
+    failed = next((test.name for test in graded.tests if test.kind == "correctness" and test.status == "failed"), None)
+    if failed is not None:
+        raise NotYet(
+            f"{number(points)} of {number(most)} points so far. Make `{failed}` pass first: mend the kernel, "
+            "run its cell, then run this one again."
+        )
     return None
 
 
@@ -142,13 +146,6 @@ def _lab(lab_id: str) -> Lab:
     if lab_id not in labs:
         raise NotYet(f"there is no lab {lab_id!r}; the labs are {', '.join(labs)}")
     return labs[lab_id]
-
-
-def _what_now(report: LabReport) -> str:
-    failed = next((test.name for test in report.tests if test.kind == "correctness" and test.status == "failed"), None)
-    if failed is None:
-        return "What is missing runs on a GPU only."
-    return f"Make `{failed}` pass first: mend the kernel, run its cell, then run this one again."
 
 
 def _sentence(text: str) -> str:

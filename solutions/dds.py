@@ -84,8 +84,8 @@ def DDS_MM(
     acc = tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)
     col = tl.load(col_indices_ptr + first, mask=first < last, other=0)
     for b in range(first, last):
+        block = tl.load(value_ptrs)  # before x: it need not wait for the column index
         x = tl.load(x_ptrs + col.to(tl.int64) * BLOCK * stride_xk)
-        block = tl.load(value_ptrs)
         acc = tl.dot(x, block, acc)
         value_ptrs += BLOCK * BLOCK
         col = tl.load(col_indices_ptr + b + 1, mask=b + 1 < last, other=0)

@@ -19,7 +19,7 @@ CONFIGS = [
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=3),
 ]
 ### BEGIN SOLUTION
-# Four decisions shape the kernel:
+# Five decisions shape the kernel:
 #
 # - The product is turned over, Y^T = W X^T. The weights are then the operand that may come from registers, and
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
@@ -30,18 +30,21 @@ CONFIGS = [
 #   Flipping the sign bit of the nibble makes u = q + 8, so subtracting 1032 leaves q, two nibbles at a time.
 # - With few tokens every multiprocessor must read a share of the weight: SPLIT_K programs each add their slice
 #   of K to the same tile of Y with atomics. Zeroing Y first costs 1.5 us, much less than an idle machine.
+# - With one token 16 columns by all of K are such a share, if the warps of the program split K between them: a
+#   batch of SLICES small products, added up at the end. No zeroing, no atomics, the same bits every time.
 CONFIGS = [
     # one token, or a few: X^T may be as narrow as eight columns
+    triton.Config({"BLOCK_M": 8, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 8, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 4}, num_warps=4, num_stages=4),
     # a few dozen tokens
-    triton.Config({"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4, num_stages=4),
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 4}, num_warps=4, num_stages=6),
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=5),
     # many tokens: tall tiles, because a nibble is opened once for every BLOCK_M rows of Y
-    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 4}, num_warps=4, num_stages=6),
-    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 2}, num_warps=4, num_stages=6),
+    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 4}, num_warps=4, num_stages=5),
+    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 2}, num_warps=4, num_stages=5),
     triton.Config({"BLOCK_M": 256, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=4),
 ]
 ### END SOLUTION
@@ -51,10 +54,9 @@ CONFIGS = [
 @triton.jit
 def open_words(words):
     """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order of K."""
-    two = words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]
-    # The lower nibble to bits 0..3, the upper to bits 16..19: the low ends of two halves.
-    two = (two & 0x0000000F) | ((two << 12) & 0x000F0000)
-    two = two ^ 0x64086408
+    # A byte times 2^12 + 1 stands in both halves: its lower nibble at bits 0..3, its upper one at bits 16..19.
+    two = (words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]) & 0xFF
+    two = ((two * 4097) & 0x000F000F) ^ 0x64086408
     even = two.to(tl.int16).to(tl.float16, bitcast=True)
     odd = (two >> 16).to(tl.int16).to(tl.float16, bitcast=True)
     return tl.reshape(tl.join(even, odd) - 1032.0, (words.shape[0], 8 * words.shape[1]))
@@ -90,7 +92,9 @@ def W4A16_MM(
     """
     ### BEGIN SOLUTION
     GROUP: tl.constexpr = 8
-    WORDS: tl.constexpr = BLOCK_K // 8
+    SLICES: tl.constexpr = 1 if BLOCK_N >= 64 else 8
+    SLICE_K: tl.constexpr = BLOCK_K // SLICES
+    WORDS: tl.constexpr = SLICE_K // 8
 
     # Programs that run at the same time take GROUP row tiles of X by all columns: their operands fit in L2.
     pid = tl.program_id(0)
@@ -101,33 +105,45 @@ def W4A16_MM(
     pid_in_group = pid % (GROUP * tiles_n)
     rm = (first_m + pid_in_group % group_m) * BLOCK_M + tl.arange(0, BLOCK_M)
     rn = pid_in_group // group_m * BLOCK_N + tl.arange(0, BLOCK_N)
-    rk = tl.arange(0, BLOCK_K)
-    rw = tl.arange(0, WORDS)
 
-    # Rows beyond the matrix read its last one again; the final store leaves them out. Columns cannot do the
-    # same: the words of a row are loaded as vectors, and only while their addresses are plainly consecutive.
-    # Offsets are int64: M * K may exceed 2^31.
-    row = tl.minimum(rm, M - 1).to(tl.int64)
-    col = rn.to(tl.int64)
-    in_n = rn < N
-    # Known to be 0 when K is not split, so that the loop need not carry it.
+    # Rows beyond the matrix read its last one again, and the final store leaves them out; slices leave them
+    # unread, which pays where seven rows of eight are beyond. Columns are masked: the words of a row are loaded
+    # as vectors, and only while their addresses are plainly consecutive.
+    if SLICES == 1:  # W is [n, k], X is [k, m]
+        k_x, m = tl.arange(0, BLOCK_K)[:, None], tl.minimum(rm, M - 1)[None, :]
+        n, k_w = rn[:, None], tl.arange(0, WORDS)[None, :]
+        acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
+    else:  # W is [slice, n, k], X is [slice, k, m]
+        rs = tl.arange(0, SLICES)[:, None, None]
+        k_x, m = rs * SLICE_K + tl.arange(0, SLICE_K)[None, :, None], rm[None, None, :]
+        n, k_w = rn[None, :, None], rs * WORDS + tl.arange(0, WORDS)[None, None, :]
+        acc = tl.zeros((SLICES, BLOCK_N, BLOCK_M), dtype=tl.float32)
+
+    # Known to be 0 when K is not split, so that the loop need not carry it. Offsets are int64: M * K may
+    # exceed 2^31.
     k_start = 0 if SPLIT_K == 1 else tl.program_id(1) * BLOCK_K
     k_step = tl.full((), BLOCK_K * SPLIT_K, tl.int64)
-    word_step = tl.full((), WORDS * SPLIT_K, tl.int64)
-    x_ptrs = x_ptr + (k_start + rk).to(tl.int64)[:, None] * stride_xk + row[None, :] * stride_xm
-    w_ptrs = qweight_ptr + col[:, None] * stride_wn + (k_start // 8 + rw).to(tl.int64)[None, :] * stride_wk
+    word_step = tl.full((), BLOCK_K * SPLIT_K // 8, tl.int64)
+    x_ptrs = x_ptr + (k_start + k_x).to(tl.int64) * stride_xk + m.to(tl.int64) * stride_xm
+    w_ptrs = qweight_ptr + n.to(tl.int64) * stride_wn + (k_start // 8 + k_w).to(tl.int64) * stride_wk
 
-    acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
     for k in range(k_start, K, BLOCK_K * SPLIT_K):
-        x = tl.load(x_ptrs, mask=(rk < K - k)[:, None], other=0.0)
-        words = tl.load(w_ptrs, mask=in_n[:, None] & (rw < (K - k) // 8)[None, :], other=0)
-        acc = tl.dot(open_words(words), x, acc)
+        in_x = k_x < K - k if SLICES == 1 else (k_x < K - k) & (m < M)
+        x = tl.load(x_ptrs, mask=in_x, other=0.0)
+        words = tl.load(w_ptrs, mask=(n < N) & (k_w < (K - k) // 8), other=0)
+        w = open_words(tl.reshape(words, (SLICES * BLOCK_N, WORDS)))
+        if SLICES > 1:
+            w = tl.reshape(w, (SLICES, BLOCK_N, SLICE_K))
+        acc = tl.dot(w, x, acc)
         x_ptrs += k_step * stride_xk
         w_ptrs += word_step * stride_wk
+    if SLICES > 1:
+        acc = tl.sum(acc, axis=0)
 
+    in_n = rn < N
     scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0).to(tl.float32)
     y = tl.trans((acc * scales[:, None]).to(tl.float16))
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + col[None, :] * stride_yn
+    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
     inside = (rm < M)[:, None] & in_n[None, :]
     if SPLIT_K == 1:
         tl.store(y_ptrs, y, mask=inside)

@@ -64,7 +64,9 @@ def mistakes() -> tuple[Mistake, ...]:
     return tuple(found)
 
 
-def graded(path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = ()) -> dict[str, Any]:
+def graded(
+    path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """The JSON document of one submission, graded on the CPU."""
     chosen = [lab for lab in all_labs().values() if not labs or lab.id in labs]
     options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs)

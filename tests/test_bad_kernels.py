@@ -110,9 +110,9 @@ def test_too_much_shared_memory_is_a_sentence(tmp_path):
 
 
 def test_a_kernel_that_never_ends(tmp_path):
-    endless = BASE.replace("        acc += tl.dot(x.to(tl.int8), w)\n", "        acc += tl.dot(x.to(tl.int8), w)\n").replace(
-        "for k in range(0, tl.cdiv(K, BLOCK_K)):", "k = 0\n    while k < K:"
-    )
+    endless = BASE.replace(
+        "        acc += tl.dot(x.to(tl.int8), w)\n", "        acc += tl.dot(x.to(tl.int8), w)\n"
+    ).replace("for k in range(0, tl.cdiv(K, BLOCK_K)):", "k = 0\n    while k < K:")
     result = verdict(tmp_path, endless, seconds=2.0)
     assert result["status"] == "timeout"
     assert result["points"] == 0

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from grader.batch.hidden import Secrets
-from grader.batch.tasks import Setup
+from grader.batch.hidden import ABOUT, Secrets
+from grader.batch.tasks import Setup, grade_on_cpu
 from grader.devices import choose
 from grader.grading import GradeOptions, grade
+from grader.labs import get_lab
+from grader.model import Case, Report
+from grader.reading import read
+from grader.reporting.document import document
+from grader.reporting.html import page
+from grader.running.cpu import CASE_SECONDS
 from tests import batch_driver
 from tests.submissions import TESTS, mistakes
 
@@ -30,34 +39,54 @@ def variant(lab: str, number: int) -> str:
     return RIGHT[lab].replace("tl.program_id(0)", f"tl.program_id({number} - {number})")
 
 
-@pytest.fixture(scope="module")
-def submissions(tmp_path_factory) -> Path:
-    """Right, wrong, hostile, broken, unreadable, missing, copied, handed in twice."""
-    root = tmp_path_factory.mktemp("class")
-    wrong = {(mistake.lab, mistake.name): mistake.source for mistake in mistakes()}
-    files = {
-        "ann/w8a8.py": variant("w8a8", 1),
-        "ben/w8a8.py": wrong["w8a8", "truncation"],
-        "cat/dds.py": variant("dds", 2),
-        "cat/w8a8.py": wrong["w8a8", "zeros"],
-        "dan/dds.py": wrong["dds", "block_not_transposed"],
-        "eve/w8a8.py": variant("w8a8", 1),
-        "fay/w8a8.ipynb": "{",
-        "gus/w8a8.py": RIGHT["w8a8"].replace("tl.program_id(0)", "open('/etc/passwd')"),
-        "hal/w8a8.py": (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8"),
-        "ida/first/dds.py": wrong["dds", "zeros"],
-        "ida/second/dds.py": variant("dds", 3),
-        "jon/readme.txt": "I was ill.",
-        "kim/w8a8.py": RIGHT["w8a8"].replace("tl.zeros((BLOCK_M, BLOCK_N)", "tl.zeros((1 << 20, 1 << 14)"),
-        "lea/w8a8.py": RIGHT["w8a8"].replace(
-            "    pid = tl.program_id(0)\n", "    pid = tl.program_id(0)\n    while pid >= 0:\n        pid = pid + 0\n"
-        ),
-    }
+def wrong(lab: str, name: str) -> str:
+    return next(mistake.source for mistake in mistakes() if (mistake.lab, mistake.name) == (lab, name))
+
+
+def endless(source: str) -> str:
+    first = "    pid = tl.program_id(0)\n"
+    assert first in source
+    return source.replace(first, first + "    while pid >= 0:\n        pid = pid + 0\n")
+
+
+FEW = {
+    "ann/w8a8.py": variant("w8a8", 1),
+    "ben/w8a8.py": wrong("w8a8", "truncation"),
+    "cat/dds.py": variant("dds", 2),
+    "dan/dds.py": wrong("dds", "block_not_transposed"),
+    "fay/w8a8.ipynb": "{",
+}
+MORE = {
+    "cat/w8a8.py": wrong("w8a8", "zeros"),
+    "eve/w8a8.py": variant("w8a8", 1),
+    "gus/w8a8.py": RIGHT["w8a8"].replace("tl.program_id(0)", "open('/etc/passwd')"),
+    "hal/w8a8.py": (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8"),
+    "ida/first/dds.py": wrong("dds", "zeros"),
+    "ida/second/dds.py": variant("dds", 3),
+    "jon/readme.txt": "I was ill.",
+    "kim/w8a8.py": RIGHT["w8a8"].replace("tl.zeros((BLOCK_M, BLOCK_N)", "tl.zeros((1 << 20, 1 << 14)"),
+    "lea/w8a8.py": endless(RIGHT["w8a8"]),
+}
+
+
+def folder_of(root: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return root
+
+
+@pytest.fixture(scope="module")
+def submissions(tmp_path_factory) -> Path:
+    """Right, wrong, hostile, broken, too large, endless, missing, copied, handed in twice."""
+    return folder_of(tmp_path_factory.mktemp("class"), FEW | MORE)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory) -> Path:
+    """A smaller class, for the runs that are killed."""
+    return folder_of(tmp_path_factory.mktemp("few"), FEW)
 
 
 def start(folder: Path, place: Path, engine: str = "local") -> subprocess.Popen[str]:
@@ -66,25 +95,28 @@ def start(folder: Path, place: Path, engine: str = "local") -> subprocess.Popen[
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def finished(folder: Path, place: Path) -> dict[str, object]:
+def finished(folder: Path, place: Path, engine: str = "local") -> dict[str, object]:
     """The table of a run that nobody disturbs."""
-    process = start(folder, place)
+    process = start(folder, place, engine)
     output, _ = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0, output
     return json.loads((place / "table.json").read_text())
 
 
-def verdicts_in(place: Path) -> int:
-    import sqlite3
-
+def verdict_times(place: Path) -> list[float]:
+    """When each verdict of a journal was graded, in the order of their keys."""
     try:
         database = sqlite3.connect(f"file:{place / 'journal.sqlite'}?mode=ro", uri=True)
         try:
-            return database.execute("SELECT COUNT(*) FROM verdict").fetchone()[0]
+            return [row[0] for row in database.execute("SELECT graded_at FROM verdict ORDER BY key")]
         finally:
             database.close()
     except sqlite3.Error:
-        return 0
+        return []
+
+
+def verdicts_in(place: Path) -> int:
+    return len(verdict_times(place))
 
 
 def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -97,19 +129,36 @@ def workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [child for child in children if any("spawn_main" in part for part in child.cmdline())]
 
 
+@dataclass(frozen=True)
+class Run:
+    """A run that nobody disturbed: its table, how many verdicts its journal keeps, and its time."""
+
+    table: dict[str, object]
+    kept: int
+    seconds: float
+
+
+def undisturbed_run(folder: Path, place: Path, engine: str = "local") -> Run:
+    started = time.time()
+    table = finished(folder, place, engine)
+    return Run(table, verdicts_in(place), time.time() - started)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(submissions, tmp_path_factory):
-    place = tmp_path_factory.mktemp("undisturbed")
-    started = time.time()
-    table = finished(submissions, place)
-    return table, verdicts_in(place), time.time() - started
+    return undisturbed_run(submissions, tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed_few(few, tmp_path_factory):
+    return undisturbed_run(few, tmp_path_factory.mktemp("undisturbed"))
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
 
 
 def test_verdicts_are_those_of_grading_one_by_one(submissions, undisturbed, tmp_path):
-    table, _, _ = undisturbed
+    table = undisturbed.table
     setup = Setup(choose("cpu")[0], Secrets(batch_driver.SEED), cases=batch_driver.CASES)
     labs = [setup.lab(lab_id) for lab_id in ("w8a8", "dds")]
     options = GradeOptions(choose("cpu")[0], seed=batch_driver.SEED, capabilities=(80,))
@@ -122,7 +171,7 @@ def test_verdicts_are_those_of_grading_one_by_one(submissions, undisturbed, tmp_
 
 
 def test_everybody_has_the_verdict_they_deserve(undisturbed):
-    table, kept, _ = undisturbed
+    table = undisturbed.table
     lab_of = {key.split("/")[0]: labs for key, labs in table.items() if not key.startswith("ida/")}
     most = 60.0
     assert lab_of["ann"]["w8a8"][:2] == ["graded", most]
@@ -137,39 +186,54 @@ def test_everybody_has_the_verdict_they_deserve(undisturbed):
     assert lab_of["kim"]["w8a8"][0] in ("crash", "build_error")
     assert lab_of["lea"]["w8a8"][0] == "timeout"
     assert sum(key.startswith("ida/") for key in table) == 2
-    assert kept == 9, "ann's and eve's kernels are one piece of work"
+    assert undisturbed.kept == 9, "ann's and eve's kernels are one piece of work"
 
 
-def test_killed_again_and_again_the_batch_comes_to_the_same_table(submissions, undisturbed, tmp_path):
+def test_a_hidden_case_tells_its_verdict_and_nothing_else(tmp_path):
+    """Sizes that only the hidden case has are in no report of a right, a wrong, or an out-of-bounds kernel."""
+    case = Case("hidden_1", ABOUT, 1187, 176, 112, hidden=True)
+    setup = Setup(choose("cpu")[0], Secrets(5, (("w8a8", case),)), CASE_SECONDS, (80,), batch_driver.CASES)
+    lab = get_lab("w8a8")
+    unmasked = wrong("w8a8", "store_without_m_mask")
+    for text, status in ((RIGHT["w8a8"], "passed"), (wrong("w8a8", "truncation"), "failed"), (unmasked, "failed")):
+        (tmp_path / "w8a8.py").write_text(text)
+        source = read(tmp_path / "w8a8.py", [lab]).labs["w8a8"]
+        report = grade_on_cpu(setup, source)
+        assert next(test.status for test in report.tests if test.name == "hidden_1") == status
+        whole = Report("w8a8.py", setup.device, None, {"w8a8": report})
+        for shown in (json.dumps(document(whole)["labs"]["w8a8"]["tests"]), page(whole)):
+            assert not re.search(r"\b(1187|1186|1188|176|175)\b", re.sub(r"base64,[^\"]*", "", shown))
+
+
+def test_killed_again_and_again_the_batch_comes_to_the_same_table(few, undisturbed_few, tmp_path):
     """SIGKILL of the coordinator at random moments; nothing is lost, nothing is left running, nothing is graded twice."""
-    table, kept, seconds = undisturbed
+    known = undisturbed_few
     chance, before = random.Random(5), 0
-    for _ in range(4):
-        process = start(submissions, tmp_path)
-        time.sleep(chance.uniform(0.15, 0.6) * seconds)
+    for _ in range(3):
+        process = start(few, tmp_path)
+        time.sleep(chance.uniform(0.2, 0.7) * known.seconds)
         if process.poll() is not None:
             break
         below = family(process)
         process.kill()
         process.communicate()
         _, alive = psutil.wait_procs(below, timeout=15)
-        assert not alive, [one.cmdline() for one in alive if one.is_running()]
+        assert not alive
         now = verdicts_in(tmp_path)
         assert now >= before
         before = now
-    assert finished(submissions, tmp_path) == table
-    assert verdicts_in(tmp_path) == kept
-    started = time.time()
-    assert finished(submissions, tmp_path) == table
-    assert time.time() - started < 0.7 * seconds, "a run that knows everything only reads"
+    assert finished(few, tmp_path) == known.table
+    assert verdicts_in(tmp_path) == known.kept == 4
+    graded_at = verdict_times(tmp_path)
+    assert finished(few, tmp_path) == known.table
+    assert verdict_times(tmp_path) == graded_at, "a run that knows everything grades nothing"
 
 
-def test_a_killed_worker_costs_nobody_a_verdict(submissions, undisturbed, tmp_path):
-    table, kept, seconds = undisturbed
-    process = start(submissions, tmp_path)
+def test_a_killed_worker_costs_nobody_a_verdict(few, undisturbed_few, tmp_path):
+    process = start(few, tmp_path)
     killed, deadline = 0, time.time() + DEADLINE
     while process.poll() is None and killed < 2 and time.time() < deadline:
-        time.sleep(max(1.5, seconds / 8))
+        time.sleep(max(1.0, undisturbed_few.seconds / 6))
         for worker in workers(process)[-1:]:
             try:
                 worker.send_signal(signal.SIGKILL)
@@ -179,13 +243,13 @@ def test_a_killed_worker_costs_nobody_a_verdict(submissions, undisturbed, tmp_pa
     output, _ = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0, output
     assert killed == 2
-    assert json.loads((tmp_path / "table.json").read_text()) == table
-    assert verdicts_in(tmp_path) == kept
+    assert json.loads((tmp_path / "table.json").read_text()) == undisturbed_few.table
+    assert verdicts_in(tmp_path) == undisturbed_few.kept
 
 
-def test_ctrl_c_stops_the_command_cleanly(submissions, tmp_path):
+def test_ctrl_c_stops_the_command_cleanly(few, tmp_path):
     """The command stops with status 130, keeps what it has, and leaves no process behind."""
-    command = [sys.executable, "-m", "grader", "batch", str(submissions), "--out", str(tmp_path / "report"), "--lab",
+    command = [sys.executable, "-m", "grader", "batch", str(few), "--out", str(tmp_path / "report"), "--lab",
                "dds", "--device", "cpu", "--only", "cat", "--only", "dan"]  # fmt: skip
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.time() + 60
@@ -200,14 +264,35 @@ def test_ctrl_c_stops_the_command_cleanly(submissions, tmp_path):
     assert not psutil.wait_procs(below, timeout=15)[1]
 
 
-def test_another_batch_on_the_same_journal_is_refused(submissions, tmp_path):
-    first = start(submissions, tmp_path)
+def test_another_batch_on_the_same_journal_is_refused(few, tmp_path):
+    first = start(few, tmp_path)
     deadline = time.time() + 60
     while not (tmp_path / "journal.sqlite").exists() and time.time() < deadline:
         time.sleep(0.05)
-    second = start(submissions, tmp_path)
+    second = start(few, tmp_path)
     output, _ = second.communicate(timeout=60)
     first.kill()
     first.communicate()
     assert second.returncode == 3
     assert "JournalBusy" in output
+
+
+def test_a_ray_node_that_dies_costs_nobody_a_verdict(few, undisturbed_few, tmp_path, monkeypatch):
+    """Two nodes on this machine, of which the one with workers is killed in the middle."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs Ray: pip install -e .[ray]")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        doomed = cluster.add_node(num_cpus=1)
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        process = start(few, tmp_path, "ray")
+        deadline = time.time() + DEADLINE
+        while not verdicts_in(tmp_path) and process.poll() is None and time.time() < deadline:
+            time.sleep(0.2)
+        cluster.remove_node(doomed, allow_graceful=False)
+        output, _ = process.communicate(timeout=DEADLINE)
+        assert process.returncode == 0, output
+    finally:
+        cluster.shutdown()
+    assert json.loads((tmp_path / "table.json").read_text()) == undisturbed_few.table
+    assert verdicts_in(tmp_path) == undisturbed_few.kept

@@ -22,14 +22,21 @@ STUDENT = TESTS / "mistakes" / "student_w8a8.py"
 def run(*arguments, **environment):
     command = [sys.executable, "-m", "grader", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=120, env={**os.environ, "COLUMNS": "100", **environment}
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        env={**os.environ, "COLUMNS": "100", **environment},
     )
 
 
 @pytest.fixture(scope="module")
 def student(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    done = run("grade", STUDENT, "--device", "cpu", "--json", folder / "r.json", "--junit", folder / "r.xml", "--seed", 7)
+    done = run(
+        "grade", STUDENT, "--device", "cpu", "--json", folder / "r.json", "--junit", folder / "r.xml", "--seed", 7
+    )
     assert done.returncode == 0, done.stderr
     return done, json.loads((folder / "r.json").read_text()), ElementTree.parse(folder / "r.xml").getroot()
 
@@ -79,7 +86,11 @@ def test_terminal_report_says_what_counts(student):
     ],
 )
 def test_unusable_arguments_exit_2_with_a_sentence(arguments, words):
-    done = run(*arguments, "--device", "cpu") if arguments[0] == "grade" and "--device" not in arguments else run(*arguments)
+    done = (
+        run(*arguments, "--device", "cpu")
+        if arguments[0] == "grade" and "--device" not in arguments
+        else run(*arguments)
+    )
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr

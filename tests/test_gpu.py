@@ -163,7 +163,9 @@ def test_a_changed_input_is_seen(tmp_path):
 
 def test_a_kernel_wrong_on_the_timed_shape_gets_no_speed(tmp_path):
     path = tmp_path / "w8a8.py"
-    path.write_text(BASE.replace("y = acc.to(tl.float32)", "y = (1 + (N == 4096)) * acc.to(tl.float32)"), encoding="utf-8")
+    path.write_text(
+        BASE.replace("y = acc.to(tl.float32)", "y = (1 + (N == 4096)) * acc.to(tl.float32)"), encoding="utf-8"
+    )
     lab = get_lab("w8a8")
     report = on_gpu(path, [replace(lab, speed_cases=lab.speed_cases[:1])])
     verdict = report["labs"]["w8a8"]

@@ -116,7 +116,9 @@ def keep(tab: Any, number: int, name: str) -> None:
 def test_a_lab_is_solved_in_jupyterlab(server: str, tab: Any):
     cells = instructor_notebook(ROOT / SOURCE / f"{LAB}.py", ROOT).cells
     number = {c.metadata["nbgrader"]["grade_id"]: i for i, c in enumerate(cells) if "nbgrader" in c.metadata}
-    solutions = [i for i, c in enumerate(cells) if c.cell_type == "code" and c.metadata.get("nbgrader", {}).get("solution")]
+    solutions = [
+        i for i, c in enumerate(cells) if c.cell_type == "code" and c.metadata.get("nbgrader", {}).get("solution")
+    ]
     kernel, correctness = number[f"{LAB}_kernel"], number[f"{LAB}_correctness"]
     tab.goto(f"{server}/lab/tree/{LAB}.ipynb?reset")
     cell(tab, len(cells) - 1).wait_for(state="attached")

@@ -56,10 +56,7 @@ def linear_layer(in_features: int, out_features: int, bias: bool = False) -> tor
 def tie_free(*shape: int, seed: int = 0) -> torch.Tensor:
     """fp16 activations whose int8 form is beyond doubt: scales of 2^-5, and x / scale never near a tie."""
     generator = torch.Generator().manual_seed(seed)
-    x = (
-        torch.randint(-126, 127, shape, generator=generator)
-        + torch.randint(-3, 4, shape, generator=generator) / 8
-    )
+    x = torch.randint(-126, 127, shape, generator=generator) + torch.randint(-3, 4, shape, generator=generator) / 8
     x[..., 0] = 127.0
     return (x / 32).to(torch.float16)
 
@@ -87,11 +84,7 @@ def assert_close(y: torch.Tensor, a: torch.Tensor, w: torch.Tensor, additions: i
     times the root of the sum of squares.
     """
     exact = a.double() @ w.t()
-    bound = (
-        2.0**-11 * exact.abs()
-        + a.shape[-1] * 2.0**-23 * (a.double().abs() @ w.abs().t())
-        + additions * 2.0**-25
-    )
+    bound = 2.0**-11 * exact.abs() + a.shape[-1] * 2.0**-23 * (a.double().abs() @ w.abs().t()) + additions * 2.0**-25
     spread = (a.double().square() @ w.square().t()).sqrt()
     bound += (additions - 1) * 2.0**-11 * (exact.abs() + 4 * spread)
     error = (y.double() - exact).abs()
@@ -306,14 +299,14 @@ class LaneFence:
     def _fenced(self, method: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(method)
 
-        def fenced(*arguments: Any) -> Any:
-            bound = signature.bind(*arguments).arguments
+        def fenced(*arguments: Any, **options: Any) -> Any:
+            bound = signature.bind(*arguments, **options).arguments
             pointers = (bound["ptrs"] if "ptrs" in bound else bound["ptr"]).data
             active = np.broadcast_to(bound["mask"].data, pointers.shape)
             used = pointers[active]
             place = np.searchsorted(self.addresses, used).clip(max=len(self.addresses) - 1)
             assert (self.addresses[place] == used).all(), f"{method.__name__} outside the tensors"
-            return method(*arguments)
+            return method(*arguments, **options)
 
         return fenced
 
@@ -346,9 +339,7 @@ def interpreted() -> Iterator[Callable[[str], dict[str, str | None]]]:
         program.wait()
 
 
-@pytest.mark.parametrize(
-    ("lab", "name"), [(lab, check.__name__) for lab, checks in CHECKS.items() for check in checks]
-)
+@pytest.mark.parametrize(("lab", "name"), [(lab, check.__name__) for lab, checks in CHECKS.items() for check in checks])
 def test_interpreted(lab: str, name: str, interpreted: Callable[[str], dict[str, str | None]]) -> None:
     fault = interpreted(lab)[name]
     assert fault is None, fault
@@ -384,9 +375,7 @@ def test_input_of_another_dtype_or_shape(lab: str) -> None:
 
 @pytest.mark.parametrize("lab", LAYERS)
 def test_input_on_another_device(lab: str) -> None:
-    with pytest.raises(
-        ValueError, match="found x on meta, expected cpu where the weight is; move one of them"
-    ):
+    with pytest.raises(ValueError, match="found x on meta, expected cpu where the weight is; move one of them"):
         layer_of(lab, linear_layer(64, 32))(torch.zeros(2, 64, dtype=torch.float16, device="meta"))
 
 
@@ -394,9 +383,7 @@ def test_input_on_another_device(lab: str) -> None:
 def test_cpu_tensor_without_interpreter(lab: str) -> None:
     if os.environ.get("TRITON_INTERPRET") == "1":
         pytest.skip("this run interprets kernels")
-    with pytest.raises(
-        ValueError, match=r"found x on cpu and a kernel compiled for a GPU.*set TRITON_INTERPRET=1"
-    ):
+    with pytest.raises(ValueError, match=r"found x on cpu and a kernel compiled for a GPU.*set TRITON_INTERPRET=1"):
         layer_of(lab, linear_layer(64, 32))(torch.zeros(2, 64, dtype=torch.float16))
 
 

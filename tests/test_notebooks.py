@@ -65,7 +65,11 @@ def test_a_notebook_is_valid_and_holds_no_solution(name):
 
 @pytest.mark.parametrize("lab_id", LABS)
 def test_grade_ids_and_points(lab_id):
-    cells = {nbgrader_of(cell)["grade_id"]: cell for cell in student_notebook(source(lab_id), ROOT).cells if nbgrader_of(cell)}
+    cells = {
+        nbgrader_of(cell)["grade_id"]: cell
+        for cell in student_notebook(source(lab_id), ROOT).cells
+        if nbgrader_of(cell)
+    }
     rubric = load_rubric()
     for grade_id, points, code in (
         ("correctness", rubric.correctness, f'check("{lab_id}")'),
@@ -149,7 +153,9 @@ def test_an_unsolved_notebook_stops_at_the_first_unfilled_cell(lab_id, tmp_path)
     notebook = student_notebook(source(lab_id), ROOT)
     with pytest.raises(CellExecutionError):
         executed(notebook, tmp_path)
-    errors = [(cell, output) for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"]
+    errors = [
+        (cell, output) for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"
+    ]
     assert len(errors) == 1
     cell, output = errors[0]
     step = next(iter(steps_of(lab_id).values()))
@@ -167,6 +173,8 @@ def test_a_wrong_kernel_is_answered_with_pictures(tmp_path):
         cell for cell in notebook.cells
         if cell.cell_type == "code" and ("import torch" in cell.source or "_step_" not in str(nbgrader_of(cell)))
     ]  # fmt: skip
+    autograding = "import os\nos.environ['NBGRADER_EXECUTION'] = 'autograde'\ncheck('w8a8')"
+    notebook.cells.append(nbformat.v4.new_code_cell(autograding))
     kernel = next(cell for cell in notebook.cells if nbgrader_of(cell).get("grade_id") == "w8a8_kernel")
     kernel.source = kernel.source.replace("* weight_scale[None, :]", "")
     executed(notebook, tmp_path, allow_errors=True)
@@ -177,6 +185,9 @@ def test_a_wrong_kernel_is_answered_with_pictures(tmp_path):
     assert "Error map of Y" in page
     assert "points so far" in outputs[1].traceback[0]
     assert "Make `one_tile` pass first" in outputs[1].traceback[0]
+    graded = notebook.cells[-1].outputs
+    assert [output.output_type for output in graded] == ["display_data", "execute_result"]
+    assert 0 <= float(graded[1].data["text/plain"]) < 60
 
 
 @pytest.mark.slow

@@ -45,9 +45,7 @@ def weights(draw: st.DrawFn) -> torch.Tensor:
         if kind == "outlier":
             w[row, draw(st.integers(0, columns - 1))] = draw(st.sampled_from([-1e3, 1e3]))
         else:
-            w[row] *= {"plain": 1.0, "zero": 0.0, "tiny": 10.0 ** draw(st.integers(-10, -4)), "huge": 1e4}[
-                kind
-            ]
+            w[row] *= {"plain": 1.0, "zero": 0.0, "tiny": 10.0 ** draw(st.integers(-10, -4)), "huge": 1e4}[kind]
     return w
 
 
@@ -192,9 +190,7 @@ def test_bsr_of_uneven_block_rows(kinds: list[str], columns: int) -> None:
 
 
 def test_bsr_refuses() -> None:
-    with pytest.raises(
-        ValueError, match=r"found a weight of shape \(32, 40\), expected \[N, K\] with multiples of 32"
-    ):
+    with pytest.raises(ValueError, match=r"found a weight of shape \(32, 40\), expected \[N, K\] with multiples of 32"):
         dds.to_bsr(torch.zeros(32, 40), torch.ones(1, 1, dtype=torch.bool))
     with pytest.raises(ValueError, match="found a value that is not finite in fp16, expected at most 65504"):
         dds.to_bsr(torch.full((32, 32), 1e5), torch.ones(1, 1, dtype=torch.bool))

@@ -86,7 +86,9 @@ def test_a_try_import_of_libdevice_is_taken(tmp_path):
         "try:\n    from triton.language.extra import libdevice\n"
         "except ImportError:\n    from triton.language.extra.cuda import libdevice\n"
     )
-    text = BASE.replace("@triton.autotune", guarded + "\n@triton.autotune").replace("tl.floor(x + 0.5)", "libdevice.rint(x)")
+    text = BASE.replace("@triton.autotune", guarded + "\n@triton.autotune").replace(
+        "tl.floor(x + 0.5)", "libdevice.rint(x)"
+    )
     assert isinstance(read_text(tmp_path, text)["w8a8"], KernelSource)
 
 
@@ -155,7 +157,9 @@ def test_unreadable_files(tmp_path, content, words):
     assert words in refusal(read(path, LABS).labs["w8a8"])
 
 
-@pytest.mark.parametrize("content", ["not json", "[]", "{}", '{"cells": 3, "nbformat": 4, "nbformat_minor": 5}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "content", ["not json", "[]", "{}", '{"cells": 3, "nbformat": 4, "nbformat_minor": 5}', "[" * 100_000]
+)
 def test_unreadable_notebooks(tmp_path, content):
     message = refusal(read_text(tmp_path, content, "w8a8.ipynb")["w8a8"])
     assert message.startswith("w8a8.ipynb ")
@@ -242,7 +246,14 @@ def test_imports_beyond_the_list(tmp_path, line, words):
 
 @pytest.mark.parametrize(
     "expression",
-    ["tl.core.builtins", "tl.__dict__", "x.handle", "tl.math.core.inspect", "(lambda: 0).__globals__", "tl.tensor.__class__"],
+    [
+        "tl.core.builtins",
+        "tl.__dict__",
+        "x.handle",
+        "tl.math.core.inspect",
+        "(lambda: 0).__globals__",
+        "tl.tensor.__class__",
+    ],
 )
 def test_doors_to_plain_python_are_closed(tmp_path, expression):
     text = BASE.replace("    # dequantise\n", f"    q = {expression}\n")

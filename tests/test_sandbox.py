@@ -60,7 +60,10 @@ def ask(code, timeout=20.0):
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        (f"import os; os.listdir({str(Path.home() / '.ssh')!r}); open({str(Path.home() / '.bashrc')!r})", "FileNotFoundError"),
+        (
+            f"import os; os.listdir({str(Path.home() / '.ssh')!r}); open({str(Path.home() / '.bashrc')!r})",
+            "FileNotFoundError",
+        ),
         ("open('/usr/written', 'w')", "OSError"),
         ("open('/grader/wire.py', 'a')", "OSError"),
         ("import os; os.mkdir('/new')", "OSError"),

@@ -141,7 +141,9 @@ def test_a_value_that_was_run_again_stands_before_its_kernel():
     tuned = KERNEL.replace("@triton.autotune(\n", "@triton.autotune(\n", 1)
     start, end = tuned.index("configs=[") + len("configs="), tuned.index("],", tuned.index("configs=[")) + 1
     configs, kernel = tuned[start:end], tuned[:start] + "CONFIGS" + tuned[end:]
-    found = kernel_from(IMPORTS, f"CONFIGS = {configs}", kernel, "SIZE = 32", f"CONFIGS = {configs.replace('64', 'SIZE', 1)}")
+    found = kernel_from(
+        IMPORTS, f"CONFIGS = {configs}", kernel, "SIZE = 32", f"CONFIGS = {configs.replace('64', 'SIZE', 1)}"
+    )
     assert isinstance(found, KernelSource)
     assert found.module.count("CONFIGS = ") == 1
     assert found.module.index("SIZE = 32") < found.module.index("CONFIGS = ") < found.module.index("def W8A8_MM")

@@ -128,9 +128,9 @@ def batch(
         raise typer.Exit(INTERRUPTED) from None
     found = standings(graded, rules)
     _publish(out, found, setup, names=names)
+    _summary(found, out, time.monotonic() - started)
     if gradebook:
         _write_gradebook(gradebook, found, assignment)
-    _summary(found, out, time.monotonic() - started)
 
 
 def secrets() -> None:
@@ -232,7 +232,22 @@ def _publish(out: Path, found: list[Any], setup: Any, *, names: bool) -> None:
 
 
 def _write_gradebook(database: str, found: list[Any], assignment: str | None) -> None:
-    raise NotImplementedError
+    """The same points that nbgrader's own autograde gives; lateness is nbgrader's business."""
+    from grader.gradebook.scores import UnusableGradebook, write_scores
+
+    for standing in found:
+        name = standing.assignment or assignment
+        if not name:
+            raise refuse(
+                f"{standing.graded.hand_in.place} does not tell its assignment; say which one with --assignment"
+            )
+        try:
+            write_scores(
+                database, name, standing.student, standing.graded.report, submitted=standing.graded.hand_in.submitted
+            )
+        except UnusableGradebook as problem:
+            raise refuse(f"{problem}; the verdicts and the report are safe") from None
+    errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
 
 
 def _summary(found: list[Any], out: Path, seconds: float) -> None:

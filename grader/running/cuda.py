@@ -48,9 +48,15 @@ class CudaRunner:
         self._process.start()
 
     def ask(self, job: Any, seconds: float) -> Any:
-        """The job's answer; None when the process died, a TimeoutError when it had to be killed."""
+        """The job's answer; None when the process died of it twice, a TimeoutError when it had to be killed.
+
+        Once may be anybody's doing: a kernel's faults come as answers, and the process lives until it has told them.
+        """
         try:
-            answer, poisoned = self._process.ask(job, seconds)
+            try:
+                answer, poisoned = self._process.ask(job, seconds)
+            except ProcessDied:
+                answer, poisoned = self._process.ask(job, seconds)
         except ProcessTimeout:
             raise TimeoutError from None
         except ProcessDied:

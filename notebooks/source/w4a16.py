@@ -186,8 +186,8 @@ linear = torch.nn.Linear(128, 64, bias=False)
 layer = QuantLinear_w4a16.from_linear(linear).to(device)
 x = torch.randn(5, 128, device=device).half()
 y, exact = layer(x).double().cpu(), x.double().cpu() @ linear.weight.detach().double().T
-print(f"4 bits cost {float((y - exact).norm() / exact.norm()):.1%} of accuracy in this layer,")
-print(f"and its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.weight.numel() * 2} in fp16")
+print(f"relative error of this layer with 4 bits: {float((y - exact).norm() / exact.norm()):.1%}")
+print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.weight.numel() * 2} in fp16")
 
 # %% [markdown]
 # ## How fast can it get?

@@ -191,7 +191,7 @@ linear = torch.nn.Linear(128, 64, bias=False)
 layer = QuantizedLinear_w8a8.from_linear(linear).to(device)
 x = torch.randn(5, 128, device=device).half()
 y, exact = layer(x).double().cpu(), x.double().cpu() @ linear.weight.detach().double().T
-print(f"8 bits cost {float((y - exact).norm() / exact.norm()):.2%} of accuracy in this layer")
+print(f"relative error of this layer with 8 bits: {float((y - exact).norm() / exact.norm()):.2%}")
 
 # %% [markdown]
 # ## How fast can it get?

@@ -3,10 +3,11 @@
 Changes: wide tiles, because X is quantised again by every program that shares its rows; programs that run at the
 same time take eight row tiles by all columns; the tile size is left to autotuning.
 Predicted: a quarter of the quantising with BLOCK_N = 256, so level with cuBLAS fp16 for 4096 tokens. Nothing
-changes for 16 tokens: 64 programs cannot fill 132 multiprocessors. What solutions/w8a8.py adds is for them: the
-weight on the row side of the product, and split-K.
-Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 31.04 (12.79); 512 32.07 (25.03); 4096 175.7 (180.1).
-As predicted at 4096; at 16, wider steps along K and more of them in flight do help.
+changes for 16 tokens: 64 programs cannot fill 132 multiprocessors. What solutions/w8a8.py adds last: for few tokens
+the weight on the row side of the product, and split-K; for many a clamp of two fp16 values at a time, and the
+weight by tensor descriptor.
+Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 30.89 (13.55); 512 33.25 (25.01); 4096 189.1 (179.9).
+5 % short of it at 4096; at 16, wider steps along K and more of them in flight do help.
 """
 
 import triton

@@ -1,0 +1,68 @@
+"""What do students get, and does any of it give a secret away? One archive of the files that are theirs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import zipfile
+from pathlib import Path
+
+SINGLE = ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore")
+FOLDERS = {"assignment": "*.py", "notebooks": "*.ipynb", "grader": "**/*"}
+HANDOUTS = "notebooks/*.md"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class SecretTold(ValueError):
+    """A file that students get holds a secret or a solution; the message names the file."""
+
+
+def student_files(root: Path) -> dict[str, bytes]:
+    """Name and content of every file that students get."""
+    paths = [root / name for name in SINGLE] + sorted(root.glob(HANDOUTS))
+    for folder, pattern in FOLDERS.items():
+        paths += sorted((root / folder).glob(pattern))
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in paths
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def write_bundle(root: Path, out: Path, secrets: Path | None) -> int:
+    """Writes the archive and returns how many files it holds. Equal files give an equal archive.
+
+    Raises SecretTold, and writes nothing, when a file holds what `secrets` hides, or the region of a solution.
+    """
+    files = student_files(root)
+    for name, data in files.items():
+        reason = _told(name, data, secrets)
+        if reason:
+            raise SecretTold(f"{name} {reason}; students would get it, so nothing was written")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return len(files)
+
+
+def _told(name: str, data: bytes, secrets: Path | None) -> str | None:
+    """Why this file is not for students."""
+    text = data.decode("utf-8", errors="replace")
+    if name.startswith(("assignment/", "notebooks/")) and "### BEGIN SOLUTION" in text:
+        return "holds a solution"
+    if secrets is None:
+        return None
+    hidden = secrets.read_text(encoding="utf-8")
+    if text.strip() == hidden.strip():
+        return f"is {secrets.name} itself"
+    seed = str(tomllib.loads(hidden).get("seed", ""))
+    if len(seed) > 3 and re.search(rf"(?<!\d){seed}(?!\d)", text.replace("_", "")):
+        return f"holds the seed of {secrets.name}"
+    blocks = [block.strip() for block in hidden.split("[[case]]")[1:]]
+    if any(block in text for block in blocks):
+        return f"holds a hidden case of {secrets.name}"
+    return None

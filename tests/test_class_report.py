@@ -1,0 +1,192 @@
+"""What an instructor gets of a class: which hand-in counts, tables for other programs, pages, similar kernels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from grader.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, write_exports
+from grader.batch.hidden import Secrets
+from grader.batch.intake import HandIn
+from grader.batch.pages import Row, class_page, page_name, pseudonym, write_pages
+from grader.batch.similarity import similar_kernels
+from grader.batch.standing import Graded, Rules, standings
+from grader.batch.tasks import Setup
+from grader.labs import get_lab
+from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
+from grader.reporting.junit import junit
+from tests.submissions import TESTS
+from tests.test_browser import CHROMIUM, browser  # noqa: F401  (a fixture)
+
+DUE = datetime(2026, 11, 20, 12, tzinfo=UTC)
+DEVICE = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")
+SETUP = Setup(DEVICE, Secrets(1))
+KERNEL = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+
+
+def hand_in(student="ann", hours=0.0, **fields):
+    return HandIn(student, "", fields.pop("place", student), Path("x"), DUE + timedelta(hours=hours), **fields)
+
+
+def lab_report(points=60.0, speed=20.0, ratio=1.5, mistake=None, module=KERNEL):
+    measured = {
+        "ratio": ratio,
+        "ratio_low": ratio,
+        "ratio_high": ratio,
+        "tiers": [1.0],
+        "tier": 1,
+        "rounds": 45,
+        "control": 1.0,
+    }
+    measured |= {
+        "student_us": 8.0,
+        "baseline_us": 12.0,
+        "floor_us": 4.0,
+        "bytes_moved": 10**7,
+        "operations": 10**9,
+        "config": 0,
+        "note": "",
+        "config_us": {},
+        "calibrated": True,
+    }
+    tests = [
+        TestResult(
+            "one_tile", "correctness", "failed" if mistake else "passed", 0.0, 3.0, "no", None, {"mistake": mistake}
+        ),
+        TestResult("speed_m16", "speed", "passed", speed, 40.0, "fast", None, measured),
+    ]
+    source = KernelSource("w8a8", "W8A8_MM", None, module, (SourceLine("w8a8.py", 1),), Path("w8a8.py"))
+    return LabReport(
+        "w8a8", "W8A8", "graded", "", tuple(tests), points, 60.0, "graded", speed, 40.0, 100.0, source=source
+    )
+
+
+def graded(one, *, look=(), **fields):
+    return Graded(one, Report(one.place, DEVICE, None, {"w8a8": lab_report(**fields)}), look)
+
+
+@pytest.mark.parametrize(("attempts", "points"), [("last", 50.0), ("best", 80.0)])
+def test_which_attempt_counts(attempts, points):
+    first, second = graded(hand_in(place="a")), graded(hand_in(hours=1, place="b"), points=40.0, speed=10.0)
+    standing = standings([first, second], Rules(attempts))[0]
+    assert standing.points == points
+    assert len(standing.others) == 1
+
+
+def test_an_unreadable_last_attempt_does_not_replace_a_readable_one():
+    broken = graded(hand_in(hours=1, place="b", refused="no zip"), points=0.0, speed=0.0)
+    assert standings([broken, graded(hand_in(place="a"))], Rules("last"))[0].points == 80.0
+
+
+@pytest.mark.parametrize(
+    ("hours", "free", "days", "points"),
+    [(-1, 0, 0, 80.0), (0, 0, 0, 80.0), (0.1, 0, 1, 72.0), (25, 0, 2, 64.0), (25, 1, 2, 72.0), (24 * 30, 0, 30, 0.0)],
+)
+def test_lateness(hours, free, days, points):
+    standing = standings([graded(hand_in(hours=hours))], Rules("last", DUE, 10.0, free))[0]
+    assert standing.days_late == days
+    assert standing.points == pytest.approx(points)
+
+
+def test_a_late_best_attempt_must_still_be_better():
+    early, late = graded(hand_in(place="a"), points=50.0), graded(hand_in(hours=30, place="b"), points=60.0)
+    assert standings([early, late], Rules("best", DUE, 10.0))[0].graded is early
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_tables_for_other_programs(tmp_path):
+    found = standings([graded(hand_in("doejane_1234")), graded(hand_in('=HYPERLINK("x")'), points=30.0)], Rules())
+    assert {row["student"]: row["points"] for row in rows_of(grades_csv(found))} == {
+        "doejane_1234": "80.0", "'=HYPERLINK(\"x\")": "50.0",
+    }  # fmt: skip
+    canvas = {row["ID"]: row for row in rows_of(canvas_csv(found))}
+    assert canvas["1234"]["Triton kernels"] == "80.0"
+    assert rows_of(canvas_csv(found))[0]["Triton kernels"] == "100.0"
+    assert {row["username"]: row["Triton kernels"] for row in rows_of(moodle_csv(found))}["doejane_1234"] == "80.0"
+    lines = [json.loads(line) for line in grades_jsonl(found).splitlines()]
+    assert [line["report"]["points"] for line in lines] == [50.0, 80.0]
+    write_exports(tmp_path, found)
+    suites = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert {suite.get("name") for suite in suites} == {"doejane_1234/w8a8", '=HYPERLINK("x")/w8a8'}
+    assert ElementTree.fromstring(junit(found[0].graded.report))[0].get("name") == "w8a8"
+
+
+def test_page_names_stay_in_their_folder_and_apart():
+    names = ["ann", "../../etc/passwd", "..", ".hidden", "a b", "a_b", "a/b", "x" * 300, "李雷", "<script>"]
+    found = {page_name(standings([graded(hand_in(name))], Rules())[0]) for name in names}
+    assert len(found) == len(names)
+    assert not any("/" in name or name.startswith(".") or len(name) > 120 for name in found)
+
+
+def test_the_class_page_tells_what_an_instructor_asks():
+    found = standings(
+        [
+            graded(hand_in("ann"), ratio=1.5),
+            graded(hand_in("ben"), points=20.0, speed=0.0, mistake="truncation"),
+            graded(hand_in("cat"), points=30.0, speed=0.0, mistake="truncation", module="x = 1\n"),
+            graded(hand_in("<script>alert(1)</script>"), look=("w8a8: broken",), module="y = 2\n"),
+        ],
+        Rules(),
+    )
+    text = class_page([Row(one, f"feedback/{page_name(one)}") for one in found], SETUP, names=False)
+    truncation = next(mistake for mistake in get_lab("w8a8").mistakes if mistake.name == "truncation")
+    assert f'{truncation.what}</th><td class="n">2</td><td>ben, cat' in text
+    assert "<script>" not in text
+    assert "w8a8: broken" in text
+    leader = next(one for one in found if one.student == "ann")
+    assert pseudonym(leader) in text
+    board = text[text.index("Fastest in w8a8") : text.index("Needs a human look")]
+    assert "ann" not in board
+    named = class_page([Row(one, "x") for one in found], SETUP, names=True)
+    assert ">ann<" in named[named.index("Fastest in w8a8") : named.index("Needs a human look")]
+    assert "ann, ben" in text[text.index("Similar kernels</h2>") :]
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
+
+
+def test_similar_kernels_are_told_and_honest_ones_are_not():
+    renamed = KERNEL.replace("pid", "program").replace("acc", "total").replace("BLOCK_M", "TILE_ROWS")
+    solution = (TESTS.parent / "solutions" / "w8a8.py").read_text(encoding="utf-8")
+    other = TESTS / "styles" / "w8a8_grid2d.py"
+    pairs = similar_kernels(
+        "w8a8",
+        {"ann": KERNEL, "ben": renamed, "cat": solution, "dan": other.read_text(encoding="utf-8"), "eve": KERNEL},
+    )
+    told = {frozenset((pair.first, pair.second)): pair for pair in pairs}
+    assert told[frozenset(("ann", "eve"))].identical
+    assert told[frozenset(("ann", "ben"))].share > 0.9
+    assert not told[frozenset(("ann", "ben"))].identical
+    assert not any("cat" in pair for pair in told)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium")
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
+def test_pages_in_a_browser(browser, tmp_path, width, scheme):  # noqa: F811
+    found = standings([graded(hand_in(f"student{n}"), points=10.0 + n, ratio=1 + n / 10) for n in range(12)], Rules())
+    look = ("a very " + "long " * 60 + "reason",)
+    found[0] = replace(found[0], graded=replace(found[0].graded, look=look))
+    write_pages(tmp_path, found, SETUP, names=False)
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    complaints, requests = [], []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((tmp_path / "index.html").as_uri())
+    assert page.locator("h1").inner_text() == "Class report"
+    assert page.locator("section:has(#students) tbody tr").count() == 12
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
+    page.locator("section:has(#students) tbody a").first.click()
+    assert "student0" in page.locator("h1").inner_text()
+    assert not complaints
+    assert all(url.startswith(("file:", "data:")) for url in requests)
+    page.close()

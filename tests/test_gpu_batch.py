@@ -1,0 +1,80 @@
+"""A class on a GPU: kernels that never end or poison the context, and a GPU process that is killed, cost nobody else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.submissions import TESTS
+from tests.test_batch import RIGHT, endless, folder_of, variant, wrong
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
+
+WILD = RIGHT["w8a8"].replace("tl.store(", "tl.store((1 << 40) + ", 1)
+CLASS = {
+    "ann/w8a8.py": variant("w8a8", 1),
+    "ben/w8a8.py": wrong("w8a8", "truncation"),
+    "eve/w8a8.py": endless(RIGHT["w8a8"]),
+    "fay/w8a8.py": WILD,
+    "gus/w8a8.py": variant("w8a8", 2),
+    "hal/w8a8.py": variant("w8a8", 3),
+}
+
+
+def started(folder, out):
+    command = [
+        sys.executable,
+        "-m",
+        "grader",
+        "batch",
+        str(folder),
+        "--out",
+        str(out),
+        "--lab",
+        "w8a8",
+        "--device",
+        "cuda",
+    ]
+    return subprocess.Popen(command, cwd=TESTS.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def grades(out):
+    entries = [json.loads(line) for line in (out / "grades.jsonl").read_text().splitlines()]
+    return {entry["student"]: entry["report"]["labs"]["w8a8"] for entry in entries}
+
+
+def gpu_processes(process):
+    """The processes that own a GPU: they map the driver's library."""
+    found = []
+    for child in psutil.Process(process.pid).children():
+        try:
+            if any("libcuda.so" in region.path for region in child.memory_maps()):
+                found.append(child)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_bad_kernels_and_a_killed_gpu_process_cost_nobody_else(tmp_path):
+    folder = folder_of(tmp_path / "class", CLASS)
+    process = started(folder, tmp_path / "report")
+    deadline = time.time() + 120
+    while not gpu_processes(process) and process.poll() is None and time.time() < deadline:
+        time.sleep(0.2)
+    time.sleep(3)
+    for one in gpu_processes(process):
+        one.kill()
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, output
+    verdicts = grades(tmp_path / "report")
+    assert verdicts["eve"]["status"] == "timeout"
+    assert verdicts["fay"]["correctness"]["points"] == 0
+    assert 0 < verdicts["ben"]["correctness"]["points"] < 60
+    for student in ("ann", "gus", "hal"):
+        assert verdicts[student]["correctness"]["points"] == 60
+        assert verdicts[student]["speed"]["status"] == "graded"

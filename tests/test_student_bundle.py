@@ -1,0 +1,74 @@
+"""Students get no solution and no secret; what they get is enough to grade their own work."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import pytest
+
+from grader.batch.hidden import draw
+from grader.labs import all_labs
+from grader.student_bundle import SecretTold, write_bundle
+from tests.submissions import TESTS
+
+ROOT = TESTS.parent
+
+
+def seed_of(secrets: str) -> int:
+    return int(tomllib.loads(secrets)["seed"])
+
+
+@pytest.fixture
+def repository(tmp_path):
+    root = tmp_path / "repository"
+    for folder in ("assignment", "notebooks", "grader"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, root / name)
+    (root / "secrets.toml").write_text(draw(all_labs().values()))
+    return root
+
+
+def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
+    out = tmp_path / "student.zip"
+    count = write_bundle(repository, out, repository / "secrets.toml")
+    names = zipfile.ZipFile(out).namelist()
+    assert len(names) == count
+    assert {"assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli.py", "Makefile"} <= set(
+        names
+    )
+    assert not any(name.startswith(("solutions", "tests", "notebooks/source")) for name in names)
+    assert "secrets.toml" not in names
+
+
+@pytest.mark.parametrize(
+    ("place", "what", "sentence"),
+    [
+        ("grader/rubric.toml", lambda secrets: f"# {seed_of(secrets)}", "holds the seed"),
+        ("notebooks/HANDOUT.md", lambda secrets: secrets.split("[[case]]")[2].strip(), "holds a hidden case"),
+        ("grader/copied.toml", lambda secrets: secrets, "is secrets.toml itself"),
+        ("assignment/w8a8.py", lambda secrets: "### BEGIN SOLUTION", "holds a solution"),
+    ],
+)
+def test_a_leak_stops_the_release(repository, tmp_path, place, what, sentence):
+    secrets = (repository / "secrets.toml").read_text()
+    with (repository / place).open("a") as file:
+        file.write(("" if place.endswith("copied.toml") else "\n") + what(secrets))
+    with pytest.raises(SecretTold, match=f"{place} {sentence}"):
+        write_bundle(repository, tmp_path / "student.zip", repository / "secrets.toml")
+    assert not (tmp_path / "student.zip").exists()
+
+
+@pytest.mark.slow
+def test_a_student_can_grade_with_it(repository, tmp_path):
+    write_bundle(repository, tmp_path / "student.zip", None)
+    home = tmp_path / "home"
+    zipfile.ZipFile(tmp_path / "student.zip").extractall(home)
+    command = ["make", "grade", "VENV=", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("not_attempted") == 3
