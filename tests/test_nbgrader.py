@@ -156,6 +156,8 @@ def submissions(released: Any, marker: Path) -> dict[str, str]:
     }
 
 
+MISPLACED = "misplaced"
+"""A student who handed in no w8a8 notebook, and w8a8's kernel in the notebook of dds."""
 STUDENTS = ("broken", "hostile", "right", "stub", "wrong")
 
 
@@ -166,7 +168,12 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     make_course(ROOT, folder, ASSIGNMENT)
     made = Course(folder, folder / "a-cell-was-run")
     (folder / "secrets.toml").write_text(SECRETS, encoding="utf-8")
-    released = nbformat.read(folder / "release" / ASSIGNMENT / "w8a8.ipynb", as_version=4)
+    released, other = (
+        nbformat.read(folder / "release" / ASSIGNMENT / f"{name}.ipynb", as_version=4) for name in ("w8a8", "dds")
+    )
+    other.cells.append(v4.new_code_cell(RIGHT))
+    (folder / "submitted" / MISPLACED / ASSIGNMENT).mkdir(parents=True)
+    nbformat.write(other, folder / "submitted" / MISPLACED / ASSIGNMENT / "dds.ipynb")
     for student, text in submissions(released, made.marker).items():
         place = folder / "submitted" / student / ASSIGNMENT
         place.mkdir(parents=True)
@@ -193,6 +200,15 @@ def test_scores_equal_ours_to_the_point(course, ours):
     expected = {"broken": 0.0, "hostile": 60.0, "right": 60.0, "stub": 0.0}
     assert {s: course.grades(s)["w8a8_correctness"] for s in expected} == {s: (p, False) for s, p in expected.items()}
     assert {course.grades(student)["w8a8_speed"] for student in STUDENTS} == {(0.0, False)}
+
+
+def test_a_notebook_is_graded_for_its_own_labs_only(course):
+    assert set(course.grades(MISPLACED).values()) == {(0.0, False)}, "a missing notebook is nbgrader's 0"
+    path = course.folder / "autograded" / MISPLACED / ASSIGNMENT / "dds.ipynb"
+    shown = [cell for cell in nbformat.read(path, as_version=4).cells if cell.get("outputs")]
+    assert [cell.metadata.nbgrader.grade_id for cell in shown] == ["dds_correctness", "dds_speed"]
+    assert [cell.outputs[1].data["text/plain"] for cell in shown] == ["0.0", "0.0"]
+    assert "still the stub" in shown[0].outputs[0].data["text/plain"]
 
 
 def test_nothing_that_a_student_wrote_was_run(course):
@@ -243,7 +259,7 @@ def test_export_has_the_same_scores(course, ours):
     with open(course.folder / "grades.csv", encoding="utf-8") as file:
         exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
     wrong = ours["labs"]["w8a8"]["points"]
-    assert exported == {"broken": 0, "hostile": 60, "right": 60, "stub": 0, "wrong": wrong}
+    assert exported == {MISPLACED: 0, "broken": 0, "hostile": 60, "right": 60, "stub": 0, "wrong": wrong}
 
 
 # ---------------------------------------------------------------- through the API
@@ -302,7 +318,7 @@ def test_a_gradebook_that_cannot_take_scores_is_refused(ours, empty_gradebook, t
     with sqlite3.connect(empty_gradebook) as database:
         database.execute("UPDATE base_cell SET name = 'other_' || name WHERE name LIKE 'w8a8_%'")
     database.close()
-    with pytest.raises(UnusableGradebook, match="no graded cell w8a8_correctness"):
+    with pytest.raises(UnusableGradebook, match="no graded cell such as w8a8_correctness"):
         write_scores(empty_gradebook, ASSIGNMENT, "wrong", ours)
 
 
@@ -356,15 +372,18 @@ def formgrader(course: Course) -> Iterator[str]:
         server.wait(timeout=30)
 
 
+def with_points(report: dict[str, Any], points: float) -> dict[str, Any]:
+    lab = report["labs"]["w8a8"]
+    return {"labs": {"w8a8": {**lab, "correctness": {**lab["correctness"], "points": points}}}}
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium")
 def test_formgraders_button_grades_with_our_grader(course, ours, formgrader):
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install -e .[test]"
     )
-    with sqlite3.connect(course.database) as database:
-        database.execute("UPDATE grade SET auto_score = 1")
-    database.close()
+    write_scores(course.database, ASSIGNMENT, "wrong", with_points(ours, 1.0))
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         tab = browser.new_page(viewport={"width": 1200, "height": 800})
