@@ -7,6 +7,7 @@ grades. nbgrader is needed to write scores, not to import this module.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -56,7 +57,7 @@ def write_scores(
     labs = (document(report) if isinstance(report, Report) else report)["labs"]
     api = _api()
     written: dict[str, float] = {}
-    with api.Gradebook(_address(gradebook)) as book:
+    with warnings.catch_warnings(action="ignore"), api.Gradebook(_address(gradebook)) as book:
         try:
             notebooks = book.find_assignment(assignment).notebooks
         except api.MissingEntry:
@@ -74,11 +75,10 @@ def write_scores(
                 grade.auto_score = written[cell.name] = cell_score(labs[lab_id], part, float(cell.max_score))
                 grade.needs_manual_grade = grade.manual_score is not None
         book.db.commit()
-    missing = [lab_id for lab_id in labs if not any(f"{lab_id}_{part}" in written for part in PARTS)]
-    if missing:
+    if labs and not written:
         raise UnusableGradebook(
-            f"assignment {assignment!r} of {gradebook} has no graded cell {missing[0]}_correctness; make the course with "
-            "`make course`"
+            f"assignment {assignment!r} of {gradebook} has no graded cell such as {next(iter(labs))}_correctness; make the "
+            "course with `make course`"
         )
     return written
 

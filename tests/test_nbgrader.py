@@ -1,0 +1,408 @@
+"""nbgrader and formgrader, driven for real: a course, a class, autograde, feedback, export, the button in a browser."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import html
+import json
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import v4
+
+from grader.batch.hidden import load_secrets
+from grader.devices import choose
+from grader.gradebook.course import CannotMakeCourse, make_course
+from grader.gradebook.scores import UnusableGradebook, write_scores
+from grader.grading import GradeOptions, grade
+from grader.labs import get_lab
+from grader.reporting.document import document
+from tests.reports import gpu_report
+from tests.submissions import TESTS, mistakes
+
+pytest.importorskip("nbgrader", reason="nbgrader is not installed: pip install -e .[test]")
+
+ROOT = TESTS.parent
+SCREENSHOTS = ROOT / "build" / "screenshots"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+ASSIGNMENT = "kernels"
+RIGHT = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+WRONG = next(mistake.source for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "no_clamp"))
+SECRETS = """
+seed = 418923477718
+[[case]]
+lab = "w8a8"
+name = "hidden_1"
+M = 61
+N = 112
+K = 144
+x = "saturating"
+"""
+SECRET_WORDS = ("418923477718", "M=61", "N=112", "K=144", "[61, 112]")
+TOKEN = "of-this-test"
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nbgrader")]
+
+
+@dataclass(frozen=True)
+class Course:
+    """A graded course, and the file that students' cells would write if anybody ran them."""
+
+    folder: Path
+    marker: Path
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "gradebook.db"
+
+    def nbgrader(self, *arguments: str) -> str:
+        """Runs a command of nbgrader in the course and returns what it logged."""
+        command = [sys.executable, "-m", "nbgrader", *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=500, env=self.environment
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stderr
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    def grades(self, student: str) -> dict[str, tuple[float | None, bool]]:
+        """Score and whether a human has to look, by cell, of one student's w8a8 notebook."""
+        return _grades(self.database, student)
+
+    def feedback(self, student: str) -> str:
+        return (self.folder / "feedback" / student / ASSIGNMENT / "w8a8.html").read_text(encoding="utf-8")
+
+
+def _grades(database: Path, student: str) -> dict[str, tuple[float | None, bool]]:
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{database}") as book:
+        found = book.find_submission_notebook("w8a8", ASSIGNMENT, student).grades
+        return {grade.name: (grade.auto_score, grade.needs_manual_grade) for grade in found}
+
+
+def find(notebook: Any, grade_id: str) -> Any:
+    return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
+
+
+def solved(released: Any, kernel: str) -> Any:
+    notebook = copy.deepcopy(released)
+    find(notebook, "w8a8_kernel").source = kernel
+    return notebook
+
+
+def hostile(released: Any, marker: Path) -> Any:
+    """A right kernel among everything that nbgrader could stumble over or fall for."""
+    notebook = solved(released, RIGHT)
+    notebook.cells.remove(find(notebook, "w8a8_correctness"))
+    forged = [
+        v4.new_output("execute_result", data={"text/plain": "100"}),
+        v4.new_output("stream", name="stderr", text="x" * 2_000_000),
+    ]
+    speed = find(notebook, "w8a8_speed")
+    speed.source, speed.outputs = "100", forged
+    speed.metadata.nbgrader.update(points="NaN", schema_version=99)
+    find(notebook, "w8a8_kernel").metadata.nbgrader.grade = True
+    question = find(notebook, "w8a8_question_scales")
+    question.update(cell_type="code", outputs=forged, execution_count=None)
+    run = f"import os, sys\nopen({str(marker)!r}, 'w').write('ran')\nprint('no', file=sys.stderr)\nsys.exit(3)"
+    free = {
+        "grade": True,
+        "locked": True,
+        "solution": False,
+        "grade_id": "free_points",
+        "points": 1000,
+        "schema_version": 3,
+    }
+    return v4.new_notebook(
+        metadata={**notebook.metadata, "title": "<script>alert(0)</script>"},
+        cells=[
+            v4.new_code_cell(run, outputs=forged),
+            v4.new_code_cell("1000", metadata={"nbgrader": free}, outputs=forged),
+            *notebook.cells,
+            v4.new_code_cell("60", metadata=copy.deepcopy(speed.metadata), outputs=forged),
+            v4.new_raw_cell("<script>alert(1)</script>"),
+            v4.new_markdown_cell("<script>alert(2)</script>"),
+        ],
+    )
+
+
+def submissions(released: Any, marker: Path) -> dict[str, str]:
+    answered = solved(released, RIGHT)
+    find(answered, "w8a8_question_scales").source = "Because <script>alert(3)</script> k is summed over."
+    return {
+        "broken": '{"cells": [',
+        "hostile": json.dumps(hostile(released, marker)),
+        "right": json.dumps(answered),
+        "stub": json.dumps(released),
+        "wrong": json.dumps(solved(released, WRONG)),
+    }
+
+
+MISPLACED = "misplaced"
+"""A student who handed in no w8a8 notebook, and w8a8's kernel in the notebook of dds."""
+STUDENTS = ("broken", "hostile", "right", "stub", "wrong")
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """Made by `make_course`, graded by nbgrader's command line, all students in one run."""
+    folder = tmp_path_factory.mktemp("course")
+    make_course(ROOT, folder, ASSIGNMENT)
+    made = Course(folder, folder / "a-cell-was-run")
+    (folder / "secrets.toml").write_text(SECRETS, encoding="utf-8")
+    released, other = (
+        nbformat.read(folder / "release" / ASSIGNMENT / f"{name}.ipynb", as_version=4) for name in ("w8a8", "dds")
+    )
+    other.cells.append(v4.new_code_cell(RIGHT))
+    (folder / "submitted" / MISPLACED / ASSIGNMENT).mkdir(parents=True)
+    nbformat.write(other, folder / "submitted" / MISPLACED / ASSIGNMENT / "dds.ipynb")
+    for student, text in submissions(released, made.marker).items():
+        place = folder / "submitted" / student / ASSIGNMENT
+        place.mkdir(parents=True)
+        (place / "w8a8.ipynb").write_text(text, encoding="utf-8")
+    made.nbgrader("autograde", ASSIGNMENT)
+    made.nbgrader("generate_feedback", ASSIGNMENT)
+    made.nbgrader("export")
+    return made
+
+
+@pytest.fixture(scope="module")
+def ours(course: Course) -> dict[str, Any]:
+    """The wrong student's document, graded without nbgrader, as a journal keeps it."""
+    secrets = load_secrets(course.folder / "secrets.toml")
+    path = course.folder / "submitted" / "wrong" / ASSIGNMENT / "w8a8.ipynb"
+    options = GradeOptions(choose("cpu")[0], seed=secrets.seed, confined=True, capabilities=(90,))
+    return dict(json.loads(json.dumps(document(grade(path, [secrets.lab(get_lab("w8a8"))], options)))))
+
+
+def test_scores_equal_ours_to_the_point(course, ours):
+    points = ours["labs"]["w8a8"]["correctness"]["points"]
+    assert 0 < points < 60
+    assert course.grades("wrong")["w8a8_correctness"] == (points, False)
+    expected = {"broken": 0.0, "hostile": 60.0, "right": 60.0, "stub": 0.0}
+    assert {s: course.grades(s)["w8a8_correctness"] for s in expected} == {s: (p, False) for s, p in expected.items()}
+    assert {course.grades(student)["w8a8_speed"] for student in STUDENTS} == {(0.0, False)}
+
+
+def test_a_notebook_is_graded_for_its_own_labs_only(course):
+    assert set(course.grades(MISPLACED).values()) == {(0.0, False)}, "a missing notebook is nbgrader's 0"
+    path = course.folder / "autograded" / MISPLACED / ASSIGNMENT / "dds.ipynb"
+    shown = [cell for cell in nbformat.read(path, as_version=4).cells if cell.get("outputs")]
+    assert [cell.metadata.nbgrader.grade_id for cell in shown] == ["dds_correctness", "dds_speed"]
+    assert [cell.outputs[1].data["text/plain"] for cell in shown] == ["0.0", "0.0"]
+    assert "still the stub" in shown[0].outputs[0].data["text/plain"]
+
+
+def test_nothing_that_a_student_wrote_was_run(course):
+    assert not course.marker.exists()
+
+
+def test_the_autograded_notebooks_are_of_the_release_and_hold_our_outputs_only(course):
+    for student in STUDENTS:
+        notebook = nbformat.read(course.folder / "autograded" / student / ASSIGNMENT / "w8a8.ipynb", as_version=4)
+        nbformat.validate(notebook)
+        shown = [cell.metadata.nbgrader.grade_id for cell in notebook.cells if cell.get("outputs")]
+        assert shown == ["w8a8_correctness", "w8a8_speed"], student
+        assert [cell.source for cell in notebook.cells if cell.get("outputs")] == [
+            'check("w8a8")',
+            'check_speed("w8a8")',
+        ]
+        assert "free_points" not in json.dumps(notebook)
+
+
+def test_written_answers_wait_for_a_human(course):
+    assert course.grades("right")["w8a8_question_scales"] == (None, True)
+    assert course.grades("right")["w8a8_question_again"] == (0, False), "an unchanged answer is nbgrader's 0"
+    assert course.grades("hostile")["w8a8_question_scales"][1] is False
+
+
+def test_feedback_says_what_we_say(course, ours):
+    text = html.unescape(re.sub(r"<[^>]+>", " ", course.feedback("wrong")))
+    failed = next(test for test in ours["labs"]["w8a8"]["tests"] if test["name"] == "saturating_scale")
+    assert failed["message"] in text
+    assert failed["diagnosis"] in text
+    assert "data:image/png" in course.feedback("wrong")
+    assert "not gradable here" in text
+    assert "60/60 points" in html.unescape(course.feedback("right"))
+    assert "still the stub" in course.feedback("stub")
+    assert "is not a Jupyter notebook" in course.feedback("broken")
+
+
+def test_feedback_hides_what_is_hidden_and_shows_nothing_forged(course):
+    assert "hidden_1: the output is wrong; this case's data is hidden" in html.unescape(course.feedback("wrong"))
+    for student in STUDENTS:
+        page = course.feedback(student)
+        assert [word for word in SECRET_WORDS if word in html.unescape(page)] == []
+        assert "<script>alert" not in page
+        assert "x" * 100 not in page
+
+
+def test_export_has_the_same_scores(course, ours):
+    with open(course.folder / "grades.csv", encoding="utf-8") as file:
+        exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    wrong = ours["labs"]["w8a8"]["points"]
+    assert exported == {MISPLACED: 0, "broken": 0, "hostile": 60, "right": 60, "stub": 0, "wrong": wrong}
+
+
+# ---------------------------------------------------------------- through the API
+
+
+@pytest.fixture
+def empty_gradebook(course: Course, tmp_path: Path) -> Path:
+    """The course's database without its students."""
+    copied = tmp_path / "gradebook.db"
+    shutil.copy(course.database, copied)
+    with sqlite3.connect(copied) as database:
+        for table in ("grade", "comment", "submitted_notebook", "submitted_assignment", "student"):
+            database.execute(f"DELETE FROM {table}")
+    database.close()
+    return copied
+
+
+def test_written_scores_equal_autograded_ones(course, ours, empty_gradebook):
+    written = write_scores(empty_gradebook, ASSIGNMENT, "wrong", ours, submitted="2026-11-20 23:58:00 UTC")
+    graded = ("w8a8_correctness", "w8a8_speed")
+    assert {name: _grades(empty_gradebook, "wrong")[name] for name in graded} == {
+        name: course.grades("wrong")[name] for name in graded
+    }
+    assert written == {name: course.grades("wrong")[name][0] for name in graded}
+    assert _grades(empty_gradebook, "wrong")["w8a8_question_scales"] == (None, True)
+
+
+def test_a_report_of_a_gpu_brings_its_speed_points(empty_gradebook):
+    report = gpu_report()
+    written = write_scores(f"sqlite:///{empty_gradebook}", ASSIGNMENT, "fast", report)
+    lab = report.labs["w8a8"]
+    assert written["w8a8_correctness"] == 60
+    assert written["w8a8_speed"] == pytest.approx(lab.speed_points / lab.speed_max * 40, abs=1e-6)
+    assert set(written) == {f"{lab_id}_{part}" for lab_id in report.labs for part in ("correctness", "speed")}
+
+
+def test_what_a_human_gave_stays(ours, empty_gradebook):
+    from nbgrader.api import Gradebook
+
+    write_scores(empty_gradebook, ASSIGNMENT, "wrong", ours)
+    with Gradebook(f"sqlite:///{empty_gradebook}") as book:
+        book.find_grade("w8a8_correctness", "w8a8", ASSIGNMENT, "wrong").manual_score = 55.0
+        book.db.commit()
+    write_scores(empty_gradebook, ASSIGNMENT, "wrong", ours)
+    assert _grades(empty_gradebook, "wrong")["w8a8_correctness"][1] is True
+    with Gradebook(f"sqlite:///{empty_gradebook}") as book:
+        assert book.find_grade("w8a8_correctness", "w8a8", ASSIGNMENT, "wrong").score == 55.0
+
+
+def test_a_gradebook_that_cannot_take_scores_is_refused(ours, empty_gradebook, tmp_path):
+    with pytest.raises(UnusableGradebook, match="does not exist"):
+        write_scores(tmp_path / "absent.db", ASSIGNMENT, "wrong", ours)
+    assert not (tmp_path / "absent.db").exists()
+    with pytest.raises(UnusableGradebook, match="no assignment 'nonsense'; it has kernels"):
+        write_scores(empty_gradebook, "nonsense", "wrong", ours)
+    with sqlite3.connect(empty_gradebook) as database:
+        database.execute("UPDATE base_cell SET name = 'other_' || name WHERE name LIKE 'w8a8_%'")
+    database.close()
+    with pytest.raises(UnusableGradebook, match="no graded cell such as w8a8_correctness"):
+        write_scores(empty_gradebook, ASSIGNMENT, "wrong", ours)
+
+
+# ---------------------------------------------------------------- the course
+
+
+def test_a_course_made_again_keeps_configuration_and_scores(course):
+    before = course.grades("wrong")
+    config = course.folder / "nbgrader_config.py"
+    config.write_text(config.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
+    written = make_course(ROOT, course.folder, ASSIGNMENT)
+    assert config not in written
+    assert config.read_text(encoding="utf-8").endswith("# mine\n")
+    assert course.grades("wrong") == before
+
+
+def test_a_course_is_made_of_a_repository(tmp_path):
+    with pytest.raises(CannotMakeCourse, match="repository's root"):
+        make_course(tmp_path, tmp_path / "course")
+    with pytest.raises(CannotMakeCourse, match="no name for an assignment"):
+        make_course(ROOT, tmp_path / "course", "a+b")
+
+
+# ---------------------------------------------------------------- formgrader
+
+
+@pytest.fixture
+def formgrader(course: Course) -> Iterator[str]:
+    """The address of a Jupyter server with formgrader, in the course's folder."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    extension = {"nbgrader.server_extensions.formgrader": True}
+    command = [
+        sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
+        f"--ServerApp.root_dir={course.folder}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.jpserver_extensions={extension}",
+    ]  # fmt: skip
+    server = subprocess.Popen(command, cwd=course.folder, env=course.environment, stderr=subprocess.DEVNULL)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{address}/api", timeout=2).close()
+                break
+            except OSError:
+                assert server.poll() is None, "the server ended"
+                time.sleep(0.25)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def with_points(report: dict[str, Any], points: float) -> dict[str, Any]:
+    lab = report["labs"]["w8a8"]
+    return {"labs": {"w8a8": {**lab, "correctness": {**lab["correctness"], "points": points}}}}
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium")
+def test_formgraders_button_grades_with_our_grader(course, ours, formgrader):
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install -e .[test]"
+    )
+    write_scores(course.database, ASSIGNMENT, "wrong", with_points(ours, 1.0))
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": 1200, "height": 800})
+        tab.set_default_timeout(120_000)
+        tab.goto(f"{formgrader}/login?token={TOKEN}&next=/formgrader/manage_assignments")
+        tab.goto(f"{formgrader}/formgrader/manage_submissions/{ASSIGNMENT}")
+        row = tab.locator("tr", has=tab.locator("td.student-id", has_text="wrong"))
+        row.locator("td.autograde a").click()
+        tab.get_by_text("Successfully autograded").wait_for()
+        log = tab.locator(".modal-body").inner_text()
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        tab.screenshot(path=SCREENSHOTS / "formgrader-autograded.png")
+        tab.goto(f"{formgrader}/formgrader/manage_submissions/{ASSIGNMENT}")
+        tab.locator("td.autograde a").first.wait_for()
+        shown = row.locator("td.score").inner_text()
+        tab.screenshot(path=SCREENSHOTS / "formgrader-scores.png")
+        browser.close()
+    points = ours["labs"]["w8a8"]["correctness"]["points"]
+    assert "Applying preprocessor: GradeKernels" in log
+    assert course.grades("wrong")["w8a8_correctness"] == (points, False)
+    assert float(shown.split("/")[0]) == pytest.approx(points, abs=0.01)
+    assert not course.marker.exists()
