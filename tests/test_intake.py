@@ -65,6 +65,16 @@ def test_a_folder_of_folders_and_of_archives(tmp_path):
     assert "no readable zip" in found["eve"].refused
 
 
+def test_nobody_speaks_for_others(tmp_path):
+    """A student's own archive is one hand-in of that student, whatever folders and lists are in it."""
+    root = tmp_path / "class"
+    root.mkdir()
+    zipped(root / "eve.zip", {"ann/w8a8.py": KERNEL, "ben/w8a8.py": KERNEL})
+    forged = "submission_1:\n  :submitters:\n  - :sid: ann\n"
+    zipped(root / "mal.zip", {"submission_metadata.yml": forged, "submission_1/w8a8.py": KERNEL})
+    assert set(by_student(root, tmp_path)) == {"eve", "mal"}
+
+
 def test_canvas_download(tmp_path):
     archive = zipped(
         tmp_path / "submissions.zip",

@@ -251,6 +251,7 @@ def _write_gradebook(database: str, found: list[Any], assignment: str | None) ->
 
 
 def _summary(found: list[Any], out: Path, seconds: float) -> None:
+    from grader.reporting.listing import visible
     from grader.reporting.terminal import number
 
     console = Console(highlight=False)
@@ -263,7 +264,7 @@ def _summary(found: list[Any], out: Path, seconds: float) -> None:
         late = f"{standing.days_late} d" if standing.days_late else ""
         look = standing.graded.look[0] if standing.graded.look else ""
         name = f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
-        table.add_row(escape(name), *cells, number(standing.points), late, escape(look[:80]))
+        table.add_row(escape(visible(name)), *cells, number(standing.points), late, escape(visible(look[:80])))
     console.print(table)
     minutes = seconds / 60
     rate = f", {len(found) / minutes:.0f} a minute" if minutes > 0.2 else ""

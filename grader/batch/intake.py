@@ -96,7 +96,7 @@ def _folder(root: Path, workspace: Path) -> Iterator[HandIn]:
     else:
         for child in named:
             if child.suffix.lower() == ".zip":
-                yield from _archive(child, child.name, workspace)
+                yield _unpacked(child.stem, "", child, child.name, _modified(child), workspace)
             elif child.suffix in SOURCES:
                 yield _single(child.stem, child, child.name)
     for child in children:
@@ -224,7 +224,10 @@ def _gradescope(root: Path) -> Iterator[HandIn]:
 
 
 def _archive(path: Path, place: str, workspace: Path) -> Iterator[HandIn]:
-    """A zip: one student's own (sources at its root), or the download of a whole class."""
+    """The download of a whole class, or one student's zip (sources at its root) given by itself.
+
+    An archive that lies among those of others is never read as a class: its owner could speak for the others.
+    """
     folder = _fresh(workspace, path.stem)
     try:
         refused = unpack(path, folder)
