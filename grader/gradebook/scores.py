@@ -41,7 +41,7 @@ def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:
     if not math.isfinite(points) or not math.isfinite(most):
         raise ValueError(f"{part} has {points} of {most} points; expected finite numbers")
     if most != max_score:
-        points = min(points / most, 1.0) * max_score if most > 0 else 0.0
+        points = min(max(points / most, 0.0), 1.0) * max_score if most > 0 else 0.0
     return round(min(max(points, 0.0), max_score), DECIMALS)
 
 
