@@ -40,8 +40,9 @@ def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:
     points, most = float(lab[part]["points"]), float(lab[part]["max_points"])
     if not math.isfinite(points) or not math.isfinite(most):
         raise ValueError(f"{part} has {points} of {most} points; expected finite numbers")
-    share = points if most == max_score else points / most * max_score if most else 0.0
-    return round(min(max(share, 0.0), max_score), DECIMALS)
+    if most != max_score:
+        points = min(max(points / most, 0.0), 1.0) * max_score if most > 0 else 0.0
+    return round(min(max(points, 0.0), max_score), DECIMALS)
 
 
 def write_scores(
