@@ -66,7 +66,7 @@ IN_OTHER_STYLES = [
     ("tests/styles/w4a16_nibble_loop.py", "tl.cdiv(K, BLOCK_SIZE_K)", "K // BLOCK_SIZE_K", "last_k_block_dropped"),
     ("tests/styles/dds_while.py", "while p < stop:", "while p < stop - 1:", "last_block_dropped"),
     ("tests/styles/dds_while.py", "b_y += tl.dot", "b_y = tl.dot", "accumulator_overwritten"),
-    ("solutions/w8a8.py", "        t = tl.minimum(tl.maximum(t, ROUND - 128.0), ROUND + 127.0)\n", "", "no_clamp"),
+    ("solutions/w8a8.py", "        x = tl.minimum(tl.maximum(x, lowest[:, None]), highest[:, None])\n", "", "no_clamp"),
     ("solutions/w8a8.py", "acc.to(tl.float32) * input_scale[:, None]", "acc.to(tl.float32)", "input_scale_forgotten"),
 ]  # fmt: skip
 
