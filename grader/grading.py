@@ -180,11 +180,15 @@ def run_on_gpu(
     listen: Listener = lambda lab, text: None,
 ) -> GpuRun:  # fmt: skip
     """Runs every correctness case and times every speed case on the runner's GPU."""
+    from grader.running.cuda import deaths_in
+
     pairs = _pairs(lab, bundle)
     outcomes = runner.correctness(lab, bundle, pairs, seed, _Counter(lab, len(pairs), listen))
     tiers = load_tiers(device.name, device.capability)
     boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
-    samples = runner.speed(lab, bundle, seed, boundaries, lambda sample: listen(lab.id, f"timed {sample.case}"))
+    samples = runner.speed(
+        lab, bundle, seed, boundaries, deaths_in(outcomes), lambda sample: listen(lab.id, f"timed {sample.case}")
+    )
     return GpuRun(tuple(outcomes), tuple(samples))
 
 

@@ -8,12 +8,16 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # a thread pool a process, all on the same cores, spends its time spinning
 
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from grader.devices import cuda_problem, gpus
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job passes that on to all we start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

@@ -27,6 +27,7 @@ from grader.reporting.document import document
 from grader.reporting.html import page
 from grader.running.cpu import CASE_SECONDS
 from tests import batch_driver
+from tests.processes import command_line, descendants
 from tests.submissions import TESTS, mistakes
 
 ROOT = TESTS.parent
@@ -119,14 +120,10 @@ def verdicts_in(place: Path) -> int:
     return len(verdict_times(place))
 
 
-def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children(recursive=True)
-
-
 def workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The grader's own worker processes: spawned children, not sandboxes."""
     children = psutil.Process(process.pid).children()
-    return [child for child in children if any("spawn_main" in part for part in child.cmdline())]
+    return [child for child in children if "spawn_main" in command_line(child)]
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,7 @@ def test_killed_again_and_again_the_batch_comes_to_the_same_table(few, undisturb
         time.sleep(chance.uniform(0.2, 0.7) * known.seconds)
         if process.poll() is not None:
             break
-        below = family(process)
+        below = descendants(process.pid)
         process.kill()
         process.communicate()
         _, alive = psutil.wait_procs(below, timeout=15)
@@ -255,7 +252,7 @@ def test_ctrl_c_stops_the_command_cleanly(few, tmp_path):
     deadline = time.time() + 60
     while not ((tmp_path / "report" / "journal.sqlite").exists() and workers(process)) and time.time() < deadline:
         time.sleep(0.1)
-    below = family(process)
+    below = descendants(process.pid)
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130, complaint

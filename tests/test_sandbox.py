@@ -17,6 +17,7 @@ from grader.labs import get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap
 from grader.sandboxed import wire
+from tests.processes import command_line, descendants
 from tests.submissions import TESTS
 
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
@@ -150,7 +151,7 @@ def test_a_fork_bomb_is_ended_with_all_its_children():
         ask(bomb, 30)
     assert time.monotonic() - started < 20
     time.sleep(0.5)
-    assert not [p for p in psutil.Process().children(recursive=True) if "worker.py" in " ".join(p.cmdline())]
+    assert not [process for process in descendants() if "worker.py" in command_line(process)]
 
 
 def test_resident_memory_is_watched(monkeypatch):

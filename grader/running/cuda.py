@@ -21,6 +21,10 @@ DEADLY = 2
 """So many deaths of the process at one job are the job's doing."""
 
 
+DIED_TIMING = "the GPU process died while timing"
+SLOW_TIMING = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s"
+
+
 class RunnerFailed(RuntimeError):
     """The GPU process could not be started; the message says why."""
 
@@ -88,12 +92,10 @@ class CudaRunner:
         deaths = 0
         for case, config in pairs:
             if deaths >= MAX_DEATHS:
-                outcome = Outcome(
-                    case, config, "crash", message=f"not run: the GPU process had died {deaths} times before"
-                )
+                outcome = Outcome(case, config, "crash", message=f"not run: {_died(deaths)}")
             else:
                 outcome = self._one(CorrectnessJob(lab.id, bundle, lab.case(case), config, seed))
-                deaths += outcome.status in ("timeout", "crash")
+                deaths += deaths_in([outcome])
             outcomes.append(outcome)
             progress(outcome)
         return outcomes
@@ -120,18 +122,33 @@ class CudaRunner:
         bundle: KernelBundle,
         seed: int,
         boundaries: Mapping[str, Sequence[float]],
+        deaths: int = 0,
         progress: Callable[[SpeedSample], None] = lambda sample: None,
     ) -> list[SpeedSample]:
-        """Times every speed case of the lab."""
+        """Times every speed case of the lab; `deaths`: how often the kernel has ended the process already."""
         samples: list[SpeedSample] = []
         for case in lab.speed_cases:
-            job = SpeedJob(lab.id, bundle, case, seed, tuple(boundaries.get(case.name, ())))
-            try:
-                answer = self.ask(job, SPEED_SECONDS)
-                sample = answer or SpeedSample(case.name, None, "failed", message="the GPU process died while timing")
-            except TimeoutError:
-                message = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s"
-                sample = SpeedSample(case.name, None, "failed", message=message)
+            if deaths >= MAX_DEATHS:
+                sample = SpeedSample(case.name, None, "failed", message=f"not timed: {_died(deaths)}")
+            else:
+                sample = self._time(SpeedJob(lab.id, bundle, case, seed, tuple(boundaries.get(case.name, ()))))
+                deaths += sample.message in (DIED_TIMING, SLOW_TIMING)
             samples.append(sample)
             progress(sample)
         return samples
+
+    def _time(self, job: SpeedJob) -> SpeedSample:
+        try:
+            answer: SpeedSample | None = self.ask(job, SPEED_SECONDS)
+        except TimeoutError:
+            return SpeedSample(job.case.name, None, "failed", message=SLOW_TIMING)
+        return answer or SpeedSample(job.case.name, None, "failed", message=DIED_TIMING)
+
+
+def deaths_in(outcomes: Sequence[Outcome]) -> int:
+    """How many of these launches ended the GPU process."""
+    return sum(outcome.status in ("timeout", "crash") for outcome in outcomes)
+
+
+def _died(deaths: int) -> str:
+    return f"the GPU process had died {deaths} times before"

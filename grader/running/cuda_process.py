@@ -21,7 +21,7 @@ from grader.problems import make_problem
 Controls = dict[tuple[str, str], tuple[float, ...]]
 """Log-ratios of the A/A control by lab and case: each is measured once in the life of the process."""
 
-LAUNCH_SECONDS = 20.0
+LAUNCH_SECONDS = 10.0
 SPEED_SECONDS = 60.0
 
 
