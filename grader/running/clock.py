@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -29,8 +29,41 @@ from grader.statistics import ratio
 ROUNDS = 45
 EXTRA_ROUNDS = 135
 CONTROL_ROUNDS = 45
-TUNING_REPLAYS = 6
+TUNING_REPLAYS = 4
 VARIES = "some launches of the timed rounds wrote another result than the last ones; none of them counts"
+
+
+class HostCopies:
+    """Copies of tensors in pinned memory, which a GPU reads and writes several times as fast as any other.
+
+    To allocate it takes longer than to copy, so one piece of it is used again and again.
+    """
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0, dtype=torch.uint8)
+        self._used = 0
+
+    def clear(self) -> None:
+        """Gives the memory to the copies to come; those made before are no longer valid."""
+        self._used = 0
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A contiguous copy on the host."""
+        size = tensor.numel() * tensor.element_size()
+        if self._used + size > self._memory.numel():
+            self._memory = torch.empty(max(size, 2 * self._memory.numel()), dtype=torch.uint8, pin_memory=True)
+            self._used = 0
+        place = self._memory[self._used : self._used + size].view(tensor.dtype).view(tensor.shape)
+        self._used += -(-size // 256) * 256
+        return place.copy_(tensor)
+
+
+@dataclass
+class Session:
+    """What outlives the timing of one kernel in a process: the A/A controls by lab and case, and memory."""
+
+    controls: dict[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
+    copies: HostCopies = field(default_factory=HostCopies)
 
 
 @dataclass
@@ -83,15 +116,15 @@ def time_case(
     capability: int,
     seed: int,
     boundaries: Sequence[float],
-    control_log_ratios: tuple[float, ...] = (),
+    session: Session,
     rounds: int = ROUNDS,
 ) -> SpeedSample:
     """Times one speed case: picks the fastest config that is right, then races it against cuBLAS fp16.
 
-    control_log_ratios: of an earlier control of this case in this process; without one it is measured.
+    The first kernel of a session that is timed on a case has the case's control measured as well.
     """
     sets = _make_sets(lab, case, seed)
-    config_us, wrong = _tune(lab, case, bundle, capability, sets)
+    config_us, wrong = _tune(lab, case, bundle, capability, sets, session.copies)
     right = {index: time_us for index, time_us in config_us.items() if index not in wrong}
     if not right:
         message = next(iter(wrong.values()), "no config could be launched")
@@ -99,11 +132,12 @@ def time_case(
     best = min(right, key=lambda index: right[index])
     watch = watch_current_gpu()
     contest = _Race(lab, case, bundle, capability, bundle.configs[best], sets)
-    control = control_log_ratios or contest.control(CONTROL_ROUNDS).log_ratios
+    if (lab.id, case.name) not in session.controls:
+        session.controls[lab.id, case.name] = contest.control(CONTROL_ROUNDS).log_ratios
     timings = contest.run(rounds, watch)
     if ratio(timings.log_ratios).crosses(boundaries):
         timings += contest.run(EXTRA_ROUNDS, watch)
-    message = contest.finish()
+    message = contest.finish(session.copies)
     student_us, baseline_us = (1e3 * time_ms / case.launches for time_ms in (timings.a_ms, timings.b_ms))
     problem = sets[0].problem
     bytes_moved, operations = lab.bytes_moved(problem), lab.operations(problem)
@@ -116,7 +150,7 @@ def time_case(
         config=best,
         status="failed" if message else "timed",
         log_ratios=timings.log_ratios,
-        control_log_ratios=control,
+        control_log_ratios=session.controls[lab.id, case.name],
         student_us=student_us,
         baseline_us=baseline_us,
         floor_us=least.bytes_us,
@@ -125,12 +159,6 @@ def time_case(
         config_us=config_us,
         message=message or "; ".join(notes),
     )
-
-
-def _on_host(outputs: torch.Tensor) -> torch.Tensor:
-    """A copy in pinned memory, which a GPU reads and writes several times as fast as any other."""
-    copy = torch.empty(outputs.shape, dtype=outputs.dtype, pin_memory=True)
-    return copy.copy_(outputs)
 
 
 def _student_work(
@@ -148,9 +176,10 @@ def _student_work(
 
 
 def _tune(
-    lab: Lab, case: Case, bundle: KernelBundle, capability: int, sets: Sequence[_Set]
+    lab: Lab, case: Case, bundle: KernelBundle, capability: int, sets: Sequence[_Set], copies: HostCopies
 ) -> tuple[dict[int, float], dict[int, str]]:
     """Time per launch in microseconds of every config, and why a config is wrong on the last set."""
+    copies.clear()
     times: dict[int, float] = {}
     outputs: dict[int, torch.Tensor] = {}
     wrong: dict[int, str] = {}
@@ -170,7 +199,7 @@ def _tune(
             events = [timed_replay(graph) for _ in range(TUNING_REPLAYS)]
             torch.cuda.synchronize()
             times[config.index] = 1e3 * min(start.elapsed_time(end) for start, end in events[1:]) / case.launches
-            outputs[config.index] = _on_host(last)
+            outputs[config.index] = copies.copy(last)
             del graph
     references = {
         split_k: lab.reference(sets[-1].problem, split_k) for split_k in {bundle.configs[i].split_k for i in outputs}
@@ -238,9 +267,10 @@ class _Race:
         self.hashing.replay()
         self.kept.append((self.hashes.clone(), self.sums.clone()))
 
-    def finish(self) -> str:
+    def finish(self, copies: HostCopies) -> str:
         """Unloads the student's module, then checks every output of every replay. Returns "" or what was wrong."""
-        outputs = _on_host(self.outputs)
+        copies.clear()
+        outputs = copies.copy(self.outputs)
         del self.student
         self.kernel.unload()
         fault = self._touched()

@@ -94,7 +94,7 @@ class CudaRunner:
             if deaths >= MAX_DEATHS:
                 outcome = Outcome(case, config, "crash", message=f"not run: {_died(deaths)}")
             else:
-                outcome = self._one(CorrectnessJob(lab.id, bundle, lab.case(case), config, seed))
+                outcome = self._one(CorrectnessJob(lab.id, bundle.part(case, config), lab.case(case), config, seed))
                 deaths += deaths_in([outcome])
             outcomes.append(outcome)
             progress(outcome)
@@ -131,7 +131,8 @@ class CudaRunner:
             if deaths >= MAX_DEATHS:
                 sample = SpeedSample(case.name, None, "failed", message=f"not timed: {_died(deaths)}")
             else:
-                sample = self._time(SpeedJob(lab.id, bundle, case, seed, tuple(boundaries.get(case.name, ()))))
+                part = bundle.part(case.name)
+                sample = self._time(SpeedJob(lab.id, part, case, seed, tuple(boundaries.get(case.name, ()))))
                 deaths += sample.message in (DIED_TIMING, SLOW_TIMING)
             samples.append(sample)
             progress(sample)

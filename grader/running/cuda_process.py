@@ -9,7 +9,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,8 +18,8 @@ from grader.labs import Lab, get_lab
 from grader.model import Case, KernelBundle, Outcome, SpeedSample
 from grader.problems import make_problem
 
-Controls = dict[tuple[str, str], tuple[float, ...]]
-"""Log-ratios of the A/A control by lab and case: each is measured once in the life of the process."""
+if TYPE_CHECKING:
+    from grader.running.clock import Session
 
 LAUNCH_SECONDS = 10.0
 SPEED_SECONDS = 60.0
@@ -50,24 +50,26 @@ class SpeedJob:
 def main(connection: Connection, gpu: str) -> None:
     """Answers jobs until the pipe closes. After a CUDA error the context is lost: it answers and ends."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    from grader.running.clock import Session
+
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     major, minor = torch.cuda.get_device_capability()
     capability = 10 * major + minor
     connection.send("ready")
-    controls: Controls = {}
+    session = Session()
     while True:
         try:
             job: Any = connection.recv()
         except EOFError:
             return
-        answer, poisoned = _answer(job, capability, controls)
+        answer, poisoned = _answer(job, capability, session)
         connection.send((answer, poisoned))
         if poisoned:
             return
 
 
-def _answer(job: CorrectnessJob | SpeedJob, capability: int, controls: Controls) -> tuple[Any, bool]:
+def _answer(job: CorrectnessJob | SpeedJob, capability: int, session: Session) -> tuple[Any, bool]:
     from grader.running import driver
     from grader.running.rounds import ClockFault
 
@@ -77,11 +79,7 @@ def _answer(job: CorrectnessJob | SpeedJob, capability: int, controls: Controls)
             return _as_sent(_run(lab, job, capability)), False
         from grader.running.clock import time_case
 
-        known = controls.get((lab.id, job.case.name), ())
-        sample = time_case(lab, job.case, job.bundle, capability, job.seed, job.boundaries, known)
-        if sample.control_log_ratios:
-            controls[lab.id, job.case.name] = sample.control_log_ratios
-        return sample, False
+        return time_case(lab, job.case, job.bundle, capability, job.seed, job.boundaries, session), False
     except driver.CudaError as error:
         message, poisoned = driver.explain(error), error.name != "CUDA_ERROR_OUT_OF_MEMORY"
     except ClockFault as fault:

@@ -84,8 +84,8 @@ class Flush:
 
     def __init__(self) -> None:
         l2_bytes = max(torch.cuda.get_device_properties().L2_cache_size, 32 << 20)
-        self._filler = torch.zeros(l2_bytes, dtype=torch.int32, device="cuda")
-        self._sum = torch.zeros((), dtype=torch.int64, device="cuda")
+        self._filler = torch.zeros(l2_bytes, dtype=torch.float32, device="cuda")
+        self._sum = torch.zeros((), device="cuda")
 
     def __call__(self) -> None:
         torch.sum(self._filler, dim=0, out=self._sum)
