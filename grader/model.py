@@ -6,7 +6,7 @@ read -> Submission -> build -> KernelBundle -> run -> Outcome / SpeedSample -> c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -235,14 +235,6 @@ class KernelBundle:
         """The binary that runs `case` with `config` on compute capability `capability` (90 for 9.0)."""
         launch = self.launches.get((case, config))
         return self.binaries.get((capability, config, launch.key)) if launch else None
-
-    def part(self, case: str, config: int | None = None) -> KernelBundle:
-        """What one case needs of the bundle, with one config or with all of them."""
-        chosen = {key: launch for key, launch in self.launches.items() if key[0] == case and config in (None, key[1])}
-        needed = {(index, launch.key) for (_, index), launch in chosen.items()}
-        binaries = {key: binary for key, binary in self.binaries.items() if key[1:] in needed}
-        refused = {key: reason for key, reason in self.refused.items() if key[0] == case}
-        return replace(self, launches=chosen, refused=refused, binaries=binaries)
 
 
 # ---------------------------------------------------------------- run

@@ -1,4 +1,4 @@
-"""A child process that answers one request at a time, watched from outside: its death or its silence is an exception.
+"""A child process that answers requests one at a time, watched from outside: its death and its silence are exceptions.
 
 The child ends with its parent, whatever ends the parent.
 """
@@ -76,7 +76,7 @@ class Supervised:
         self._process = self._connection = None
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """The answer to a request. Raises ProcessDied, ProcessTimeout or CannotStart; the next call starts anew."""
+        """The answer to a request, or its first one. Raises as `more` does, and CannotStart; the next call starts anew."""
         if self._process is None:
             self.start()
         connection = self._connection
@@ -88,14 +88,27 @@ class Supervised:
                 connection.recv()
                 self._ready = True
             connection.send(request)
-            if not connection.poll(seconds):
-                raise ProcessTimeout
-            return connection.recv()
         except (EOFError, OSError):
             started = self._ready
             self.stop()
             raise ProcessDied if started else CannotStart("it ended while starting") from None
-        except (ProcessTimeout, CannotStart):
+        except CannotStart:
+            self.stop()
+            raise
+        return self.more(seconds)
+
+    def more(self, seconds: float) -> Any:
+        """The next answer to the last request. Raises ProcessDied or ProcessTimeout, and the child is gone."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            if not connection.poll(seconds):
+                raise ProcessTimeout
+            return connection.recv()
+        except (EOFError, OSError):
+            self.stop()
+            raise ProcessDied from None
+        except ProcessTimeout:
             self.stop()
             raise
 

@@ -15,7 +15,7 @@ from grader.bench.peers import Call, Peer, Skip, get_peer
 from grader.labs import Lab, get_lab
 from grader.model import Case, Problem
 from grader.problems import generator_for
-from grader.running.cuda import CudaRunner
+from grader.running.cuda import GpuProcess, Lost
 from grader.running.rounds import Flush, Timings, capture, race
 from grader.running.telemetry import Watch, watch_current_gpu
 
@@ -77,19 +77,17 @@ def serve(connection: Connection, gpu: str) -> None:
             return
 
 
-class PeerRunner(CudaRunner):
+class PeerRunner(GpuProcess):
     """The process that peers run in."""
 
     target = staticmethod(serve)
 
     def race(self, peer: Peer, case: Case, seed: int, seconds: float) -> PeerSample:
         """Races, and starts the process anew when the peer takes it down or takes too long."""
-        try:
-            sample = self.ask(PeerJob(peer.name, case, seed), seconds)
-        except TimeoutError:
+        sample: PeerSample | Lost = self.ask(PeerJob(peer.name, case, seed), seconds)
+        if sample is Lost.LATE:
             return PeerSample("failed", f"took longer than {seconds:.0f} s")
-        answer: PeerSample = sample or PeerSample("failed", "its process died")
-        return answer
+        return PeerSample("failed", "its process died") if isinstance(sample, Lost) else sample
 
 
 def _answer(job: PeerJob) -> PeerSample:

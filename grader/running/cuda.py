@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
@@ -13,30 +14,35 @@ import torch
 
 from grader.labs import Lab
 from grader.model import KernelBundle, Outcome, SpeedSample
-from grader.running.cuda_process import LAUNCH_SECONDS, SPEED_SECONDS, CorrectnessJob, SpeedJob, main
+from grader.running.cuda_process import Job, Launching, Timing, main
 from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
+LAUNCH_SECONDS = 10.0
+SPEED_SECONDS = 60.0
 MAX_DEATHS = 3
 DEADLY = 2
-"""So many deaths of the process at one job are the job's doing."""
-
-
-DIED_TIMING = "the GPU process died while timing"
-SLOW_TIMING = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s"
+"""So many deaths of the process at one part of a job are that part's doing."""
 
 
 class RunnerFailed(RuntimeError):
     """The GPU process could not be started; the message says why."""
 
 
-class CudaRunner:
+class Lost(Enum):
+    """Why a part of a job has no answer: the process died of it twice, or had to be killed."""
+
+    DIED = "died"
+    LATE = "late"
+
+
+class GpuProcess:
     """One GPU's process. Use as a context manager; leaving it ends the process.
 
     `target` is what the process runs: a function that takes its end of the pipe and the GPU's name for
-    CUDA_VISIBLE_DEVICES.
+    CUDA_VISIBLE_DEVICES. Each of its answers is a pair: the answer, and whether the process ends because of it.
     """
 
-    target: Callable[[Connection, str], None] = staticmethod(main)
+    target: Callable[[Connection, str], None]
 
     def __init__(self, gpu: int = 0) -> None:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -54,30 +60,49 @@ class CudaRunner:
         self._process.start()
 
     def ask(self, job: Any, seconds: float) -> Any:
-        """The job's answer; None when the process died of it twice, a TimeoutError when it had to be killed.
+        """The answer to a job, or why there is none."""
+        return next(self.answers(lambda done: job, 1, seconds))
 
-        Once may be anybody's doing: a kernel's faults come as answers, and the process lives until it has told them.
+    def answers(self, job_from: Callable[[int], Any], parts: int, seconds: float) -> Generator[Any]:
+        """One answer for each part of a job, or Lost; whoever leaves before the last must not come back to this job.
+
+        job_from(done): the job without its first `done` parts, for a process that starts anew. `seconds` a part.
+        One death may be anybody's doing, since a kernel's faults come as answers: the part is tried a second time.
         """
-        deaths = 0
-        while True:
-            try:
-                answer, poisoned = self._process.ask(job, seconds)
-            except ProcessTimeout:
-                raise TimeoutError from None
-            except ProcessDied:
-                deaths += 1
-                if deaths == DEADLY:
-                    return None
-                continue
-            except CannotStart as error:
-                deaths += 1
-                if deaths == DEADLY:
-                    reason = f"the GPU process could not be started: {error}"
-                    raise RunnerFailed(f"{reason}; run `python -m grader doctor`") from None
-                continue
-            if poisoned:
+        done = deaths = 0
+        under_way = False
+        try:
+            while done < parts:
+                poisoned = False
+                try:
+                    asked = self._process.more(seconds) if under_way else self._process.ask(job_from(done), seconds)
+                    under_way = True
+                    answer, poisoned = asked
+                except ProcessTimeout:
+                    under_way, answer = False, Lost.LATE
+                except (ProcessDied, CannotStart) as error:
+                    under_way = False
+                    deaths += 1
+                    if deaths < DEADLY:
+                        continue
+                    if isinstance(error, CannotStart):
+                        reason = f"the GPU process could not be started: {error}"
+                        raise RunnerFailed(f"{reason}; run `python -m grader doctor`") from None
+                    answer = Lost.DIED
+                if poisoned:
+                    self._process.stop()
+                    under_way = False
+                done, deaths = done + 1, 0
+                yield answer
+        finally:
+            if under_way and done < parts:
                 self._process.stop()
-            return answer
+
+
+class CudaRunner(GpuProcess):
+    """Runs and times students' kernels."""
+
+    target = staticmethod(main)
 
     def correctness(
         self,
@@ -89,32 +114,18 @@ class CudaRunner:
     ) -> list[Outcome]:
         """Runs the (case, config) pairs in order; after three deaths of the process the rest is not run."""
         outcomes: list[Outcome] = []
-        deaths = 0
+        parts = tuple(Launching(lab.case(case), config) for case, config in pairs)
+        answers = self.answers(lambda done: Job(lab.id, bundle, seed, parts[done:]), len(parts), LAUNCH_SECONDS)
         for case, config in pairs:
-            if deaths >= MAX_DEATHS:
-                outcome = Outcome(case, config, "crash", message=f"not run: {_died(deaths)}")
+            deaths = deaths_in(outcomes)
+            if deaths < MAX_DEATHS:
+                outcome = _outcome(case, config, next(answers))
             else:
-                outcome = self._one(CorrectnessJob(lab.id, bundle.part(case, config), lab.case(case), config, seed))
-                deaths += deaths_in([outcome])
+                outcome = Outcome(case, config, "crash", message=f"not run: {_died(deaths)}")
             outcomes.append(outcome)
             progress(outcome)
+        answers.close()
         return outcomes
-
-    def _one(self, job: CorrectnessJob) -> Outcome:
-        try:
-            answer = self.ask(job, LAUNCH_SECONDS)
-        except TimeoutError:
-            return Outcome(
-                job.case.name,
-                job.config,
-                "timeout",
-                message=f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends",
-            )
-        if answer is None:
-            return Outcome(job.case.name, job.config, "crash", message="the GPU process died while the kernel ran")
-        outcome: Outcome = answer[0]
-        y = answer[1]
-        return replace(outcome, y=None if y is None else torch.from_numpy(y))
 
     def speed(
         self,
@@ -127,23 +138,19 @@ class CudaRunner:
     ) -> list[SpeedSample]:
         """Times every speed case of the lab; `deaths`: how often the kernel has ended the process already."""
         samples: list[SpeedSample] = []
+        parts = tuple(Timing(case, tuple(boundaries.get(case.name, ()))) for case in lab.speed_cases)
+        answers = self.answers(lambda done: Job(lab.id, bundle, seed, parts[done:]), len(parts), SPEED_SECONDS)
         for case in lab.speed_cases:
-            if deaths >= MAX_DEATHS:
-                sample = SpeedSample(case.name, None, "failed", message=f"not timed: {_died(deaths)}")
+            if deaths < MAX_DEATHS:
+                answer = next(answers)
+                deaths += isinstance(answer, Lost)
+                sample = _sample(case.name, answer)
             else:
-                part = bundle.part(case.name)
-                sample = self._time(SpeedJob(lab.id, part, case, seed, tuple(boundaries.get(case.name, ()))))
-                deaths += sample.message in (DIED_TIMING, SLOW_TIMING)
+                sample = SpeedSample(case.name, None, "failed", message=f"not timed: {_died(deaths)}")
             samples.append(sample)
             progress(sample)
+        answers.close()
         return samples
-
-    def _time(self, job: SpeedJob) -> SpeedSample:
-        try:
-            answer: SpeedSample | None = self.ask(job, SPEED_SECONDS)
-        except TimeoutError:
-            return SpeedSample(job.case.name, None, "failed", message=SLOW_TIMING)
-        return answer or SpeedSample(job.case.name, None, "failed", message=DIED_TIMING)
 
 
 def deaths_in(outcomes: Sequence[Outcome]) -> int:
@@ -153,3 +160,24 @@ def deaths_in(outcomes: Sequence[Outcome]) -> int:
 
 def _died(deaths: int) -> str:
     return f"the GPU process had died {deaths} times before"
+
+
+def _outcome(case: str, config: int, answer: Any) -> Outcome:
+    if answer is Lost.LATE:
+        late = f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends"
+        return Outcome(case, config, "timeout", message=late)
+    if answer is Lost.DIED:
+        return Outcome(case, config, "crash", message="the GPU process died while the kernel ran")
+    outcome: Outcome = answer[0]
+    y = answer[1]
+    return replace(outcome, y=None if y is None else torch.from_numpy(y))
+
+
+def _sample(case: str, answer: SpeedSample | Lost) -> SpeedSample:
+    if answer is Lost.LATE:
+        late = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s"
+        return SpeedSample(case, None, "failed", message=late)
+    if answer is Lost.DIED:
+        return SpeedSample(case, None, "failed", message="the GPU process died while timing")
+    assert isinstance(answer, SpeedSample)
+    return answer

@@ -9,7 +9,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -21,30 +21,31 @@ from grader.problems import make_problem
 if TYPE_CHECKING:
     from grader.running.clock import Session
 
-LAUNCH_SECONDS = 10.0
-SPEED_SECONDS = 60.0
-
 
 @dataclass(frozen=True)
-class CorrectnessJob:
-    """Run one case with one config."""
+class Launching:
+    """Run one correctness case with one config."""
 
-    lab_id: str
-    bundle: KernelBundle
     case: Case
     config: int
-    seed: int
 
 
 @dataclass(frozen=True)
-class SpeedJob:
-    """Time one case; `boundaries` are the tier boundaries of its ratio."""
+class Timing:
+    """Time one speed case; `boundaries` are the tier boundaries of its ratio."""
+
+    case: Case
+    boundaries: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to do with one lab's kernels, part by part; each part has an answer of its own."""
 
     lab_id: str
     bundle: KernelBundle
-    case: Case
     seed: int
-    boundaries: tuple[float, ...]
+    parts: tuple[Launching | Timing, ...]
 
 
 def main(connection: Connection, gpu: str) -> None:
@@ -60,31 +61,31 @@ def main(connection: Connection, gpu: str) -> None:
     session = Session()
     while True:
         try:
-            job: Any = connection.recv()
+            job: Job = connection.recv()
         except EOFError:
             return
-        answer, poisoned = _answer(job, capability, session)
-        connection.send((answer, poisoned))
-        if poisoned:
-            return
+        for part in job.parts:
+            answer, poisoned = _answer(job, part, capability, session)
+            connection.send((answer, poisoned))
+            if poisoned:
+                return
 
 
-def _answer(job: CorrectnessJob | SpeedJob, capability: int, session: Session) -> tuple[Any, bool]:
+def _answer(job: Job, part: Launching | Timing, capability: int, session: Session) -> tuple[Any, bool]:
     from grader.running import driver
     from grader.running.rounds import ClockFault
 
     lab = get_lab(job.lab_id)
     try:
-        if isinstance(job, CorrectnessJob):
-            return _as_sent(_run(lab, job, capability)), False
+        if isinstance(part, Launching):
+            return _as_sent(_run(lab, job, part, capability)), False
         from grader.running.clock import time_case
 
-        return time_case(lab, job.case, job.bundle, capability, job.seed, job.boundaries, session), False
+        return time_case(lab, part.case, job.bundle, capability, job.seed, part.boundaries, session), False
     except driver.CudaError as error:
         message, poisoned = driver.explain(error), error.name != "CUDA_ERROR_OUT_OF_MEMORY"
     except ClockFault as fault:
-        assert isinstance(job, SpeedJob)
-        return SpeedSample(job.case.name, None, "error", message=str(fault)), False
+        return SpeedSample(part.case.name, None, "error", message=str(fault)), False
     except torch.OutOfMemoryError:
         message, poisoned = "the GPU ran out of memory; is another process using it?", False
     except RuntimeError as error:
@@ -95,11 +96,10 @@ def _answer(job: CorrectnessJob | SpeedJob, capability: int, session: Session) -
         poisoned = True
     if not poisoned:
         torch.cuda.empty_cache()
-    if isinstance(job, CorrectnessJob):
-        return _as_sent(Outcome(job.case.name, job.config, "crash", message=message)), poisoned
-    return SpeedSample(
-        job.case.name, None, "error" if "out of memory" in message else "failed", message=message
-    ), poisoned
+    if isinstance(part, Launching):
+        return _as_sent(Outcome(part.case.name, part.config, "crash", message=message)), poisoned
+    status: Literal["error", "failed"] = "error" if "out of memory" in message else "failed"
+    return SpeedSample(part.case.name, None, status, message=message), poisoned
 
 
 def _as_sent(outcome: Outcome) -> tuple[Outcome, Any]:
@@ -107,18 +107,18 @@ def _as_sent(outcome: Outcome) -> tuple[Outcome, Any]:
     return replace(outcome, y=None), None if outcome.y is None else outcome.y.contiguous().numpy()
 
 
-def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
+def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     from grader.running import driver
 
-    case = job.case.name
-    if (case, job.config) in job.bundle.refused:
-        return Outcome(case, job.config, "refused", message=job.bundle.refused[case, job.config])
-    binary = job.bundle.binary(case, job.config, capability)
-    config = job.bundle.configs[job.config]
+    case = part.case.name
+    if (case, part.config) in job.bundle.refused:
+        return Outcome(case, part.config, "refused", message=job.bundle.refused[case, part.config])
+    binary = job.bundle.binary(case, part.config, capability)
+    config = job.bundle.configs[part.config]
     if binary is None:
-        reasons = [f.message for f in job.bundle.failures if f.config == job.config]
-        return Outcome(case, job.config, "refused", message=reasons[0] if reasons else f"{config} was not built")
-    problem = make_problem(lab, job.case, job.seed)
+        reasons = [f.message for f in job.bundle.failures if f.config == part.config]
+        return Outcome(case, part.config, "refused", message=reasons[0] if reasons else f"{config} was not built")
+    problem = make_problem(lab, part.case, job.seed)
     buffers = {
         name: guard(name, tensor, fill=name != lab.output, device=torch.device("cuda"))
         for name, tensor in problem.tensors.items()
@@ -126,7 +126,7 @@ def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
     y = buffers[lab.output]
     if config.split_k > 1:
         y.tensor.zero_()
-    launch = job.bundle.launches[case, job.config]
+    launch = job.bundle.launches[case, part.config]
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
     started = time.perf_counter()
     with driver.load(binary) as kernel:
@@ -140,7 +140,7 @@ def _run(lab: Lab, job: CorrectnessJob, capability: int) -> Outcome:
     ]
     return Outcome(
         case,
-        job.config,
+        part.config,
         "ran",
         y=y.tensor.cpu(),
         overrun=(lab.output,) if y.overrun() else (),
