@@ -53,6 +53,7 @@ def main(connection: Connection, gpu: str) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     from grader.running.clock import Session
 
+    torch.set_num_threads(1)  # inputs are small; a thread pool on cores that compile kernels only waits for itself
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     major, minor = torch.cuda.get_device_capability()

@@ -7,6 +7,7 @@ profile scratch.
 from __future__ import annotations
 
 import ctypes
+import functools
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -115,6 +116,7 @@ def load(binary: Binary) -> LoadedKernel:
     return LoadedKernel(binary, module, function)
 
 
+@functools.cache
 def peaks() -> Peaks:
     """Peak bandwidth and tensor-core rate of the current device, by its clocks; 0.0 for what is not told."""
     device = call(driver.cuCtxGetDevice())

@@ -53,14 +53,15 @@ class Watch:
         if self._foreign:
             others = "another process" if self._foreign == 1 else f"{self._foreign} other processes"
             notes.append(f"{others} used this GPU while it was timed")
-        top = self._ask("nvmlDeviceGetMaxClockInfo", getattr(self._nvml, "NVML_CLOCK_SM", 1))
-        if self._clocks_mhz and isinstance(top, int) and min(self._clocks_mhz) >= SLOWDOWN_WORTH_SAYING * top:
-            return tuple(notes)
         held = [SLOWDOWNS[bit] for bit, count in self._held.items() if count >= SHARE_WORTH_SAYING * self._looks]
-        if held:
+        if held and not self._ran_near_top():
             clocks = f" (SM clock {min(self._clocks_mhz)} to {max(self._clocks_mhz)} MHz)" if self._clocks_mhz else ""
             notes.append(f"the GPU was held down by {' and '.join(held)}{clocks}")
         return tuple(notes)
+
+    def _ran_near_top(self) -> bool:
+        top = self._ask("nvmlDeviceGetMaxClockInfo", getattr(self._nvml, "NVML_CLOCK_SM", 1))
+        return bool(self._clocks_mhz) and isinstance(top, int) and min(self._clocks_mhz) >= SLOWDOWN_WORTH_SAYING * top
 
     def _count_foreign(self) -> int:
         """Compute processes but one, which is ours; its pid may be another namespace's, so pids are only counted."""
