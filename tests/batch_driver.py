@@ -18,6 +18,7 @@ from grader.batch.journal import Journal, JournalBusy, JournalFull
 from grader.batch.local import LocalEngine
 from grader.batch.standing import Graded
 from grader.batch.tasks import Setup
+from grader.batch.workers import WorkerPool
 from grader.devices import choose
 
 CASES = ("one_tile", "one_block", "single_token", "every_config")
@@ -44,17 +45,17 @@ def table(graded: list[Graded]) -> dict[str, dict[str, list[object]]]:
 def main(folder: Path, journal_file: Path, out: Path, engine: str = "local") -> int:
     labs = ("w8a8", "dds")
     try:
-        with Journal(journal_file) as journal:
+        with WorkerPool(2) as pool, Journal(journal_file) as journal:
             for note in journal.notes:
                 print(note, flush=True)
             if engine == "ray":
                 from grader.batch.ray_engine import RayEngine, connect
 
                 setup = Setup(connect(os.environ.get("RAY_ADDRESS"), "cpu"), Secrets(SEED), CASE_SECONDS, (80,), CASES)
-                graded = run_batch(Plan(folder, labs, setup), journal, lambda: RayEngine(setup))
+                graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: RayEngine(setup))
             else:
                 setup = Setup(choose("cpu")[0], Secrets(SEED), CASE_SECONDS, (80,), CASES)
-                graded = run_batch(Plan(folder, labs, setup, jobs=2), journal, lambda: LocalEngine(setup, jobs=2))
+                graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: LocalEngine(setup, pool))
     except (JournalBusy, JournalFull, UnusableSubmissions, EngineFailed) as problem:
         print(f"{type(problem).__name__}: {problem}", flush=True)
         return 3

@@ -19,6 +19,7 @@ from grader.batch.pages import Row, class_page, page_name, pseudonym, write_page
 from grader.batch.similarity import similar_kernels
 from grader.batch.standing import Graded, Rules, standings
 from grader.batch.tasks import Setup
+from grader.batch.workers import WorkerPool
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
 from grader.reporting.junit import junit
@@ -176,7 +177,8 @@ def test_pages_in_a_browser(browser, tmp_path, width, scheme):  # noqa: F811
     found = standings([graded(hand_in(f"student{n}"), points=10.0 + n, ratio=1 + n / 10) for n in range(12)], Rules())
     look = ("a very " + "long " * 60 + "reason",)
     found[0] = replace(found[0], graded=replace(found[0].graded, look=look))
-    write_pages(tmp_path, found, SETUP, names=False)
+    with WorkerPool(1) as pool:
+        write_pages(tmp_path, found, SETUP, pool, names=False)
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     complaints, requests = [], []
     page.on("console", lambda message: complaints.append(message.text))

@@ -79,6 +79,7 @@ def batch(
     from grader.batch.journal import Journal, JournalBusy, JournalFull
     from grader.batch.standing import Rules, standings
     from grader.batch.tasks import Setup
+    from grader.batch.workers import WorkerPool
     from grader.scoring import BadRubric, load_rubric
 
     started = time.monotonic()
@@ -90,32 +91,26 @@ def batch(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise refuse(f"{out} cannot be created ({error.strerror}); choose another folder with --out") from None
-    cores = jobs or len(os.sched_getaffinity(0))
     rules = Rules(attempts.value, _utc(due), late_percent, free_days)
     try:
         load_rubric()
-        with Journal(journal_file or out / "journal.sqlite") as journal:
-            for note in journal.notes:
-                errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
-            setup = Setup(chosen, _secrets(secrets_file, journal))
-            plan = Plan(
-                path,
-                tuple(lab.id for lab in labs),
-                setup,
-                assignment,
-                frozenset(only or ()),
-                _utc(since),
-                regrade,
-                cores,
-            )
-            with Live(console=errors, refresh_per_second=4, transient=True) as live:
-                began = time.monotonic()
-                on_gpu = chosen.kind == "cuda"
+        with WorkerPool(_workers(engine, chosen, jobs)) as pool:
+            with Journal(journal_file or out / "journal.sqlite") as journal:
+                for note in journal.notes:
+                    errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+                setup = Setup(chosen, _secrets(secrets_file, journal))
+                lab_ids = tuple(lab.id for lab in labs)
+                plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade)
+                with Live(console=errors, refresh_per_second=4, transient=True) as live:
+                    began = time.monotonic()
+                    on_gpu = chosen.kind == "cuda"
 
-                def listen(progress: Progress) -> None:
-                    live.update(_progress(progress, time.monotonic() - began, on_gpu))
+                    def listen(progress: Progress) -> None:
+                        live.update(_progress(progress, time.monotonic() - began, on_gpu))
 
-                graded = run_batch(plan, journal, _engine(engine, accelerator, setup, cores), listen)
+                    graded = run_batch(plan, journal, pool, _engine(engine, accelerator, setup, pool), listen)
+            found = standings(graded, rules)
+            _publish(out, found, setup, pool, names=names)
     except (UnusableSubmissions, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed) as problem:
@@ -126,8 +121,6 @@ def batch(
     except KeyboardInterrupt:
         errors.print("stopped; every verdict so far is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
-    found = standings(graded, rules)
-    _publish(out, found, setup, names=names)
     _summary(found, out, time.monotonic() - started)
     if gradebook:
         _write_gradebook(gradebook, found, assignment)
@@ -183,7 +176,15 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, jobs: int) -> Any:
+def _workers(choice: EngineChoice, device: Any, jobs: int | None) -> int:
+    """How many processes work beside the GPUs': a GPU's process must not wait for a core while it times."""
+    from grader.batch.local import visible_gpus
+
+    cores = jobs or len(os.sched_getaffinity(0))
+    return max(1, cores - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else cores
+
+
+def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, pool: Any) -> Any:
     """What starts the engine, called when the hand-ins are known."""
     from grader.batch.local import LocalEngine, visible_gpus
 
@@ -191,9 +192,7 @@ def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, jobs: int
         from grader.batch.ray_engine import RayEngine
 
         return lambda: RayEngine(setup, accelerator=accelerator)
-    # A GPU's process must not wait for a core while it times.
-    count = visible_gpus() if setup.device.kind == "cuda" else 0
-    return lambda: LocalEngine(setup, jobs=max(1, jobs - count), gpu_count=count)
+    return lambda: LocalEngine(setup, pool, gpu_count=visible_gpus() if setup.device.kind == "cuda" else 0)
 
 
 # ---------------------------------------------------------------- what is shown and written
@@ -215,13 +214,13 @@ def _progress(progress: Any, seconds: float, on_gpu: bool) -> Text:
     return Text(f"{timedelta(seconds=round(seconds))}  " + ", ".join(parts))
 
 
-def _publish(out: Path, found: list[Any], setup: Any, *, names: bool) -> None:
+def _publish(out: Path, found: list[Any], setup: Any, pool: Any, *, names: bool) -> None:
     from grader.batch.exports import write_exports
     from grader.batch.pages import write_pages
 
     try:
         write_exports(out, found)
-        write_pages(out, found, setup, names=names)
+        write_pages(out, found, setup, pool, names=names)
     except OSError as error:
         errors.print(
             f"[red]stopped:[/] the report could not be written to {out} ({error.strerror}); the verdicts are safe: free "

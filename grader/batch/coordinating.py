@@ -5,23 +5,21 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from queue import SimpleQueue
 
 from grader.batch.engine import Done, Engine, Failed, Reached
 from grader.batch.intake import HandIn, UnusableSubmissions, collect
 from grader.batch.journal import Journal, verdict_key
-from grader.batch.local import Worker
 from grader.batch.standing import Graded
 from grader.batch.tasks import Setup, read_hand_in
 from grader.batch.verdicts import anonymous, placed
+from grader.batch.workers import NEXT, WorkerPool, WorkFailed
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, Submission
 from grader.scoring import HERE, load_rubric, refused
-from grader.supervised import ProcessDied
 
 POLL_SECONDS = 0.25
 
@@ -51,7 +49,6 @@ class Plan:
     only: frozenset[str] = frozenset()
     since: datetime | None = None
     regrade: bool = False
-    jobs: int = 1
 
 
 @dataclass
@@ -75,7 +72,8 @@ Listener = Callable[[Progress], None]
 
 
 def run_batch(
-    plan: Plan, journal: Journal, start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
+    plan: Plan, journal: Journal, pool: WorkerPool,
+    start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
     listen: Listener = lambda progress: None,
 ) -> list[Graded]:  # fmt: skip
     """Grades every chosen hand-in and returns them in order.
@@ -88,7 +86,7 @@ def run_batch(
         hand_ins = _chosen(plan, collect(plan.path, Path(workspace), assignment=plan.assignment))
         state = _State(Progress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
-            for hand_in, submission in _read_all(hand_ins, plan):
+            for hand_in, submission in _read_all(hand_ins, plan.labs, pool):
                 state.submissions[hand_in.key] = submission
                 _dispatch(plan, journal, engine, state, hand_in, submission, rubric)
                 state.progress = replace(state.progress, read=state.progress.read + 1)
@@ -120,35 +118,20 @@ def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
     return chosen
 
 
-def _read_all(hand_ins: Sequence[HandIn], plan: Plan) -> Iterator[tuple[HandIn, Submission | str]]:
+def _read_all(
+    hand_ins: Sequence[HandIn], labs: tuple[str, ...], pool: WorkerPool
+) -> Iterator[tuple[HandIn, Submission | str]]:
     """Reads in processes of their own: a file that takes one down costs its student alone."""
-    readable = [hand_in for hand_in in hand_ins if not hand_in.refused]
     yield from ((hand_in, hand_in.refused) for hand_in in hand_ins if hand_in.refused)
-    count = max(1, min(plan.jobs, 2, len(readable)))
-    free: SimpleQueue[Worker] = SimpleQueue()
-    workers = [Worker() for _ in range(count)]
-    for worker in workers:
-        free.put(worker)
-
-    def read_one(hand_in: HandIn) -> Submission | str:
-        worker = free.get()
+    futures = {
+        pool.submit(NEXT, read_hand_in, hand_in.path, labs): hand_in for hand_in in hand_ins if not hand_in.refused
+    }
+    for future in as_completed(futures):
+        hand_in = futures[future]
         try:
-            answer: Submission | str = worker.call(read_hand_in, hand_in.path, plan.labs)
-            return answer
-        except (ProcessDied, RuntimeError) as error:
-            return f"{hand_in.place} could not be read ({error or 'the reader died'}); a human has to look"
-        finally:
-            free.put(worker)
-
-    pool = ThreadPoolExecutor(max_workers=count)
-    try:
-        futures = {pool.submit(read_one, hand_in): hand_in for hand_in in readable}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        for worker in workers:
-            worker.close()
-        pool.shutdown(wait=False, cancel_futures=True)
+            yield hand_in, future.result()
+        except WorkFailed as failure:
+            yield hand_in, f"{hand_in.place} could not be read: {failure}"
 
 
 def _dispatch(

@@ -9,9 +9,6 @@ from grader.model import KernelSource, LabReport
 
 Stage = Literal["built", "ran"]
 
-ATTEMPTS = 3
-"""How often work is tried when the grader's own process below it dies; a dead sandbox is a verdict at once."""
-
 
 @dataclass(frozen=True)
 class Reached:
@@ -52,8 +49,3 @@ class Engine(Protocol):
 
     def next_event(self, seconds: float) -> Event | None:
         """The next event, or None when none came in this time. Raises EngineFailed."""
-
-
-def given_up(deaths: int) -> str:
-    """Why work was given up whose process died again and again."""
-    return f"the grader's own process died {deaths} times while it worked on this kernel; grade it by itself and look"

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import escape
 
-from grader.batch.local import Worker
 from grader.batch.similarity import WORTH_TELLING, Pair, similar_kernels
 from grader.batch.standing import Standing
 from grader.batch.tasks import Setup
+from grader.batch.workers import FIRST, WorkerPool, WorkFailed
 from grader.files import write_whole
 from grader.labs import all_labs, get_lab
 from grader.model import LabReport, Report
@@ -70,12 +68,13 @@ class LabSummary:
     images: tuple[html.Image, ...]
 
 
-def write_pages(out: Path, standings: Sequence[Standing], setup: Setup, *, names: bool, jobs: int = 0) -> None:
+def write_pages(out: Path, standings: Sequence[Standing], setup: Setup, pool: WorkerPool, *, names: bool) -> None:
     """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone."""
     folder = out / "feedback"
     folder.mkdir(exist_ok=True)
     rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]
-    _write_feedback([(out / row.page, row.standing.graded.report) for row in rows], jobs)
+    for row, text in zip(rows, _drawn([row.standing.graded.report for row in rows], pool), strict=True):
+        write_whole(out / row.page, text)
     write_whole(out / "index.html", class_page(rows, setup, names=names))
 
 
@@ -88,37 +87,15 @@ def page_name(standing: Standing) -> str:
     return f"{safe}.html"
 
 
-def write_page(path: Path, report: Report) -> None:
-    """One student's feedback."""
-    write_whole(path, html.page(report))
-
-
-def _write_feedback(pages: Sequence[tuple[Path, Report]], jobs: int) -> None:
-    """Pictures take their time, so several processes draw them."""
-    count = min(jobs or len(os.sched_getaffinity(0)), max(1, len(pages) // 4))
-    if count < 2:
-        for path, report in pages:
-            write_page(path, report)
-        return
-    workers = [Worker() for _ in range(count)]
-    free: SimpleQueue[Worker] = SimpleQueue()
-    for worker in workers:
-        free.put(worker)
-
-    def write(page: tuple[Path, Report]) -> None:
-        worker = free.get()
+def _drawn(reports: Sequence[Report], pool: WorkerPool) -> Iterator[str]:
+    """The pages of reports, in order. Pictures take their time, so the workers draw them."""
+    futures = [pool.submit(FIRST, html.page, report) for report in reports]
+    for report, future in zip(reports, futures, strict=True):
         try:
-            worker.call(write_page, *page)
-        finally:
-            free.put(worker)
-
-    try:
-        with ThreadPoolExecutor(max_workers=count) as pool:
-            for _ in pool.map(write, pages):
-                pass
-    finally:
-        for worker in workers:
-            worker.close()
+            yield future.result()
+        except WorkFailed as failure:
+            sentence = f"The page of {report.submission} could not be drawn: {failure}. grades.jsonl has every verdict."
+            yield f"<!doctype html><meta charset=utf-8><title>Feedback</title><p>{escape(sentence)}</p>"
 
 
 # ---------------------------------------------------------------- the class

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from grader.batch.engine import ATTEMPTS, Done, EngineFailed, Event, Failed, Reached, given_up
+from grader.batch.engine import Done, EngineFailed, Event, Failed, Reached
 from grader.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
+from grader.batch.workers import ATTEMPTS, given_up
 from grader.devices import gpus
 from grader.grading import GpuRun, run_on_gpu
 from grader.model import Device, KernelBundle, KernelSource, Refusal

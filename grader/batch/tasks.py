@@ -5,11 +5,8 @@ A student's code runs in the sandboxes that these functions start, and nowhere e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from grader.batch.hidden import Secrets
 from grader.grading import (
@@ -74,24 +71,3 @@ def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run
     """One lab's report from what the GPU showed."""
     lab = setup.lab(source.lab_id)
     return judge_gpu_run(lab, source, built, run, setup.secrets.seed, setup.device, load_rubric())
-
-
-def serve(connection: Connection) -> None:
-    """A worker's life: calls the functions that it is asked for; an exception is an answer too."""
-    import torch
-
-    torch.set_num_threads(1)
-    connection.send("ready")
-    while True:
-        try:
-            function, arguments = connection.recv()
-        except EOFError:
-            return
-        connection.send(_called(function, arguments))
-
-
-def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    try:
-        return True, function(*arguments)
-    except Exception as error:  # told to the coordinator, who names the work it belonged to
-        return False, f"{type(error).__name__}: {error}"
