@@ -16,7 +16,7 @@ from grader.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_cs
 from grader.batch.hidden import Secrets
 from grader.batch.intake import HandIn
 from grader.batch.pages import Row, class_page, page_name, pseudonym, write_pages
-from grader.batch.similarity import similar_kernels
+from grader.batch.similarity import Pair, similar_kernels
 from grader.batch.standing import Graded, Rules, standings
 from grader.batch.tasks import Setup
 from grader.batch.workers import WorkerPool
@@ -139,7 +139,8 @@ def test_the_class_page_tells_what_an_instructor_asks():
         ],
         Rules(),
     )
-    text = class_page([Row(one, f"feedback/{page_name(one)}") for one in found], SETUP, names=False)
+    pairs = [Pair("w8a8", "ann", "ben", 1.0, 1.0, identical=True)]
+    text = class_page([Row(one, f"feedback/{page_name(one)}") for one in found], SETUP, pairs, names=False)
     truncation = next(mistake for mistake in get_lab("w8a8").mistakes if mistake.name == "truncation")
     assert f'{truncation.what}</th><td class="n">2</td><td>ben, cat' in text
     assert "<script>" not in text
@@ -148,7 +149,7 @@ def test_the_class_page_tells_what_an_instructor_asks():
     assert pseudonym(leader) in text
     board = text[text.index("Fastest in w8a8") : text.index("Needs a human look")]
     assert "ann" not in board
-    named = class_page([Row(one, "x") for one in found], SETUP, names=True)
+    named = class_page([Row(one, "x") for one in found], SETUP, pairs, names=True)
     assert ">ann<" in named[named.index("Fastest in w8a8") : named.index("Needs a human look")]
     assert "ann, ben" in text[text.index("Similar kernels</h2>") :]
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
@@ -186,6 +187,7 @@ def test_pages_in_a_browser(browser, tmp_path, width, scheme):  # noqa: F811
     page.goto((tmp_path / "index.html").as_uri())
     assert page.locator("h1").inner_text() == "Class report"
     assert page.locator("section:has(#students) tbody tr").count() == 12
+    assert page.locator("section:has(#similar) tbody tr").count() == 66, "all twelve handed in the same"
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     page.locator("section:has(#students) tbody a").first.click()
     assert "student0" in page.locator("h1").inner_text()

@@ -79,7 +79,7 @@ def batch(
     from grader.batch.journal import Journal, JournalBusy, JournalFull
     from grader.batch.standing import Rules, standings
     from grader.batch.tasks import Setup
-    from grader.batch.workers import WorkerPool
+    from grader.batch.workers import WorkerPool, WorkFailed
     from grader.scoring import BadRubric, load_rubric
 
     started = time.monotonic()
@@ -113,7 +113,7 @@ def batch(
             _publish(out, found, setup, pool, names=names)
     except (UnusableSubmissions, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None
-    except (JournalFull, EngineFailed) as problem:
+    except (JournalFull, EngineFailed, WorkFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
         raise typer.Exit(GRADER_FAILED) from None
     except ImportError as missing:

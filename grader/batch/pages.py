@@ -69,13 +69,18 @@ class LabSummary:
 
 
 def write_pages(out: Path, standings: Sequence[Standing], setup: Setup, pool: WorkerPool, *, names: bool) -> None:
-    """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone."""
+    """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone.
+
+    Raises WorkFailed when the kernels could not be compared.
+    """
     folder = out / "feedback"
     folder.mkdir(exist_ok=True)
     rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]
+    comparisons = [pool.submit(FIRST, similar_kernels, *lab) for lab in _modules(standings).items()]
     for row, text in zip(rows, _drawn([row.standing.graded.report for row in rows], pool), strict=True):
         write_whole(out / row.page, text)
-    write_whole(out / "index.html", class_page(rows, setup, names=names))
+    pairs = [pair for comparison in comparisons for pair in comparison.result()]
+    write_whole(out / "index.html", class_page(rows, setup, pairs, names=names))
 
 
 def page_name(standing: Standing) -> str:
@@ -101,7 +106,7 @@ def _drawn(reports: Sequence[Report], pool: WorkerPool) -> Iterator[str]:
 # ---------------------------------------------------------------- the class
 
 
-def class_page(rows: Sequence[Row], setup: Setup, *, names: bool) -> str:
+def class_page(rows: Sequence[Row], setup: Setup, pairs: Sequence[Pair], *, names: bool) -> str:
     """The instructor's page, one file with nothing to fetch."""
     standings = [row.standing for row in rows]
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
@@ -117,7 +122,7 @@ def class_page(rows: Sequence[Row], setup: Setup, *, names: bool) -> str:
         summaries=[_summary(lab_id, standings, names) for lab_id in labs],
         mistakes=_mistakes(standings),
         look=[row for row in rows if row.standing.graded.look],
-        pairs=_pairs(standings),
+        pairs=pairs,
         device=setup.device,
         median=statistics.median([standing.points for standing in standings]),
         most=max(standing.graded.report.max_points for standing in standings),
@@ -179,13 +184,14 @@ def _title(lab_id: str, name: str) -> str:
     return next((mistake.what for mistake in lab.mistakes if mistake.name == name), name) if lab else name
 
 
-def _pairs(standings: Sequence[Standing]) -> list[Pair]:
+def _modules(standings: Sequence[Standing]) -> dict[str, dict[str, str]]:
+    """The source of every kernel, by lab and student."""
     modules: dict[str, dict[str, str]] = {}
     for standing in standings:
         for lab_id, report in standing.labs.items():
             if report.source is not None:
                 modules.setdefault(lab_id, {})[standing.student] = report.source.module
-    return [pair for lab_id, texts in modules.items() for pair in similar_kernels(lab_id, texts)]
+    return modules
 
 
 def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | None:

@@ -15,6 +15,8 @@ WORTH_TELLING = 0.8
 """Share of the shorter kernel's own tokens; two honest solutions of one lab share up to about half."""
 
 MAX_PAIRS = 200
+MAX_COMPARED = 1000
+"""Pairs with the most fingerprints in common, which are compared token by token."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,12 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> list[Pair]:
         for place, first in enumerate(students):
             for second in students[place + 1 :]:
                 shared[first, second] += 1
+    rough = {pair: count / min(len(prints[student].hashes) for student in pair) for pair, count in shared.items()}
+    likely = sorted(
+        (pair for pair, share in rough.items() if share >= WORTH_TELLING / 2), key=lambda pair: -rough[pair]
+    )
     pairs = []
-    for (first, second), count in shared.items():
-        fewest = min(len(prints[first].hashes), len(prints[second].hashes))
-        if count < WORTH_TELLING / 2 * fewest:
-            continue
+    for first, second in likely[:MAX_COMPARED]:
         _, (one, other), _ = compare_files(prints[first], prints[second])
         identical = modules[first] == modules[second]
         pair = Pair(lab_id, first, second, min(1.0, float(one)), min(1.0, float(other)), identical)
