@@ -31,6 +31,7 @@ import triton  # noqa: E402
 from grader.devices import choose  # noqa: E402
 from grader.gradebook.course import ASSIGNMENT, CONFIG, make_course  # noqa: E402
 from grader.labs import all_labs  # noqa: E402
+from grader.scoring import slug  # noqa: E402
 
 STOCK = """
 c = get_config()
@@ -129,7 +130,7 @@ def main() -> None:
         "students_per_minute": {name: round(value, 2) for name, value in rate.items()},
         "ratio": round(rate["batch"] / rate["stock nbgrader"], 2),
     }
-    name = re.sub(r"\W+", "_", device.name.lower() if device.kind == "cuda" else "cpu")
+    name = slug(device.name) if device.kind == "cuda" else "cpu"
     path = ROOT / "bench" / "results" / f"throughput_{name}.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(record, indent=1))
