@@ -201,6 +201,18 @@ def test_kernel_twice_names_both_places(tmp_path):
     assert "cell 3" in message
 
 
+def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
+    (tmp_path / "w8a8.ipynb").write_text(notebook(BASE))
+    (tmp_path / "w8a8-Copy1.ipynb").write_text(notebook(BASE.replace("acc", "copied")))
+    submission = read(tmp_path, [get_lab("w8a8")])
+    assert "copied" not in submission.labs["w8a8"].module
+    assert any("taken from w8a8.ipynb" in note and "w8a8-Copy1.ipynb" in note for note in submission.notes)
+    (tmp_path / "w8a8.ipynb").rename(tmp_path / "mine.ipynb")
+    message = refusal(read(tmp_path, [get_lab("w8a8")]).labs["w8a8"])
+    assert "mine.ipynb" in message
+    assert "w8a8-Copy1.ipynb" in message
+
+
 def test_kernel_renamed_names_the_candidate(tmp_path):
     message = refusal(read_text(tmp_path, BASE.replace("W8A8_MM", "w8a8_matmul"))["w8a8"])
     assert "`w8a8_matmul`" in message

@@ -43,7 +43,11 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     """
     files, notes = _files(path)
     single = path.is_file()
-    found = {lab.id: _find(lab, files, single) for lab in labs}
+    found = {}
+    for lab in labs:
+        chosen, note = _without_copies(lab, files)
+        found[lab.id] = _find(lab, chosen, single)
+        notes += (note,) if note else ()
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
         found = dict(present) or found
@@ -139,6 +143,20 @@ def _read_file(path: Path) -> _File:
     except UnreadableFile as error:
         return _File(path, (), (), str(error))
     return _File(path, cells, tuple(statements(cells)))
+
+
+def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
+    """Where the lab's own file (w8a8.ipynb) has the kernel, other files that have it too are left out, with a note."""
+    holders = [
+        file for file in files if any(not is_stub(definition.node) for definition in _definitions(file, lab.kernel))
+    ]
+    own = [file for file in holders if file.path.stem == lab.id]
+    if len(own) != 1 or len(holders) == 1:
+        return files, ""
+    others = [file for file in holders if file is not own[0]]
+    names = ", ".join(file.path.name for file in others[:3]) + (" and more" if len(others) > 3 else "")
+    note = f"{lab.kernel} is taken from {own[0].path.name}; it is also in {names}, left alone"
+    return [file for file in files if file not in others], note
 
 
 def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal | None:
