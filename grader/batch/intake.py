@@ -133,15 +133,14 @@ def _one(
     sources = [child for child in children if child.suffix in SOURCES]
     archives = [child for child in children if child.suffix.lower() == ".zip"]
     if sources or not archives:
-        refused = ""
+        notes: tuple[str, ...] = ()
         if not sources:
-            refused = f"{folder.name} holds no .py or .ipynb file; ask for the notebook itself"
-        notes: tuple[str, ...] = (
-            (f"{folder.name} holds {MAX_LISTED} entries or more",) if len(children) >= MAX_LISTED else ()
-        )
+            notes += (f"{folder.name} holds no .py or .ipynb file; ask for the notebook itself",)
+        if len(children) >= MAX_LISTED:
+            notes += (f"{folder.name} holds {MAX_LISTED} entries or more",)
         if submitted is None and (folder / TIMESTAMP).exists():
             notes += (f"{place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so it counts as in time",)
-        yield HandIn(student, assignment, place, folder, submitted, refused, notes)
+        yield HandIn(student, assignment, place, folder, submitted, notes=notes)
         return
     for archive in archives:
         yield _unpacked(student, assignment, archive, f"{place}/{archive.name}", submitted, workspace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from typing import Any
@@ -78,7 +79,11 @@ _patched: dict[int, Any] = {}
 
 
 def _patch_once() -> None:
-    """Triton patches triton.language anew on every call of a jit helper; once a module is enough, and much faster."""
+    """Leaves out work of the interpreter that changes no result, and takes much of its time.
+
+    Triton patches triton.language anew on every call of a jit helper; once a module is enough. It repeats every
+    integer operation in int64 for an assertion on overflow that without its debug option is never made.
+    """
     import triton.language as tl
     from triton.runtime import interpreter
 
@@ -91,6 +96,8 @@ def _patch_once() -> None:
             """The patches stay: this process only ever interprets."""
 
     kept = Kept()
+    builder = interpreter.interpreter_builder
+    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
 
     def patch_lang(fn: Any) -> Kept:
         key = id(fn.__globals__)
