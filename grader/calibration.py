@@ -78,7 +78,7 @@ def calibrate(
                     listen(lab.id, "checking")
                     _check(lab, bundles[lab.id], runner)
                 listen(lab.id, f"timing, {repetition + 1} of {repeats}")
-                for sample in runner.speed(lab, bundles[lab.id], seed=repetition, boundaries={}):
+                for sample in runner.speed(lab, bundles[lab.id], boundaries={}):
                     if sample.status != "timed":
                         raise CannotCalibrate(
                             f"{lab.id} {sample.case}: {sample.message}; mend that, then calibrate again"

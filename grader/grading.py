@@ -187,7 +187,7 @@ def run_on_gpu(
     tiers = load_tiers(device.name, device.capability)
     boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
     samples = runner.speed(
-        lab, bundle, seed, boundaries, deaths_in(outcomes), lambda sample: listen(lab.id, f"timed {sample.case}")
+        lab, bundle, boundaries, deaths_in(outcomes), lambda sample: listen(lab.id, f"timed {sample.case}")
     )
     return GpuRun(tuple(outcomes), tuple(samples))
 

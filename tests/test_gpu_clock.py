@@ -54,7 +54,7 @@ def built(folder, name, text):
 def timed(one):
     """The sample of one kernel, in a GPU process of its own."""
     with cuda.CudaRunner() as runner:
-        return runner.speed(one.lab, one.bundle, seed=5, boundaries={})[0]
+        return runner.speed(one.lab, one.bundle, boundaries={})[0]
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +116,20 @@ def test_right_for_some_launches_only_is_wrong(tmp_path):
     text = BASE.replace(STORE, "    y = tl.where((((y_ptr.to(tl.int64) >> 22) & 3) == 0), y, 0.5 * y)\n" + STORE)
     sample = timed(built(tmp_path, "some", text))
     assert sample.status == "failed", sample
+
+
+def test_no_result_is_left_to_copy_before_a_replay(tmp_path):
+    """Neither the kernel's, nor the baseline's, nor what the hashing made of them."""
+    from grader.running import clock
+
+    one = built(tmp_path, "honest", BASE)
+    case = one.lab.speed_cases[0]
+    sets, dense = clock._make_sets(one.lab, case, 2)
+    capability = choose("cuda")[0].capability
+    contest = clock._Race(one.lab, case, one.bundle, capability, one.bundle.configs[0], sets, dense)
+    for graph in (contest.baseline, contest.student, contest.hashing, contest.before):
+        graph.replay()
+    contest.kernel.unload()
+    assert contest.outputs.isnan().all()
+    assert contest.dense.isnan().all()
+    assert contest.wide.isnan().all()

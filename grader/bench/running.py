@@ -132,7 +132,7 @@ def _race_kernel(contestant: Contestant, bundle: KernelBundle | Refusal, runner:
         for shape in contestant.shapes:
             yield _entry(contestant.name, contestant.kind, shape, status="skipped", message=bundle.message)
         return
-    samples = runner.speed(contestant.raced, bundle, seed=0, boundaries={})
+    samples = runner.speed(contestant.raced, bundle, boundaries={})
     for shape, sample in zip(contestant.shapes, samples, strict=True):
         yield _kernel_entry(contestant, shape, bundle, sample)
 

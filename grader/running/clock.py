@@ -1,15 +1,17 @@
 """The clock: student and cuBLAS fp16 in A B B A rounds of graph-captured launches, every output checked.
 
-Each launch of a graph has inputs and an output of its own, so there is no earlier result to be found again. Before
-each replay all outputs are filled with NaN and L2 with the lines of a buffer of its own, so that no replay finds
-inputs that the one before it left there; after it a hash of each output is kept. Once the student's module is
-unloaded, the outputs of the last replay are checked against fp64, and the hashes of all replays against theirs.
+Each launch of a graph has inputs and an output of its own, from new entropy for every kernel, so there is no earlier
+result to be found again. Before each replay all outputs, the baseline's too, are filled with NaN and L2 with the lines
+of a buffer of its own, so that no replay finds inputs or results that the one before it left; after it a hash of each
+output is kept. Once the student's module is unloaded, the outputs of the last replay are checked against fp64, and
+the hashes of all replays against theirs. Configs are tried on a set of inputs that is timed in no round.
 A time below what bytes and operations take at the GPU's peaks fails; what NVML saw meanwhile goes into the note.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -83,23 +85,33 @@ class _Set:
         return {name: guarded.tensor.data_ptr() for name, guarded in self.guarded.items()}
 
 
-def _make_sets(lab: Lab, case: Case, seed: int) -> list[_Set]:
-    """The inputs and outputs of all launches of a graph. The outputs' buffers lie in one tensor, a row a launch."""
+def _make_sets(lab: Lab, case: Case, count: int) -> tuple[list[_Set], torch.Tensor]:
+    """Inputs and outputs of `count` launches, and the memory of the baseline's outputs, fp16 [count, padded M N].
+
+    The outputs' buffers lie in one tensor too, a row a launch.
+    """
     device = torch.device("cuda")
+    seed = secrets.randbits(48)
     problems = [
-        lab.problem(case, generator_for(seed, lab.id, case.name, copy, device=device), device)
-        for copy in range(case.launches)
+        lab.problem(case, generator_for(seed, lab.id, case.name, copy, device=device), device) for copy in range(count)
     ]
     shape = problems[0].tensors[lab.output]
-    rows = torch.empty(len(problems), guarded_bytes(shape), dtype=torch.uint8, device=device)
+    rows = torch.empty(count, guarded_bytes(shape), dtype=torch.uint8, device=device)
+    M, N = shape.shape
+    dense = torch.empty(count, -(-M * _whole_words(N) // 256) * 256, dtype=shape.dtype, device=device)
     sets = []
-    for problem, row in zip(problems, rows, strict=True):
+    for problem, row, dense_row in zip(problems, rows, dense, strict=True):
         guarded = {
             name: guard(name, tensor, fill=name != lab.output, buffer=row if name == lab.output else None)
             for name, tensor in problem.tensors.items()
         }
-        sets.append(_Set(problem, guarded, lab.baseline_weight(problem), torch.empty_like(shape)))
-    return sets
+        sets.append(_Set(problem, guarded, lab.baseline_weight(problem), dense_row[: M * N].view(M, N)))
+    return sets, dense
+
+
+def _whole_words(N: int) -> int:
+    """Elements of fp16 that N of them take in words of 8 bytes."""
+    return -(-N // 4) * 4
 
 
 def _stacked(lab: Lab, sets: Sequence[_Set]) -> torch.Tensor:
@@ -117,7 +129,6 @@ def time_case(
     case: Case,
     bundle: KernelBundle,
     capability: int,
-    seed: int,
     boundaries: Sequence[float],
     session: Session,
     rounds: int = ROUNDS,
@@ -126,15 +137,15 @@ def time_case(
 
     The first kernel of a session that is timed on a case has the case's control measured as well.
     """
-    sets = _make_sets(lab, case, seed)
-    config_us, wrong = _tune(lab, case, bundle, capability, sets, session.copies)
+    sets, dense = _make_sets(lab, case, case.launches + 1)
+    config_us, wrong = _tune(lab, case, bundle, capability, sets[1:], session.copies)
     right = {index: time_us for index, time_us in config_us.items() if index not in wrong}
     if not right:
         message = next(iter(wrong.values()), "no config could be launched")
         return SpeedSample(case.name, None, "failed", config_us=config_us, message=message)
     best = min(right, key=lambda index: right[index])
     watch = watch_current_gpu()
-    contest = _Race(lab, case, bundle, capability, bundle.configs[best], sets)
+    contest = _Race(lab, case, bundle, capability, bundle.configs[best], sets[:-1], dense[:-1])
     if (lab.id, case.name) not in session.controls:
         session.controls[lab.id, case.name] = contest.control(CONTROL_ROUNDS).log_ratios
     timings = contest.run(rounds, watch)
@@ -227,31 +238,37 @@ def _shortest_us(graph: torch.cuda.CUDAGraph, hopeless_us: float, launches: int)
 
 
 class _Race:
-    """Student and baseline, captured once, replayed in rounds."""
+    """Student and baseline, captured once, replayed in rounds. `dense` is the memory of the baseline's outputs."""
 
     def __init__(
-        self, lab: Lab, case: Case, bundle: KernelBundle, capability: int, config: Config, sets: Sequence[_Set]
-    ) -> None:
+        self, lab: Lab, case: Case, bundle: KernelBundle, capability: int, config: Config, sets: Sequence[_Set],
+        dense: torch.Tensor,
+    ) -> None:  # fmt: skip
         binary = bundle.binary(case.name, config.index, capability)
         assert binary is not None
-        self.lab, self.config, self.sets = lab, config, sets
+        self.lab, self.config, self.sets, self.dense = lab, config, sets, dense
         self.kernel = driver.load(binary)
         self.outputs = _stacked(lab, sets)
         self.student = capture(_student_work(lab, case, bundle, config, self.kernel, sets))
         self.baseline = capture(self._multiply)
         count, M, N = self.outputs.shape
         generator = torch.Generator(device="cuda").manual_seed(torch.seed() % 2**63)
-        self.hash_weights = torch.randint(-(2**62), 2**62, (M, -(-N // 4)), generator=generator, device="cuda")
+        words = _whole_words(N) // 4
+        self.hash_weights = torch.randint(-(2**62), 2**62, (M, words), generator=generator, device="cuda")
+        self.products = dense.view(torch.int64)[:, : M * words].view(count, M, words)
         self.hashes = torch.zeros(count, dtype=torch.int64, device="cuda")
         self.sums = torch.zeros(count, M, device="cuda")
         self.direction = torch.randn(N, generator=generator, device="cuda")
+        self.wide = torch.empty(self.outputs.shape if config.split_k > 1 else 0, device="cuda")
         self.hashing = capture(self._hash)
         self.flush = Flush()
         self.before = capture(self._poison_and_flush)
         self.kept: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def _poison_and_flush(self) -> None:
-        self.outputs.fill_(math.nan)
+        """No result is left anywhere that a kernel could copy: not its own, not the baseline's, not the hashing's."""
+        for results in (self.outputs, self.dense, self.wide):
+            results.fill_(math.nan)
         self.flush()
 
     def _multiply(self) -> None:
@@ -262,9 +279,11 @@ class _Race:
         """A hash of each output's bits; where additions may come in any order (split-K), sums of its rows too."""
         halves = self.outputs.shape[2]
         bits = self.outputs if halves % 4 == 0 else torch.nn.functional.pad(self.outputs, (0, -halves % 4))
-        self.hashes.copy_((bits.view(torch.int64) * self.hash_weights).sum(dim=(1, 2)))
+        torch.mul(bits.view(torch.int64), self.hash_weights, out=self.products)
+        torch.sum(self.products, dim=(1, 2), out=self.hashes)
         if self.config.split_k > 1:
-            self.sums.copy_(self.outputs.float() @ self.direction)
+            self.wide.copy_(self.outputs)
+            torch.matmul(self.wide, self.direction, out=self.sums)
 
     def run(self, rounds: int, watch: Watch | None = None) -> Timings:
         """A is the student, B the baseline; hashes of the student's outputs are kept after each of its replays."""

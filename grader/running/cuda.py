@@ -114,8 +114,8 @@ class CudaRunner(GpuProcess):
     ) -> list[Outcome]:
         """Runs the (case, config) pairs in order; after three deaths of the process the rest is not run."""
         outcomes: list[Outcome] = []
-        parts = tuple(Launching(lab.case(case), config) for case, config in pairs)
-        answers = self.answers(lambda done: Job(lab.id, bundle, seed, parts[done:]), len(parts), LAUNCH_SECONDS)
+        parts = tuple(Launching(lab.case(case), config, seed) for case, config in pairs)
+        answers = self.answers(lambda done: Job(lab.id, bundle, parts[done:]), len(parts), LAUNCH_SECONDS)
         for case, config in pairs:
             deaths = deaths_in(outcomes)
             if deaths < MAX_DEATHS:
@@ -131,7 +131,6 @@ class CudaRunner(GpuProcess):
         self,
         lab: Lab,
         bundle: KernelBundle,
-        seed: int,
         boundaries: Mapping[str, Sequence[float]],
         deaths: int = 0,
         progress: Callable[[SpeedSample], None] = lambda sample: None,
@@ -139,7 +138,7 @@ class CudaRunner(GpuProcess):
         """Times every speed case of the lab; `deaths`: how often the kernel has ended the process already."""
         samples: list[SpeedSample] = []
         parts = tuple(Timing(case, tuple(boundaries.get(case.name, ()))) for case in lab.speed_cases)
-        answers = self.answers(lambda done: Job(lab.id, bundle, seed, parts[done:]), len(parts), SPEED_SECONDS)
+        answers = self.answers(lambda done: Job(lab.id, bundle, parts[done:]), len(parts), SPEED_SECONDS)
         for case in lab.speed_cases:
             if deaths < MAX_DEATHS:
                 answer = next(answers)

@@ -28,11 +28,12 @@ class Launching:
 
     case: Case
     config: int
+    seed: int
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Time one speed case; `boundaries` are the tier boundaries of its ratio."""
+    """Time one speed case, on inputs that nobody can foretell; `boundaries` are the tier boundaries of its ratio."""
 
     case: Case
     boundaries: tuple[float, ...]
@@ -44,7 +45,6 @@ class Job:
 
     lab_id: str
     bundle: KernelBundle
-    seed: int
     parts: tuple[Launching | Timing, ...]
 
 
@@ -82,7 +82,7 @@ def _answer(job: Job, part: Launching | Timing, capability: int, session: Sessio
             return _as_sent(_run(lab, job, part, capability)), False
         from grader.running.clock import time_case
 
-        return time_case(lab, part.case, job.bundle, capability, job.seed, part.boundaries, session), False
+        return time_case(lab, part.case, job.bundle, capability, part.boundaries, session), False
     except driver.CudaError as error:
         message, poisoned = driver.explain(error), error.name != "CUDA_ERROR_OUT_OF_MEMORY"
     except ClockFault as fault:
@@ -119,7 +119,7 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     if binary is None:
         reasons = [f.message for f in job.bundle.failures if f.config == part.config]
         return Outcome(case, part.config, "refused", message=reasons[0] if reasons else f"{config} was not built")
-    problem = make_problem(lab, part.case, job.seed)
+    problem = make_problem(lab, part.case, part.seed)
     buffers = {
         name: guard(name, tensor, fill=name != lab.output, device=torch.device("cuda"))
         for name, tensor in problem.tensors.items()
