@@ -35,7 +35,9 @@ def grade(
     path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
     lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
     device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
-    seed: Annotated[int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each time. Timed inputs are always new.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each time.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
@@ -80,7 +82,9 @@ def watch(
     path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
     lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
     device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
-    seed: Annotated[int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each session.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each session.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this page up to date.")] = None,
 ) -> None:
