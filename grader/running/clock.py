@@ -280,10 +280,10 @@ class _Race:
         halves = self.outputs.shape[2]
         bits = self.outputs if halves % 4 == 0 else torch.nn.functional.pad(self.outputs, (0, -halves % 4))
         torch.mul(bits.view(torch.int64), self.hash_weights, out=self.products)
-        torch.sum(self.products, dim=(1, 2), out=self.hashes)
+        self.hashes.copy_(self.products.sum(dim=(1, 2)))
         if self.config.split_k > 1:
             self.wide.copy_(self.outputs)
-            torch.matmul(self.wide, self.direction, out=self.sums)
+            self.sums.copy_(self.wide @ self.direction)
 
     def run(self, rounds: int, watch: Watch | None = None) -> Timings:
         """A is the student, B the baseline; hashes of the student's outputs are kept after each of its replays."""
