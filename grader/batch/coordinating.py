@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from grader.batch.standing import Graded
 from grader.batch.tasks import Setup, read_hand_in
 from grader.batch.verdicts import anonymous, placed
 from grader.batch.workers import NEXT, WorkerPool, WorkFailed
+from grader.batch.workspace import workspace
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, Submission
 from grader.scoring import HERE, load_rubric, refused
@@ -82,8 +82,8 @@ def run_batch(
     graded until then is in the journal.
     """
     rubric = rubric_text()
-    with tempfile.TemporaryDirectory(prefix="grader-batch-", ignore_cleanup_errors=True) as workspace:
-        hand_ins = _chosen(plan, collect(plan.path, Path(workspace), assignment=plan.assignment))
+    with workspace() as unpacked:
+        hand_ins = _chosen(plan, collect(plan.path, unpacked, assignment=plan.assignment))
         state = _State(Progress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
             for hand_in, submission in _read_all(hand_ins, plan.labs, pool):

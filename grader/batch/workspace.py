@@ -1,0 +1,45 @@
+"""A temporary folder for unpacked archives, which goes with the batch, or with the next one when the batch was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "grader-batch-"
+
+
+@contextlib.contextmanager
+def workspace() -> Iterator[Path]:
+    """A new folder, removed at the end; folders that killed batches of this user left are removed at the start."""
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        _remove_unless_in_use(left)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _remove_unless_in_use(folder: Path) -> None:
+    """The owner of a folder in use holds a lock on it, which ends with its process however that ends."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    except OSError:
+        return
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,36 @@
+"""The folder for unpacked archives: gone with its batch, or with the next one; never another batch's."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+
+from grader.batch.workspace import PREFIX, workspace
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_what_a_killed_batch_left_is_removed(temporary):
+    left = temporary / f"{PREFIX}killed"
+    (left / "inside").mkdir(parents=True)
+    with workspace() as folder:
+        assert not left.exists()
+        (folder / "file").write_text("x")
+    assert not list(temporary.iterdir())
+
+
+def test_a_folder_in_use_and_a_link_are_left_alone(temporary):
+    elsewhere = temporary / "elsewhere"
+    elsewhere.mkdir()
+    (temporary / f"{PREFIX}link").symlink_to(elsewhere)
+    with workspace() as first:
+        (first / "file").write_text("x")
+        with workspace() as second:
+            assert second != first
+            assert (first / "file").exists()
+    assert elsewhere.exists()
