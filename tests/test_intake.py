@@ -59,7 +59,8 @@ def test_a_folder_of_folders_and_of_archives(tmp_path):
     found = by_student(root, tmp_path)
     assert set(found) == {"ann", "ben", "cat", "dan", "eve"}
     assert not found["ann"].refused
-    assert "no .py or .ipynb" in found["ben"].refused
+    assert not found["ben"].refused
+    assert "no .py or .ipynb" in found["ben"].notes[0]
     assert (found["cat"].path / "w8a8.py").read_text() == KERNEL
     assert (found["dan"].path / "w8a8.py").read_text() == KERNEL
     assert "no readable zip" in found["eve"].refused

@@ -101,9 +101,27 @@ def type_into(tab: Any, number: int, text: str) -> None:
 
 
 def run_all(tab: Any) -> None:
-    tab.get_by_role("menuitem", name="Run", exact=True).click()
-    tab.locator(".lm-Menu-itemLabel", has_text="Restart Kernel and Run All Cells").click()
+    """Runs all cells in a new kernel. JupyterLab may drop a run that it is asked for while the kernel restarts."""
+    from playwright.sync_api import TimeoutError as NotInTime
+
+    choose(tab, "Kernel", "Restart Kernel and Clear Outputs of All Cells…")
     tab.locator(".jp-Dialog .jp-mod-accept").click()
+    code = tab.locator(".jp-Notebook .jp-CodeCell").first
+    code.locator(".jp-InputPrompt", has_text="[ ]:").wait_for()
+    tab.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached")
+    for patience_ms in (30_000, 60_000, PATIENCE_MS):
+        choose(tab, "Run", "Run All Cells")
+        try:
+            code.locator(".jp-InputPrompt", has_text="[1]:").wait_for(timeout=patience_ms)
+            return
+        except NotInTime:
+            continue
+    raise AssertionError("JupyterLab did not run the first cell")
+
+
+def choose(tab: Any, menu: str, item: str) -> None:
+    tab.get_by_role("menuitem", name=menu, exact=True).click()
+    tab.locator(".lm-Menu-itemLabel").get_by_text(item, exact=True).click()
 
 
 def keep(tab: Any, number: int, name: str) -> None:
