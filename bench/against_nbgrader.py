@@ -29,7 +29,8 @@ import torch  # noqa: E402
 import triton  # noqa: E402
 
 from grader.devices import choose  # noqa: E402
-from grader.gradebook.course import ASSIGNMENT, CONFIG, make_course  # noqa: E402
+from grader.gradebook import ASSIGNMENT  # noqa: E402
+from grader.gradebook.course import CONFIG, make_course  # noqa: E402
 from grader.labs import all_labs  # noqa: E402
 from grader.scoring import slug  # noqa: E402
 

@@ -15,7 +15,7 @@ import pytest
 from grader.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, write_exports
 from grader.batch.hidden import Secrets
 from grader.batch.intake import HandIn
-from grader.batch.pages import Row, class_page, page_name, pseudonym, write_pages
+from grader.batch.pages import Pages, Row, class_page, page_name, pseudonym
 from grader.batch.similarity import Pair, similar_kernels
 from grader.batch.standing import Graded, Rules, standings
 from grader.batch.tasks import Setup
@@ -179,7 +179,10 @@ def test_pages_in_a_browser(browser, tmp_path, width, scheme):  # noqa: F811
     look = ("a very " + "long " * 60 + "reason",)
     found[0] = replace(found[0], graded=replace(found[0].graded, look=look))
     with WorkerPool(1) as pool:
-        write_pages(tmp_path, found, SETUP, pool, names=False)
+        pages = Pages(pool)
+        for standing in found:
+            pages.draw(standing.graded)
+        pages.write(tmp_path, found, SETUP, names=False)
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     complaints, requests = [], []
     page.on("console", lambda message: complaints.append(message.text))

@@ -41,6 +41,17 @@ def student(tmp_path_factory):
     return done, json.loads((folder / "r.json").read_text()), ElementTree.parse(folder / "r.xml").getroot()
 
 
+def test_the_command_line_starts_without_what_only_some_commands_need():
+    """--help answers at once, and the processes that a batch starts import only what they use."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import grader.cli, sys; print(*sys.modules)"],
+        capture_output=True, text=True, cwd=ROOT, timeout=60, check=True,
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    assert "typer" in loaded
+    assert not loaded & {"torch", "triton", "numpy", "nbformat", "jinja2", "matplotlib"}
+
+
 def test_json_is_as_designed(student):
     _, report, _ = student
     assert report["schema_version"] == 1
@@ -119,6 +130,16 @@ def test_a_grader_that_fails_exits_3(tmp_path):
     done = run("grade", STUDENT, "--device", "cpu", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert done.returncode == 3
     assert "the grader itself failed" in done.stderr
+
+
+@pytest.mark.parametrize("package", ["cattrs", "copydetect", "yaml"])
+def test_a_batch_without_its_packages_says_what_to_install(tmp_path, package):
+    script = f"import sys; sys.modules[{package!r}] = None; from grader.cli import app; app()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "batch", tmp_path], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"error: {package} is not installed; run `make grade-batch`, or `pip install -e .[batch]`\n"
 
 
 def test_doctor_names_everything():

@@ -6,6 +6,7 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,11 +73,13 @@ def batch(
 
     Every verdict is kept at once; after any interruption the same command goes on where it was.
     """
+    _require_packages()
     from grader.batch.coordinating import Plan, Progress, run_batch
     from grader.batch.engine import EngineFailed
     from grader.batch.hidden import BadSecrets
     from grader.batch.intake import UnusableSubmissions
     from grader.batch.journal import Journal, JournalBusy, JournalFull
+    from grader.batch.pages import Pages
     from grader.batch.standing import Rules, standings
     from grader.batch.tasks import Setup
     from grader.batch.workers import WorkerPool, WorkFailed
@@ -108,16 +111,16 @@ def batch(
                     def listen(progress: Progress) -> None:
                         live.update(_progress(progress, time.monotonic() - began, on_gpu))
 
-                    graded = run_batch(plan, journal, pool, _engine(engine, accelerator, setup, pool), listen)
+                    pages = Pages(pool)
+                    start_engine = _engine(engine, accelerator, setup, pool)
+                    graded = run_batch(plan, journal, pool, start_engine, listen, pages.draw)
             found = standings(graded, rules)
-            _publish(out, found, setup, pool, names=names)
+            _publish(out, found, pages, setup, names=names)
     except (UnusableSubmissions, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed, WorkFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
         raise typer.Exit(GRADER_FAILED) from None
-    except ImportError as missing:
-        raise refuse(f"{missing.name} is not installed; run `make grade-batch`, or `pip install -e .[batch]`") from None
     except KeyboardInterrupt:
         errors.print("stopped; every verdict so far is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
@@ -135,6 +138,12 @@ def secrets() -> None:
 
 
 # ---------------------------------------------------------------- arguments
+
+
+def _require_packages() -> None:
+    missing = [name for name in ("cattrs", "copydetect", "yaml") if find_spec(name) is None]
+    if missing:
+        raise refuse(f"{missing[0]} is not installed; run `make grade-batch`, or `pip install -e .[batch]`")
 
 
 def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Any:
@@ -214,13 +223,12 @@ def _progress(progress: Any, seconds: float, on_gpu: bool) -> Text:
     return Text(f"{timedelta(seconds=round(seconds))}  " + ", ".join(parts))
 
 
-def _publish(out: Path, found: list[Any], setup: Any, pool: Any, *, names: bool) -> None:
+def _publish(out: Path, found: list[Any], pages: Any, setup: Any, *, names: bool) -> None:
     from grader.batch.exports import write_exports
-    from grader.batch.pages import write_pages
 
     try:
         write_exports(out, found)
-        write_pages(out, found, setup, pool, names=names)
+        pages.write(out, found, setup, names=names)
     except OSError as error:
         errors.print(
             f"[red]stopped:[/] the report could not be written to {out} ({error.strerror}); the verdicts are safe: free "

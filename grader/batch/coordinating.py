@@ -59,24 +59,38 @@ class _Work:
     report: LabReport | None = None
     failure: str = ""
 
+    @property
+    def known(self) -> bool:
+        return self.report is not None or bool(self.failure)
+
+
+@dataclass
+class _Read:
+    """A hand-in that was read: what was in it, or why it is none, and the key of each lab's work."""
+
+    hand_in: HandIn
+    submission: Submission | str
+    keys: dict[str, str] = field(default_factory=dict)
+
 
 @dataclass
 class _State:
     progress: Progress = field(default_factory=Progress)
     works: dict[str, _Work] = field(default_factory=dict)
-    submissions: dict[str, Submission | str] = field(default_factory=dict)
-    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    read: dict[str, _Read] = field(default_factory=dict)
+    graded: dict[str, Graded] = field(default_factory=dict)
 
 
 Listener = Callable[[Progress], None]
+Receiver = Callable[[Graded], None]
 
 
 def run_batch(
     plan: Plan, journal: Journal, pool: WorkerPool,
     start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
-    listen: Listener = lambda progress: None,
+    listen: Listener = lambda progress: None, receive: Receiver = lambda graded: None,
 ) -> list[Graded]:  # fmt: skip
-    """Grades every chosen hand-in and returns them in order.
+    """Grades every chosen hand-in and returns them in order; `receive` gets each as soon as all of it is known.
 
     Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
     graded until then is in the journal.
@@ -87,14 +101,16 @@ def run_batch(
         state = _State(Progress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
             for hand_in, submission in _read_all(hand_ins, plan.labs, pool):
-                state.submissions[hand_in.key] = submission
-                _dispatch(plan, journal, engine, state, hand_in, submission, rubric)
+                state.read[hand_in.key] = read = _Read(hand_in, submission)
+                _dispatch(plan, journal, engine, state, read, rubric)
                 state.progress = replace(state.progress, read=state.progress.read + 1)
                 listen(state.progress)
                 _drain(journal, engine, state, 0.0, listen)
-            while any(work.report is None and not work.failure for work in state.works.values()):
+                _collect(plan, state, receive)
+            while len(state.graded) < len(state.read):
                 _drain(journal, engine, state, POLL_SECONDS, listen)
-        return [_graded(plan, hand_in, state) for hand_in in hand_ins]
+                _collect(plan, state, receive)
+        return [state.graded[hand_in.key] for hand_in in hand_ins]
 
 
 def rubric_text() -> str:
@@ -134,18 +150,15 @@ def _read_all(
             yield hand_in, f"{hand_in.place} could not be read: {failure}"
 
 
-def _dispatch(
-    plan: Plan, journal: Journal, engine: Engine, state: _State, hand_in: HandIn, submission: Submission | str,
-    rubric: str,
-) -> None:  # fmt: skip
+def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read: _Read, rubric: str) -> None:
     """Sends each kernel on its way that is neither in the journal nor on its way already."""
-    if isinstance(submission, str):
+    if isinstance(read.submission, str):
         return
-    for lab_id, source in submission.labs.items():
+    for lab_id, source in read.submission.labs.items():
         if isinstance(source, Refusal):
             continue
         key = verdict_key(source, plan.setup.device, plan.setup.secrets, rubric)
-        state.keys[hand_in.key, lab_id] = key
+        read.keys[lab_id] = key
         if key in state.works:
             continue
         state.works[key] = work = _Work(source)
@@ -178,9 +191,17 @@ def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, list
         listen(state.progress)
 
 
-def _graded(plan: Plan, hand_in: HandIn, state: _State) -> Graded:
+def _collect(plan: Plan, state: _State, receive: Receiver) -> None:
+    """Puts the hand-ins together whose last kernel is known now."""
+    for key, read in state.read.items():
+        if key not in state.graded and all(state.works[work].known for work in read.keys.values()):
+            state.graded[key] = _graded(plan, read, state.works)
+            receive(state.graded[key])
+
+
+def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     """A hand-in's report, put together from the verdicts of its kernels."""
-    submission = state.submissions[hand_in.key]
+    hand_in, submission = read.hand_in, read.submission
     rubric, gpu = load_rubric(), plan.setup.device.kind == "cuda"
     labs: dict[str, LabReport] = {}
     look = list(hand_in.notes)
@@ -196,7 +217,7 @@ def _graded(plan: Plan, hand_in: HandIn, state: _State) -> Graded:
                 if source.status == "rejected":
                     look.append(f"{lab_id}: {source.message}")
                 continue
-            work = state.works[state.keys[hand_in.key, lab_id]]
+            work = works[read.keys[lab_id]]
             if work.report is None:
                 labs[lab_id] = refused(lab, Refusal("crash", work.failure), rubric, gpu=gpu)
                 look.append(f"{lab_id}: {work.failure}")

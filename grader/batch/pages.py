@@ -7,7 +7,8 @@ import hashlib
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 
 from grader.batch.similarity import WORTH_TELLING, Pair, similar_kernels
-from grader.batch.standing import Standing
+from grader.batch.standing import Graded, Standing
 from grader.batch.tasks import Setup
-from grader.batch.workers import FIRST, WorkerPool, WorkFailed
+from grader.batch.workers import FIRST, LAST, WorkerPool, WorkFailed
 from grader.files import write_whole
 from grader.labs import all_labs, get_lab
-from grader.model import LabReport, Report
+from grader.model import LabReport
 from grader.reporting import html
 from grader.reporting.listing import visible
 from grader.reporting.terminal import number
@@ -68,19 +69,38 @@ class LabSummary:
     images: tuple[html.Image, ...]
 
 
-def write_pages(out: Path, standings: Sequence[Standing], setup: Setup, pool: WorkerPool, *, names: bool) -> None:
-    """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone.
+class Pages:
+    """The pages of feedback, drawn by a batch's workers while kernels still wait for a GPU: pictures take their time."""
 
-    Raises WorkFailed when the kernels could not be compared.
-    """
-    folder = out / "feedback"
-    folder.mkdir(exist_ok=True)
-    rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]
-    comparisons = [pool.submit(FIRST, similar_kernels, *lab) for lab in _modules(standings).items()]
-    for row, text in zip(rows, _drawn([row.standing.graded.report for row in rows], pool), strict=True):
-        write_whole(out / row.page, text)
-    pairs = [pair for comparison in comparisons for pair in comparison.result()]
-    write_whole(out / "index.html", class_page(rows, setup, pairs, names=names))
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._drawn: dict[str, Future[str]] = {}
+
+    def draw(self, graded: Graded) -> None:
+        """Begins the page of one hand-in."""
+        self._drawn[graded.hand_in.key] = self._pool.submit(LAST, html.page, graded.report)
+
+    def write(self, out: Path, standings: Sequence[Standing], setup: Setup, *, names: bool) -> None:
+        """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone.
+
+        Raises WorkFailed when the kernels could not be compared.
+        """
+        folder = out / "feedback"
+        folder.mkdir(exist_ok=True)
+        rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]
+        comparisons = [self._pool.submit(FIRST, similar_kernels, *lab) for lab in _modules(standings).items()]
+        for row in rows:
+            write_whole(out / row.page, self._text(row.standing.graded))
+        pairs = [pair for comparison in comparisons for pair in comparison.result()]
+        write_whole(out / "index.html", class_page(rows, setup, pairs, names=names))
+
+    def _text(self, graded: Graded) -> str:
+        try:
+            return self._drawn[graded.hand_in.key].result()
+        except WorkFailed as failure:
+            place = graded.report.submission
+            sentence = f"The page of {place} could not be drawn: {failure}. grades.jsonl has every verdict."
+            return f"<!doctype html><meta charset=utf-8><title>Feedback</title><p>{escape(sentence)}</p>"
 
 
 def page_name(standing: Standing) -> str:
@@ -90,17 +110,6 @@ def page_name(standing: Standing) -> str:
     if safe != label:
         safe += "-" + hashlib.sha256(f"{standing.student}/{standing.assignment}".encode()).hexdigest()[:8]
     return f"{safe}.html"
-
-
-def _drawn(reports: Sequence[Report], pool: WorkerPool) -> Iterator[str]:
-    """The pages of reports, in order. Pictures take their time, so the workers draw them."""
-    futures = [pool.submit(FIRST, html.page, report) for report in reports]
-    for report, future in zip(reports, futures, strict=True):
-        try:
-            yield future.result()
-        except WorkFailed as failure:
-            sentence = f"The page of {report.submission} could not be drawn: {failure}. grades.jsonl has every verdict."
-            yield f"<!doctype html><meta charset=utf-8><title>Feedback</title><p>{escape(sentence)}</p>"
 
 
 # ---------------------------------------------------------------- the class

@@ -18,8 +18,8 @@ ATTEMPTS = 3
 """How often work is tried when the grader's own process below it dies; a dead sandbox is a verdict at once."""
 
 TASK_SECONDS = 1800.0
-FIRST, NEXT, LATER = 0, 1, 2
-"""Priorities: what waits for a GPU's answer, what is short, and the rest."""
+FIRST, NEXT, LATER, LAST = range(4)
+"""Priorities: what waits for a GPU's answer, what is short, what takes long, and what nobody waits for yet."""
 
 
 class WorkFailed(Exception):

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from grader.arguments import refuse
-from grader.gradebook.course import ASSIGNMENT, CannotMakeCourse, make_course
-from grader.release import BadMarkers
+from grader.gradebook import ASSIGNMENT
 
 
 def course(
@@ -17,7 +16,9 @@ def course(
     assignment: Annotated[str, typer.Option(help="Name of the assignment.")] = ASSIGNMENT,
 ) -> None:
     """Make an nbgrader course of the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
+    from grader.gradebook.course import CannotMakeCourse, make_course
     from grader.notebook_release import BadSource, MissingJupytext
+    from grader.release import BadMarkers
 
     try:
         written = make_course(Path.cwd(), folder, assignment)

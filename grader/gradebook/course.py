@@ -11,11 +11,11 @@ from pathlib import Path
 from nbformat import writes
 
 from grader.files import write_whole
+from grader.gradebook import ASSIGNMENT
 from grader.notebook_release import instructor_notebook, sources
 from grader.release import STUB
 
 CONFIG = "nbgrader_config.py"
-ASSIGNMENT = "kernels"
 TEMPLATE = Path(__file__).parent / "nbgrader_config.py.txt"
 
 
