@@ -31,10 +31,14 @@ class CannotStart(RuntimeError):
 
 
 class Supervised:
-    """One child process, started when it is first needed and again after every death. Use as a context manager."""
+    """One child process, started when it is first needed and again after every death. Use as a context manager.
 
-    def __init__(self, serve: Serve, *arguments: Any, start_seconds: float = 120.0) -> None:
+    `method`: multiprocessing's start method, "spawn" or "forkserver".
+    """
+
+    def __init__(self, serve: Serve, *arguments: Any, start_seconds: float = 120.0, method: str = "spawn") -> None:
         self._serve, self._arguments, self._start_seconds = serve, arguments, start_seconds
+        self._context: Any = multiprocessing.get_context(method)
         self._process: Any = None
         self._connection: Connection | None = None
         self._ready = False
@@ -52,9 +56,8 @@ class Supervised:
 
     def start(self) -> None:
         """Starts the child without waiting until it is ready."""
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_run, args=(self._serve, theirs, *self._arguments), daemon=True)
+        self._connection, theirs = self._context.Pipe()
+        self._process = self._context.Process(target=_run, args=(self._serve, theirs, *self._arguments), daemon=True)
         self._process.start()
         theirs.close()
         self._ready = False

@@ -121,9 +121,9 @@ def verdicts_in(place: Path) -> int:
 
 
 def workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The grader's own worker processes: spawned children, not sandboxes."""
-    children = psutil.Process(process.pid).children()
-    return [child for child in children if "spawn_main" in command_line(child)]
+    """The grader's own worker processes: forked by the server that imported what they share."""
+    servers = [child for child in psutil.Process(process.pid).children() if "forkserver" in command_line(child)]
+    return [worker for server in servers for worker in server.children()]
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,10 @@ def batch(
 
     Every verdict is kept at once; after any interruption the same command goes on where it was.
     """
+    from grader.batch.workers import WorkerPool, WorkFailed, prepare
+
     _require_packages()
+    prepare()
     from grader.batch.coordinating import Plan, Progress, run_batch
     from grader.batch.engine import EngineFailed
     from grader.batch.hidden import BadSecrets
@@ -82,7 +85,6 @@ def batch(
     from grader.batch.pages import Pages
     from grader.batch.standing import Rules, standings
     from grader.batch.tasks import Setup
-    from grader.batch.workers import WorkerPool, WorkFailed
     from grader.scoring import BadRubric, load_rubric
 
     started = time.monotonic()

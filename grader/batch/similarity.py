@@ -15,7 +15,7 @@ WORTH_TELLING = 0.8
 """Share of the shorter kernel's own tokens; two honest solutions of one lab share up to about half."""
 
 MAX_PAIRS = 200
-MAX_COMPARED = 1000
+MAX_COMPARED = 400
 """Pairs with the most fingerprints in common, which are compared token by token."""
 
 

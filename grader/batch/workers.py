@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +21,10 @@ ATTEMPTS = 3
 TASK_SECONDS = 1800.0
 FIRST, NEXT, LATER, LAST = range(4)
 """Priorities: what waits for a GPU's answer, what is short, what takes long, and what nobody waits for yet."""
+
+
+SHARED = ["grader.batch.tasks", "nbformat"]
+"""What every worker needs and takes seconds to import: one process imports it, and the workers are forked from that."""
 
 
 class WorkFailed(Exception):
@@ -35,14 +40,21 @@ class _Task:
     arguments: tuple[Any, ...] = field(compare=False)
 
 
+def prepare() -> None:
+    """Begins to import what workers share, in the background; who calls it early need not wait for it later."""
+    forkserver.set_forkserver_preload(SHARED)
+    forkserver.ensure_running()
+
+
 class WorkerPool:
     """Some processes, each started when there is work for it. Use as a context manager; leaving it ends them."""
 
     def __init__(self, size: int) -> None:
+        prepare()
         self._tasks: queue.PriorityQueue[_Task] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._closing = threading.Event()
-        self._processes = [Supervised(_serve) for _ in range(size)]
+        self._processes = [Supervised(_serve, method="forkserver") for _ in range(size)]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
         ]
