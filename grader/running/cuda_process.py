@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,7 @@ import torch
 
 from grader.guarded import guard
 from grader.labs import Lab, get_lab
-from grader.model import Case, KernelBundle, Outcome, SpeedSample
+from grader.model import Case, KernelBundle, Outcome, Problem, SpeedSample
 from grader.problems import make_problem
 
 if TYPE_CHECKING:
@@ -108,6 +109,12 @@ def _as_sent(outcome: Outcome) -> tuple[Outcome, Any]:
     return replace(outcome, y=None), None if outcome.y is None else outcome.y.contiguous().numpy()
 
 
+@lru_cache(maxsize=128)
+def _problem(lab_id: str, case: Case, seed: int) -> Problem:
+    """A case's inputs on the host, the same for every kernel of a class."""
+    return make_problem(get_lab(lab_id), case, seed)
+
+
 def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     from grader.running import driver
 
@@ -119,7 +126,7 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     if binary is None:
         reasons = [f.message for f in job.bundle.failures if f.config == part.config]
         return Outcome(case, part.config, "refused", message=reasons[0] if reasons else f"{config} was not built")
-    problem = make_problem(lab, part.case, part.seed)
+    problem = _problem(lab.id, part.case, part.seed)
     buffers = {
         name: guard(name, tensor, fill=name != lab.output, device=torch.device("cuda"))
         for name, tensor in problem.tensors.items()
@@ -131,7 +138,7 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
     started = time.perf_counter()
     with driver.load(binary) as kernel:
-        kernel.launch(launch, pointers, dict(problem.scalars))
+        kernel.bind(launch, pointers, problem.scalars)(torch.cuda.current_stream().cuda_stream)
         torch.cuda.synchronize()
     seconds = time.perf_counter() - started
     changed = [

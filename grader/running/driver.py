@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -73,28 +74,24 @@ class LoadedKernel:
         torch.cuda.synchronize()
         call(driver.cuModuleUnload(self.module))
 
-    def launch(self, launch: Launch, pointers: dict[str, int], scalars: dict[str, int]) -> None:
-        """Launches on torch's current stream."""
+    def bind(self, launch: Launch, pointers: Mapping[str, int], scalars: Mapping[str, int]) -> Callable[[int], None]:
+        """What launches the kernel with these arguments on the stream that it is given, as often as it is called."""
         types = dict(launch.signature)
-        values: list[int] = []
-        kinds: list[Any] = []
+        values: list[Any] = []
         for name in self.binary.parameters:
             if types[name].startswith("*"):
-                values.append(pointers[name])
-                kinds.append(ctypes.c_void_p)
+                values.append(ctypes.c_void_p(pointers[name]))
             else:
-                values.append(scalars[name])
-                kinds.append(ctypes.c_int64 if types[name] == "i64" else ctypes.c_int32)
-        values += [self._scratch_pointer(launch), 0]
-        kinds += [ctypes.c_void_p, ctypes.c_void_p]
-        stream = torch.cuda.current_stream().cuda_stream
-        x, y, z = launch.grid
-        call(
-            driver.cuLaunchKernel(
-                self.function, x, y, z, 32 * self.binary.num_warps, 1, 1, self.binary.shared_bytes,
-                driver.CUstream(stream), (tuple(values), tuple(kinds)), 0,
-            )
-        )  # fmt: skip
+                values.append((ctypes.c_int64 if types[name] == "i64" else ctypes.c_int32)(scalars[name]))
+        values += [ctypes.c_void_p(self._scratch_pointer(launch)), ctypes.c_void_p(0)]
+        addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        arguments = ctypes.addressof(addresses)
+        threads, shared_bytes = 32 * self.binary.num_warps, self.binary.shared_bytes
+
+        def go(stream: int, _read_by_the_driver: Any = (values, addresses)) -> None:
+            call(driver.cuLaunchKernel(self.function, *launch.grid, threads, 1, 1, shared_bytes, stream, arguments, 0))
+
+        return go
 
     def _scratch_pointer(self, launch: Launch) -> int:
         if not self.binary.scratch_bytes_per_program:
