@@ -15,7 +15,7 @@ import pytest
 from grader.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, write_exports
 from grader.batch.hidden import Secrets
 from grader.batch.intake import HandIn
-from grader.batch.pages import Pages, Row, class_page, page_name, pseudonym
+from grader.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
 from grader.batch.similarity import Pair, similar_kernels
 from grader.batch.standing import Graded, Rules, standings
 from grader.batch.tasks import Setup
@@ -140,7 +140,8 @@ def test_the_class_page_tells_what_an_instructor_asks():
         Rules(),
     )
     pairs = [Pair("w8a8", "ann", "ben", 1.0, 1.0, identical=True)]
-    text = class_page([Row(one, f"feedback/{page_name(one)}") for one in found], SETUP, pairs, names=False)
+    rows = [Row(one, f"feedback/{page_name(one)}") for one in found]
+    text = class_page(rows, summaries(found, names=False), pairs, SETUP, names=False)
     truncation = next(mistake for mistake in get_lab("w8a8").mistakes if mistake.name == "truncation")
     assert f'{truncation.what}</th><td class="n">2</td><td>ben, cat' in text
     assert "<script>" not in text
@@ -149,7 +150,7 @@ def test_the_class_page_tells_what_an_instructor_asks():
     assert pseudonym(leader) in text
     board = text[text.index("Fastest in w8a8") : text.index("Needs a human look")]
     assert "ann" not in board
-    named = class_page([Row(one, "x") for one in found], SETUP, pairs, names=True)
+    named = class_page(rows, summaries(found, names=True), pairs, SETUP, names=True)
     assert ">ann<" in named[named.index("Fastest in w8a8") : named.index("Needs a human look")]
     assert "ann, ben" in text[text.index("Similar kernels</h2>") :]
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")

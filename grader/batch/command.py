@@ -75,6 +75,7 @@ def batch(
     """
     from grader.batch.workers import WorkerPool, WorkFailed, prepare
 
+    started = time.monotonic()
     _require_packages()
     prepare()
     from grader.batch.coordinating import Plan, Progress, run_batch
@@ -87,7 +88,6 @@ def batch(
     from grader.batch.tasks import Setup
     from grader.scoring import BadRubric, load_rubric
 
-    started = time.monotonic()
     labs = labs_named(lab)
     if engine is not EngineChoice.ray and (address or accelerator):
         raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")

@@ -91,8 +91,9 @@ class Pages:
         comparisons = [self._pool.submit(FIRST, similar_kernels, *lab) for lab in _modules(standings).items()]
         for row in rows:
             write_whole(out / row.page, self._text(row.standing.graded))
+        overview = summaries(standings, names=names)
         pairs = [pair for comparison in comparisons for pair in comparison.result()]
-        write_whole(out / "index.html", class_page(rows, setup, pairs, names=names))
+        write_whole(out / "index.html", class_page(rows, overview, pairs, setup, names=names))
 
     def _text(self, graded: Graded) -> str:
         try:
@@ -115,7 +116,9 @@ def page_name(standing: Standing) -> str:
 # ---------------------------------------------------------------- the class
 
 
-def class_page(rows: Sequence[Row], setup: Setup, pairs: Sequence[Pair], *, names: bool) -> str:
+def class_page(
+    rows: Sequence[Row], overview: Sequence[LabSummary], pairs: Sequence[Pair], setup: Setup, *, names: bool
+) -> str:
     """The instructor's page, one file with nothing to fetch."""
     standings = [row.standing for row in rows]
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
@@ -124,11 +127,10 @@ def class_page(rows: Sequence[Row], setup: Setup, pairs: Sequence[Pair], *, name
         finalize=lambda value: visible(value) if type(value) is str else value,
     )  # fmt: skip
     environment.filters["number"] = number
-    labs = list(dict.fromkeys(lab_id for standing in standings for lab_id in standing.labs))
     return environment.get_template("class.html.j2").render(
         rows=sorted(rows, key=lambda row: row.standing.student.lower()),
-        labs=labs,
-        summaries=[_summary(lab_id, standings, names) for lab_id in labs],
+        labs=[summary.lab_id for summary in overview],
+        summaries=overview,
         mistakes=_mistakes(standings),
         look=[row for row in rows if row.standing.graded.look],
         pairs=pairs,
@@ -151,6 +153,12 @@ def pseudonym(standing: Standing) -> str:
 
 def _reports(lab_id: str, standings: Sequence[Standing]) -> list[tuple[Standing, LabReport]]:
     return [(standing, standing.labs[lab_id]) for standing in standings if lab_id in standing.labs]
+
+
+def summaries(standings: Sequence[Standing], *, names: bool) -> list[LabSummary]:
+    """Every lab that was handed in, drawn."""
+    labs = dict.fromkeys(lab_id for standing in standings for lab_id in standing.labs)
+    return [_summary(lab_id, standings, names) for lab_id in labs]
 
 
 def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSummary:

@@ -23,7 +23,7 @@ FIRST, NEXT, LATER, LAST = range(4)
 """Priorities: what waits for a GPU's answer, what is short, what takes long, and what nobody waits for yet."""
 
 
-SHARED = ["grader.batch.tasks", "nbformat"]
+SHARED = ["grader.batch.tasks", "triton", "nbformat"]
 """What every worker needs and takes seconds to import: one process imports it, and the workers are forked from that."""
 
 
@@ -68,6 +68,7 @@ class WorkerPool:
         self._closing.set()
         for process in self._processes:
             process.kill()
+            self.submit(FIRST, print)  # wakes a thread that waits for work
         for thread in self._threads:
             thread.join(timeout=5)
         while True:
@@ -87,10 +88,7 @@ class WorkerPool:
 
     def _work(self, process: Supervised) -> None:
         while not self._closing.is_set():
-            try:
-                task = self._tasks.get(timeout=0.5)
-            except queue.Empty:
-                continue
+            task = self._tasks.get()
             try:
                 result = self._call(process, task.function, task.arguments)
             except WorkFailed as failure:
