@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+if TYPE_CHECKING:
+    from grader.labs import Lab
 
 UNUSABLE_ARGUMENTS = 2
 GRADER_FAILED = 3
@@ -30,7 +33,7 @@ def refuse(sentence: str) -> typer.Exit:
     return typer.Exit(UNUSABLE_ARGUMENTS)
 
 
-def labs_named(wanted: list[str] | None) -> list[Any]:
+def labs_named(wanted: list[str] | None) -> list[Lab]:
     """The labs asked for, all without a wish."""
     from grader.labs import all_labs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,6 +17,10 @@ from grader.batch.command import batch, secrets
 from grader.files import write_whole
 from grader.gradebook.command import course
 from grader.gradescope.command import gradescope
+
+if TYPE_CHECKING:
+    from grader.labs import Lab
+    from grader.model import Device, Report
 
 app = typer.Typer(
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
@@ -99,7 +103,7 @@ def watch(
     _check_folders(html_file)
     options = GradeOptions(_device(device), seed=seed, jobs=jobs)
 
-    def publish(report: Any) -> None:
+    def publish(report: Report) -> None:
         if html_file and _write_page(html_file, report):
             lines.page_written(html_file)
 
@@ -118,7 +122,7 @@ def _check_folders(*files: Path | None) -> None:
             raise refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
 
 
-def _device(wanted: DeviceChoice) -> Any:
+def _device(wanted: DeviceChoice) -> Device:
     """The device to grade on, with what has to be said of it."""
     from grader.devices import UnusableDevice, choose
 
@@ -137,7 +141,9 @@ def _device(wanted: DeviceChoice) -> Any:
     return chosen
 
 
-def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | None, *, all_labs: bool) -> Any:
+def _grade(
+    path: Path, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, *, all_labs: bool
+) -> Report:
     from grader.grading import GradeOptions, grade
 
     options = GradeOptions(device, seed=seed, jobs=jobs)
@@ -159,7 +165,7 @@ def _grade(path: Path, labs: Any, device: Any, seed: int | None, jobs: int | Non
         return grade(path, labs, options, all_labs=all_labs, listen=listen)
 
 
-def _write_page(path: Path, report: Any) -> bool:
+def _write_page(path: Path, report: Report) -> bool:
     """Writes the HTML page; without Jinja it says what is missing, and the grade stands."""
     try:
         from grader.reporting.html import page
@@ -219,7 +225,7 @@ def release(
     typer.echo(f"{bundle} holds the {count} files that students get: no solution, {proven}")
 
 
-def _gpu(purpose: str) -> Any:
+def _gpu(purpose: str) -> Device:
     """The device record of this machine's GPU; refuses with the reason where there is none."""
     from grader.devices import UnusableDevice, choose
 

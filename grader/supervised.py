@@ -11,8 +11,7 @@ import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 Serve = Callable[..., None]
 """Runs in the child: takes its end of the pipe and the arguments, sends one greeting, then answers requests."""
@@ -31,7 +30,7 @@ class CannotStart(RuntimeError):
 
 
 class Supervised:
-    """One child process, started when it is first needed and again after every death. Use as a context manager.
+    """One child process, started when it is first needed and again after every death; `stop` ends it.
 
     `method`: multiprocessing's start method, "spawn" or "forkserver".
     """
@@ -42,17 +41,6 @@ class Supervised:
         self._process: Any = None
         self._connection: Connection | None = None
         self._ready = False
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.stop()
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
         """Starts the child without waiting until it is ready."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +18,20 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from grader.batch.coordinating import Progress
+    from grader.batch.engine import Engine
+    from grader.batch.hidden import Secrets
+    from grader.batch.journal import Journal
+    from grader.batch.pages import Pages
+    from grader.batch.standing import Standing
+    from grader.batch.tasks import Setup
+    from grader.batch.workers import WorkerPool
+    from grader.model import Device
 
 
 class AttemptChoice(StrEnum):
@@ -78,7 +92,7 @@ def batch(
     started = time.monotonic()
     _require_packages()
     prepare()
-    from grader.batch.coordinating import Plan, Progress, run_batch
+    from grader.batch.coordinating import Plan, run_batch
     from grader.batch.engine import EngineFailed
     from grader.batch.hidden import BadSecrets
     from grader.batch.intake import UnusableSubmissions
@@ -148,7 +162,7 @@ def _require_packages() -> None:
         raise refuse(f"{missing[0]} is not installed; run `make grade-batch`, or `pip install -e .[batch]`")
 
 
-def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Any:
+def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Device:
     """The device record of the batch. Without a sandbox there is no grading of others' work."""
     from grader.devices import UnusableDevice, choose
 
@@ -172,7 +186,7 @@ def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> 
     return chosen
 
 
-def _secrets(path: Path | None, journal: Any) -> Any:
+def _secrets(path: Path | None, journal: Journal) -> Secrets:
     """The secrets file's, or a seed that the journal keeps, so that an interrupted run goes on with the same."""
     from grader.batch.hidden import Secrets, from_entropy, load_secrets
 
@@ -187,7 +201,7 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _workers(choice: EngineChoice, device: Any, jobs: int | None) -> int:
+def _workers(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     """How many processes work beside the GPUs': a GPU's process must not wait for a core while it times."""
     from grader.batch.local import visible_gpus
 
@@ -195,7 +209,9 @@ def _workers(choice: EngineChoice, device: Any, jobs: int | None) -> int:
     return max(1, cores - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else cores
 
 
-def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, pool: Any) -> Any:
+def _engine(
+    choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool
+) -> Callable[[], AbstractContextManager[Engine]]:
     """What starts the engine, called when the hand-ins are known."""
     from grader.batch.local import LocalEngine, visible_gpus
 
@@ -209,7 +225,7 @@ def _engine(choice: EngineChoice, accelerator: str | None, setup: Any, pool: Any
 # ---------------------------------------------------------------- what is shown and written
 
 
-def _progress(progress: Any, seconds: float, on_gpu: bool) -> Text:
+def _progress(progress: Progress, seconds: float, on_gpu: bool) -> Text:
     """One line: stages and what is left of the time."""
     new, done = progress.kernels - progress.known, progress.graded + progress.failed - progress.known
     parts = [f"read {progress.read} of {progress.hand_ins} hand-ins", f"{progress.kernels} different kernels"]
@@ -225,7 +241,7 @@ def _progress(progress: Any, seconds: float, on_gpu: bool) -> Text:
     return Text(f"{timedelta(seconds=round(seconds))}  " + ", ".join(parts))
 
 
-def _publish(out: Path, found: list[Any], pages: Any, setup: Any, *, names: bool) -> None:
+def _publish(out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, *, names: bool) -> None:
     from grader.batch.exports import write_exports
 
     try:
@@ -240,7 +256,7 @@ def _publish(out: Path, found: list[Any], pages: Any, setup: Any, *, names: bool
         raise typer.Exit(GRADER_FAILED) from None
 
 
-def _write_gradebook(database: str, found: list[Any], assignment: str | None) -> None:
+def _write_gradebook(database: str, found: Sequence[Standing], assignment: str | None) -> None:
     """The same points that nbgrader's own autograde gives; lateness is nbgrader's business."""
     from grader.gradebook.scores import UnusableGradebook, write_scores
 
@@ -259,7 +275,7 @@ def _write_gradebook(database: str, found: list[Any], assignment: str | None) ->
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
 
 
-def _summary(found: list[Any], out: Path, seconds: float) -> None:
+def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
     from grader.reporting.listing import visible
     from grader.reporting.terminal import number
 

@@ -14,6 +14,7 @@ from grader.batch.engine import Done, EngineFailed, Event, Failed, Reached
 from grader.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
 from grader.batch.workers import FIRST, LATER, WorkerPool
 from grader.devices import gpus
+from grader.grading import GpuRun
 from grader.model import KernelBundle, KernelSource, LabReport, Refusal
 
 
@@ -87,7 +88,7 @@ class LocalEngine:
         else:
             self._bundles.put((key, source, built))
 
-    def _judge(self, key: str, source: KernelSource, built: KernelBundle | Refusal, run: Any) -> None:
+    def _judge(self, key: str, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> None:
         self._then(self._pool.submit(FIRST, judge, self._setup, source, built, run), key, self._done(key))
 
     def _drive(self, gpu: int) -> None:

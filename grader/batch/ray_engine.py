@@ -34,7 +34,8 @@ class _Kernel:
 
     source: KernelSource
     stage: str = "cpu"
-    built: Any = None
+    built: KernelBundle | Refusal | None = None
+    run: GpuRun | None = None
     deaths: int = 0
 
 
@@ -168,7 +169,7 @@ class RayEngine:
             self._feed()
             return
         if kernel.stage == "judge":
-            reference = self._judge.remote(self._shared, kernel.source, *kernel.built)
+            reference = self._judge.remote(self._shared, kernel.source, kernel.built, kernel.run)
         else:
             first = self._build if self._setup.device.kind == "cuda" else self._grade
             reference = first.remote(self._shared, kernel.source)
@@ -206,11 +207,8 @@ class RayEngine:
             return
         if kernel.stage == "gpu":
             self._ready.append(Reached(key, "ran"))
-            kernel.stage, kernel.built = "judge", (kernel.built, answer)
-        elif isinstance(answer, Refusal):
-            self._ready.append(Reached(key, "built"))
-            kernel.stage, kernel.built = "judge", (answer, None)
+            kernel.stage, kernel.run = "judge", answer
         else:
             self._ready.append(Reached(key, "built"))
-            kernel.stage, kernel.built = "gpu", answer
+            kernel.stage, kernel.built = "judge" if isinstance(answer, Refusal) else "gpu", answer
         self._start(key)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
@@ -25,6 +25,9 @@ FIRST, NEXT, LATER, LAST = range(4)
 
 SHARED = ["grader.batch.tasks", "triton", "nbformat"]
 """What every worker needs and takes seconds to import: one process imports it, and the workers are forked from that."""
+
+
+Result = TypeVar("Result")
 
 
 class WorkFailed(Exception):
@@ -77,12 +80,12 @@ class WorkerPool:
             except queue.Empty:
                 return
 
-    def submit(self, priority: int, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    def submit(self, priority: int, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Queues a call of an importable function. The future has its result, or WorkFailed; it is cancelled at the end.
 
         A process that dies is replaced, and the call is tried again, ATTEMPTS times in all.
         """
-        future: Future[Any] = Future()
+        future: Future[Result] = Future()
         self._tasks.put(_Task(priority, next(self._numbers), future, function, arguments))
         return future
 
