@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import queue
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -46,7 +47,11 @@ class _Task:
 def prepare() -> None:
     """Begins to import what workers share, in the background; who calls it early need not wait for it later."""
     forkserver.set_forkserver_preload(SHARED)
-    forkserver.ensure_running()
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it starts with: Ctrl-C is for the coordinator alone
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, kept)
 
 
 class WorkerPool:
