@@ -27,7 +27,6 @@ FIRST, NEXT, LATER, LAST = range(4)
 SHARED = ["grader.batch.tasks", "triton", "nbformat"]
 """What every worker needs and takes seconds to import: one process imports it, and the workers are forked from that."""
 
-
 Result = TypeVar("Result")
 
 
@@ -45,7 +44,7 @@ class _Task:
 
 
 def prepare() -> None:
-    """Begins to import what workers share, in the background; who calls it early need not wait for it later."""
+    """Begins to import what workers share, in the background; for the main thread, the sooner the better."""
     forkserver.set_forkserver_preload(SHARED)
     kept = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it starts with: Ctrl-C is for the coordinator alone
     try:

@@ -51,7 +51,9 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
         found = dict(present) or found
-    missing = Refusal("not_attempted", f"no file here defines this lab's kernel; start from the stub in {_start(path)}")
+    missing = Refusal(
+        "not_attempted", "no file here defines this lab's kernel; start from the stub in notebooks/ or assignment/"
+    )
     if single:
         missing = _no_kernel(path, files[0], labs)
     return Submission(
@@ -111,10 +113,6 @@ CHECK = "the check"
 def _executed(inputs: Sequence[str]) -> _File:
     cells = tuple(executed_cells(inputs))
     return _File(Path("notebook"), cells, tuple(latest([s for s in statements(cells) if s.binds])))
-
-
-def _start(path: Path) -> str:
-    return f"{path.name}/" if path.is_dir() else "assignment/"
 
 
 def _files(path: Path) -> tuple[list[_File], tuple[str, ...]]:
