@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -74,8 +74,8 @@ class LoadedKernel:
         torch.cuda.synchronize()
         call(driver.cuModuleUnload(self.module))
 
-    def bind(self, launch: Launch, pointers: Mapping[str, int], scalars: Mapping[str, int]) -> Callable[[int], None]:
-        """What launches the kernel with these arguments on the stream that it is given, as often as it is called."""
+    def bind(self, launch: Launch, pointers: Mapping[str, int], scalars: Mapping[str, int]) -> BoundLaunch:
+        """The kernel with these arguments."""
         types = dict(launch.signature)
         values: list[Any] = []
         for name in self.binary.parameters:
@@ -83,24 +83,35 @@ class LoadedKernel:
                 values.append(ctypes.c_void_p(pointers[name]))
             else:
                 values.append((ctypes.c_int64 if types[name] == "i64" else ctypes.c_int32)(scalars[name]))
-        values += [ctypes.c_void_p(self._scratch_pointer(launch)), ctypes.c_void_p(0)]
+        scratch = self._scratch(launch)
+        values += [ctypes.c_void_p(scratch.data_ptr() if scratch is not None else 0), ctypes.c_void_p(0)]
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        arguments = ctypes.addressof(addresses)
-        threads, shared_bytes = 32 * self.binary.num_warps, self.binary.shared_bytes
+        return BoundLaunch(self, launch.grid, values, addresses, scratch)
 
-        def go(stream: int, _read_by_the_driver: Any = (values, addresses)) -> None:
-            call(driver.cuLaunchKernel(self.function, *launch.grid, threads, 1, 1, shared_bytes, stream, arguments, 0))
-
-        return go
-
-    def _scratch_pointer(self, launch: Launch) -> int:
+    def _scratch(self, launch: Launch) -> torch.Tensor | None:
         if not self.binary.scratch_bytes_per_program:
-            return 0
+            return None
         x, y, z = launch.grid
         size = x * y * z * self.binary.scratch_bytes_per_program
         if self.scratch is None or self.scratch.numel() < size:
             self.scratch = torch.zeros(size, dtype=torch.uint8, device="cuda")
-        return self.scratch.data_ptr()
+        return self.scratch
+
+
+@dataclass(frozen=True)
+class BoundLaunch:
+    """A kernel with its arguments; call it with a stream, as often as you like. It keeps alive what the driver reads."""
+
+    kernel: LoadedKernel
+    grid: tuple[int, int, int]
+    values: list[Any]
+    addresses: ctypes.Array[ctypes.c_void_p]
+    scratch: torch.Tensor | None
+
+    def __call__(self, stream: int) -> None:
+        binary, arguments = self.kernel.binary, ctypes.addressof(self.addresses)
+        threads, shared_bytes = 32 * binary.num_warps, binary.shared_bytes
+        call(driver.cuLaunchKernel(self.kernel.function, *self.grid, threads, 1, 1, shared_bytes, stream, arguments, 0))
 
 
 def load(binary: Binary) -> LoadedKernel:
