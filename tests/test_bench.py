@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -149,3 +150,16 @@ def test_readme_and_record_agree():
         assert f"{BEGIN}\n{END}" in readme, "the README has numbers without a record; run `make bench`"
         return
     assert with_table(readme, load(COMMITTED)) == readme, "README.md and bench/results/ differ; run `make figures`"
+
+
+def test_readme_tells_the_measured_throughput():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+    def result(name):
+        return json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+    one, two = (60 * run["students"] / run["seconds"] for run in result("batch_nvidia_h200")["runs"])
+    assert f"{one:.0f} students a minute on one H200" in readme
+    assert f"and {two:.0f} on two" in readme
+    assert f"`throughput_nvidia_h200.json` ({result('throughput_nvidia_h200')['ratio']:.0f} times as many" in readme
+    assert f"`throughput_cpu.json` ({result('throughput_cpu')['ratio']:.1f} times" in readme

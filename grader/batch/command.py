@@ -91,7 +91,7 @@ def batch(
 
     started = time.monotonic()
     _require_packages()
-    prepare()
+    prepare()  # goes on while this process imports what it needs itself
     from grader.batch.coordinating import Plan, run_batch
     from grader.batch.engine import EngineFailed
     from grader.batch.hidden import BadSecrets
