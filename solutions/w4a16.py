@@ -25,22 +25,24 @@ CONFIGS = [
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
 # - In that operand four threads hold eight neighbours along K, two each: one word, two nibbles a thread. So
 #   each thread reads the word and shifts its own two down. Every other order in which to open a word costs a
-#   trip of the opened weights, four times the bytes, through shared memory from thread to thread.
+#   trip through shared memory: of the opened weights, four times the bytes, or of X, once its columns must
+#   follow another order.
 # - A nibble becomes fp16 without a conversion: the bits 0x6400 | u are the number 1024 + u, for u in 0..15.
 #   Flipping the sign bit of the nibble makes u = q + 8, so subtracting 1032 leaves q, two nibbles at a time.
 # - With few tokens every multiprocessor must read a share of the weight: SPLIT_K programs each add their slice
 #   of K to the same tile of Y with atomics. Zeroing Y first costs 1.5 us, much less than an idle machine.
 # - With one token 16 columns by all of K are such a share, if the warps of the program split K between them: a
-#   batch of SLICES small products, added up at the end. No zeroing, no atomics, the same bits every time.
+#   batch of SLICES small products, added up at the end. No zeroing, no atomics, the same bits every time. X is
+#   small here, so it may follow the order in which a thread opens whole words, half the instructions.
 CONFIGS = [
-    # one token, or a few: X^T may be as narrow as eight columns
+    # one token, or a few: BLOCK_M below 64 and BLOCK_N below 64 is the sliced form
+    triton.Config({"BLOCK_M": 1, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 8, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
-    triton.Config({"BLOCK_M": 8, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 4}, num_warps=4, num_stages=4),
     # a few dozen tokens
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4, num_stages=4),
-    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 4}, num_warps=4, num_stages=6),
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 4}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=5),
     # many tokens: tall tiles, because a nibble is opened once for every BLOCK_M rows of Y
     triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 4}, num_warps=4, num_stages=5),
@@ -52,14 +54,40 @@ CONFIGS = [
 
 ### BEGIN SOLUTION
 @triton.jit
-def open_words(words):
-    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order of K."""
+def to_fp16(two):
+    """int32 with 1024 + u in each half, as fp16 bits -> fp16 [..., 2] of u - 8, the lower half first."""
+    lower = two.to(tl.int16).to(tl.float16, bitcast=True)
+    upper = (two >> 16).to(tl.int16).to(tl.float16, bitcast=True)
+    return tl.join(lower, upper) - 1032.0
+
+
+@triton.jit
+def open_words(words, mask):
+    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order of K. `mask`: 0x000F000F."""
     # A byte times 2^12 + 1 stands in both halves: its lower nibble at bits 0..3, its upper one at bits 16..19.
-    two = (words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]) & 0xFF
-    two = ((two * 4097) & 0x000F000F) ^ 0x64086408
-    even = two.to(tl.int16).to(tl.float16, bitcast=True)
-    odd = (two >> 16).to(tl.int16).to(tl.float16, bitcast=True)
-    return tl.reshape(tl.join(even, odd) - 1032.0, (words.shape[0], 8 * words.shape[1]))
+    byte = (words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]) & 0xFF
+    return tl.reshape(to_fp16(((byte * 4097) & mask) ^ 0x64086408), (words.shape[0], 8 * words.shape[1]))
+
+
+@triton.jit
+def open_whole_words(words, mask):
+    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order that `follow_words` gives X.
+
+    Nibbles i and i + 4 stand in the two halves of a word already. The four words of a group are those of four
+    threads, each of which opens its own: first nibbles 0, 4, 1, 5 of every word, then 2, 6, 3, 7.
+    """
+    word = tl.reshape(words, (words.shape[0], words.shape[1] // 4, 4))[:, :, None, :, None]
+    i = 2 * tl.arange(0, 2)[None, None, :, None, None] + tl.arange(0, 2)[None, None, None, None, :]
+    return tl.reshape(to_fp16(((word >> (4 * i)) & mask) ^ 0x64086408), (words.shape[0], 8 * words.shape[1]))
+
+
+@triton.jit
+def follow_words(x):
+    """[S, K, M] in the order of K -> [S, K, M] in that of `open_whole_words`; K is a multiple of 32."""
+    SLICES: tl.constexpr = x.shape[0]
+    SLICE_K: tl.constexpr = x.shape[1]
+    nibbles = tl.reshape(x, (SLICES * SLICE_K // 32, 4, 2, 2, 2, x.shape[2]))  # word, then i = 4 a + 2 b + c
+    return tl.reshape(tl.permute(nibbles, (0, 3, 1, 4, 2, 5)), (SLICES, SLICE_K, x.shape[2]))
 ### END SOLUTION
 
 
@@ -95,6 +123,7 @@ def W4A16_MM(
     SLICES: tl.constexpr = 1 if BLOCK_N >= 64 else 8
     SLICE_K: tl.constexpr = BLOCK_K // SLICES
     WORDS: tl.constexpr = SLICE_K // 8
+    COLUMNS: tl.constexpr = BLOCK_M if BLOCK_M > 8 else 8  # the matrix instruction has eight at least
 
     # Programs that run at the same time take GROUP row tiles of X by all columns: their operands fit in L2.
     pid = tl.program_id(0)
@@ -103,21 +132,26 @@ def W4A16_MM(
     first_m = pid // (GROUP * tiles_n) * GROUP
     group_m = tl.minimum(tiles_m - first_m, GROUP)
     pid_in_group = pid % (GROUP * tiles_n)
-    rm = (first_m + pid_in_group % group_m) * BLOCK_M + tl.arange(0, BLOCK_M)
+    first_row = (first_m + pid_in_group % group_m) * BLOCK_M
     rn = pid_in_group // group_m * BLOCK_N + tl.arange(0, BLOCK_N)
+
+    # Asked for now, the scales are there when the epilogue wants them: 0.2 us with one token.
+    in_n = rn < N
+    scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0).to(tl.float32)
 
     # Rows beyond the matrix read its last one again, and the final store leaves them out; slices leave them
     # unread, which pays where seven rows of eight are beyond. Columns are masked: the words of a row are loaded
     # as vectors, and only while their addresses are plainly consecutive.
+    rm = first_row + tl.arange(0, BLOCK_M)
     if SLICES == 1:  # W is [n, k], X is [k, m]
         k_x, m = tl.arange(0, BLOCK_K)[:, None], tl.minimum(rm, M - 1)[None, :]
         n, k_w = rn[:, None], tl.arange(0, WORDS)[None, :]
-        acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
+        acc = tl.zeros((BLOCK_N, COLUMNS), dtype=tl.float32)
     else:  # W is [slice, n, k], X is [slice, k, m]
         rs = tl.arange(0, SLICES)[:, None, None]
         k_x, m = rs * SLICE_K + tl.arange(0, SLICE_K)[None, :, None], rm[None, None, :]
         n, k_w = rn[None, :, None], rs * WORDS + tl.arange(0, WORDS)[None, None, :]
-        acc = tl.zeros((SLICES, BLOCK_N, BLOCK_M), dtype=tl.float32)
+        acc = tl.zeros((SLICES, BLOCK_N, COLUMNS), dtype=tl.float32)
 
     # Known to be 0 when K is not split, so that the loop need not carry it. Offsets are int64: M * K may
     # exceed 2^31.
@@ -127,12 +161,19 @@ def W4A16_MM(
     x_ptrs = x_ptr + (k_start + k_x).to(tl.int64) * stride_xk + m.to(tl.int64) * stride_xm
     w_ptrs = qweight_ptr + n.to(tl.int64) * stride_wn + (k_start // 8 + k_w).to(tl.int64) * stride_wk
 
+    # An instruction may take one constant and not two. This one comes from a register, since the compiler cannot
+    # know that N > 0: then `& mask` and `^ 0x64086408` are one instruction.
+    mask = tl.where(N > 0, 0x000F000F, 0)
+
     for k in range(k_start, K, BLOCK_K * SPLIT_K):
         in_x = k_x < K - k if SLICES == 1 else (k_x < K - k) & (m < M)
         x = tl.load(x_ptrs, mask=in_x, other=0.0)
         words = tl.load(w_ptrs, mask=(n < N) & (k_w < (K - k) // 8), other=0)
-        w = open_words(tl.reshape(words, (SLICES * BLOCK_N, WORDS)))
-        if SLICES > 1:
+        if SLICES == 1:
+            w = open_words(words, mask)
+        else:
+            x = tl.broadcast_to(follow_words(x), (SLICES, SLICE_K, COLUMNS))  # one token fills all columns
+            w = open_whole_words(tl.reshape(words, (SLICES * BLOCK_N, WORDS)), mask)
             w = tl.reshape(w, (SLICES, BLOCK_N, SLICE_K))
         acc = tl.dot(w, x, acc)
         x_ptrs += k_step * stride_xk
@@ -140,11 +181,10 @@ def W4A16_MM(
     if SLICES > 1:
         acc = tl.sum(acc, axis=0)
 
-    in_n = rn < N
-    scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0).to(tl.float32)
     y = tl.trans((acc * scales[:, None]).to(tl.float16))
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
-    inside = (rm < M)[:, None] & in_n[None, :]
+    rc = tl.arange(0, COLUMNS)
+    y_ptrs = y_ptr + (first_row + rc).to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
+    inside = ((rc < BLOCK_M) & (first_row + rc < M))[:, None] & in_n[None, :]
     if SPLIT_K == 1:
         tl.store(y_ptrs, y, mask=inside)
     else:
