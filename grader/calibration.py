@@ -18,7 +18,7 @@ from grader.running.cuda import CudaRunner
 from grader.scoring import slug
 from grader.statistics import ratio
 
-SHARES = (0.4, 0.6, 0.8, 0.95)
+SHARES = (0.4, 0.6, 0.8, 0.92)
 """Where tiers begin, as shares of the solution's ratio: the last leaves room for a GPU's bad day."""
 
 Listener = Callable[[str, str], None]

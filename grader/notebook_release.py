@@ -7,7 +7,7 @@ A source is in jupytext's percent format. What a cell is stands in its `# %%` li
     answer="ID" points=N       a written answer, graded by hand; the text is the model answer
 
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
-that of B. In a text cell `@ladder LAB: SHAPE ...` brings the table of solutions/ladder/measured.json.
+that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record.
 jupytext is needed to call this module, not to import it.
 """
 
@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode, v4, writes
 
+from grader.bench.record import Entry, UnusableRecord, load
 from grader.release import BEGIN, END, BadMarkers, strip_solution
 
 SOURCE = Path("notebooks") / "source"
+RECORD = Path("bench") / "results" / "nvidia_h200.json"
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
 LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
 UNANSWERED = "YOUR ANSWER HERE"
@@ -163,34 +164,39 @@ def _span(text: str, wanted: str, name: str) -> tuple[int, int]:
 
 
 def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:
-    """The measured times of a lab's ladder as a table in Markdown, with the GPU and versions they hold for."""
+    """The benchmark's times of a lab's ladder as a table in Markdown, with the GPU and versions they hold for.
+
+    Raises BadSource when the benchmark's record cannot be read or lacks one of them.
+    """
+    try:
+        record = load(root / RECORD)
+    except UnusableRecord as problem:
+        raise BadSource(str(problem)) from None
     folder = root / "solutions" / "ladder"
-    measured = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
     steps = [(f"ladder/{path.stem}", path) for path in sorted(folder.glob(f"{lab_id}_*.py"))]
-    steps.append((lab_id, root / "solutions" / f"{lab_id}.py"))
-    head = "| | what changes | " + " | ".join(_shape(measured["shapes"][shape]) for shape in shapes) + " |"
-    rows = [head, "|---|---|" + "---:|" * len(shapes)]
-    for number, (key, path) in enumerate(steps, start=1):
-        times = [
-            f"{entry['us']:.1f} ({entry['ratio']:.2f})"
-            for entry in (measured["cases"][shape]["kernels"][key] for shape in shapes)
-        ]
-        rows.append(f"| {number} | {_idea(path) if path.parent == folder else 'the last step, yours to find'} | "
-                    + " | ".join(times) + " |")  # fmt: skip
-    cublas = [f"{measured['cases'][shape]['cublas_us']:.1f}" for shape in shapes]
-    rows.append("| | cuBLAS, dense fp16 | " + " | ".join(cublas) + " |")
+    steps.append(("solution", root / "solutions" / f"{lab_id}.py"))
+    times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
+    missing = [f"{name} on {shape}" for name, _ in steps for shape in shapes if (name, shape) not in times]
+    if missing:
+        raise BadSource(f"{RECORD} has no time of {missing[0]}; run `make bench` on its GPU")
+    last = [times["solution", shape] for shape in shapes]
+    rows = ["| | what changes | " + " | ".join(map(_shape, last)) + " |", "|---|---|" + "---:|" * len(shapes)]
+    for number, (name, path) in enumerate(steps, start=1):
+        idea = _idea(path) if path.parent == folder else "the last step, yours to find"
+        entries = [times[name, shape] for shape in shapes]
+        cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" for entry in entries]
+        rows.append(f"| {number} | {idea} | " + " | ".join(cells) + " |")
+    rows.append("| | cuBLAS, dense fp16 | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " |")
     where = (
-        f"Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16; {measured['gpu']}, "
-        f"torch {measured['torch']}, triton {measured['triton']}, {measured['date']}."
+        f"Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16; {record.gpu}, "
+        f"torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}."
     )
     return "\n".join([*rows, "", f"*{where}*"])
 
 
-def _shape(shape: dict[str, Any]) -> str:
-    M = shape["M"]
-    text = f"{M} token{'s' if M != 1 else ''}"
-    weight = shape.get("weight") or ""
-    return text + (f", sparsity {weight.removeprefix('sparsity_')}" if weight else "")
+def _shape(entry: Entry) -> str:
+    text = f"{entry.M} token{'s' if entry.M != 1 else ''}"
+    return text if entry.sparsity is None else f"{text}, sparsity {entry.sparsity}"
 
 
 def _idea(path: Path) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -134,6 +136,18 @@ def test_contestants_are_the_solutions_and_the_ladder():
     assert all(isinstance(one.source, KernelSource) for one in found), [one.source for one in found]
     steps = {path.stem for path in (ROOT / "solutions" / "ladder").glob("*.py")}
     assert {one.name.removeprefix("ladder/") for one in found[3:]} == steps
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "solutions" / "ladder").glob("*.py")), ids=lambda path: path.stem)
+def test_a_step_of_the_ladder_tells_what_was_measured(path):
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    told = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
+    entries = [e for e in load(COMMITTED).timed(kind="ladder") if e.contestant == f"ladder/{path.stem}"]
+    pairs = re.findall(r"([\d.]+) \(([\d.]+)\)", told)
+    assert len(pairs) == len(entries)
+    for time_us, cublas_us in pairs:
+        close = [e for e in entries if math.isclose(float(time_us), e.time_us, rel_tol=0.05)]
+        assert any(math.isclose(float(cublas_us), e.cublas_us, rel_tol=0.05) for e in close), (time_us, cublas_us)
 
 
 def test_peers_have_names_of_their_own():

@@ -111,7 +111,7 @@ def test_a_bad_source_is_refused_with_its_reason(tmp_path, text, said):
 
 
 def test_the_ladder_is_read_from_its_measurements():
-    table = ladder_table(ROOT, "w8a8", ["w8_16"])
+    table = ladder_table(ROOT, "w8a8", ["m16_n4096_k4096"])
     assert "NVIDIA H200" in table
     assert table.count("\n| ") == 6
 

@@ -182,7 +182,7 @@ pictures.bsr_pattern(layer.crow_indices.cpu(), layer.col_indices.cpu(), 256)
 #
 # A way that was really walked, one idea a step:
 #
-# @ladder dds: d_1024_9 d_1024_8 d_8192_9 d_8192_8
+# @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
 #
 # What to read from it:
 #

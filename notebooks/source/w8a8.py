@@ -198,7 +198,7 @@ print(f"relative error of this layer with 8 bits: {float((y - exact).norm() / ex
 #
 # Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
 #
-# @ladder w8a8: w8_16 w8_512 w8_4096
+# @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 #
 # What to read from it:
 #

@@ -3,7 +3,7 @@
 Changes: with few tokens Y has too few tiles for 132 multiprocessors, so K is split and the slices are added with
 atomics, into a Y that is zeroed first. Many tokens get larger tiles.
 Predicted: with 1 or 16 tokens about three times as fast, zeroing (1.5 us) included.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 17.16 (13.44); 16 16.89 (13.83); 512 64.26 (24.53).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 17.08 (13.57); 16 16.9 (13.96); 512 63.92 (24.68).
 As predicted with few tokens.
 """
 

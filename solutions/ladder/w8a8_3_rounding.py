@@ -2,7 +2,7 @@
 
 Changes: x / s becomes x * (1 / s), one division a row; rounding and conversion become one addition of 1.5 * 2^23.
 Predicted: half the time; a division is about ten instructions, and float to int8 runs at a quarter of the rate.
-Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 52.75 (13.55); 512 57.8 (25.01); 4096 399.8 (179.9).
+Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 52.3 (13.67); 512 57.59 (25.19); 4096 419.3 (181.8).
 As predicted with many tokens. With 16 there is little to quantise, and little changes.
 """
 

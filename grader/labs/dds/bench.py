@@ -23,7 +23,7 @@ def _shape(M: int, sparsity: float) -> Shape:
     name = f"m{M}_n1024_k1024_s{round(100 * sparsity)}"
     about = f"{M} tokens, 1024 x 1024 weight, sparsity {sparsity}"
     case = Case(name, about, M, 1024, 1024, w=f"sparsity_{sparsity}", launches=LAUNCHES[M])
-    return Shape("dds", case, sparsity, ladder=sparsity == 0.9 and M in (1024, 8192))
+    return Shape("dds", case, sparsity, ladder=sparsity in (0.8, 0.9) and M in (1024, 8192))
 
 
 SHAPES = tuple(_shape(M, sparsity) for M in LAUNCHES for sparsity in SPARSITIES)

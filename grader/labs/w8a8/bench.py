@@ -14,7 +14,7 @@ from grader.model import Problem
 
 SHAPES = (
     square_weight("w8a8", 16, 4096, 32, ladder=True),
-    square_weight("w8a8", 512, 4096, 16),
+    square_weight("w8a8", 512, 4096, 16, ladder=True),
     square_weight("w8a8", 1024, 1024, 32),
     square_weight("w8a8", 4096, 4096, 4, ladder=True),
 )
