@@ -24,18 +24,18 @@ CONFIGS = [
 # - The product is turned over, Y^T = W X^T. The weights are then the operand that may come from registers, and
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
 # - In that operand four threads hold eight neighbours along K, two each: one word, two nibbles a thread. So
-#   each thread reads the word and shifts its own two down. Every other order in which to open a word costs a
-#   trip through shared memory: of the opened weights, four times the bytes, or of X, once its columns must
-#   follow another order.
+#   each thread reads the word and shifts its own two down. The weights could stand in another order of K, but
+#   then X must follow, and it makes one more trip through shared memory: slower from 64 tokens on, by a tenth.
 # - A nibble becomes fp16 without a conversion: the bits 0x6400 | u are the number 1024 + u, for u in 0..15.
 #   Flipping the sign bit of the nibble makes u = q + 8, so subtracting 1032 leaves q, two nibbles at a time.
 # - With few tokens every multiprocessor must read a share of the weight: SPLIT_K programs each add their slice
 #   of K to the same tile of Y with atomics. Zeroing Y first costs 1.5 us, much less than an idle machine.
 # - With one token 16 columns by all of K are such a share, if the warps of the program split K between them: a
 #   batch of SLICES small products, added up at the end. No zeroing, no atomics, the same bits every time. X is
-#   small here, so it may follow the order in which a thread opens whole words, half the instructions.
+#   small here and comes from registers, so it may follow the order in which a thread opens whole words: two
+#   thirds of the instructions.
 CONFIGS = [
-    # one token, or a few: BLOCK_M below 64 and BLOCK_N below 64 is the sliced form
+    # one token, or a few: a BLOCK_N below 64 asks for slices
     triton.Config({"BLOCK_M": 1, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 8, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
