@@ -23,21 +23,23 @@ CONFIGS = [
 #
 # - The product is turned over, Y^T = W X^T. The weights are then the operand that may come from registers, and
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
-# - In that operand four threads hold eight neighbours along K, two each: one word, two nibbles a thread. So
+# - In that operand of wgmma four threads hold eight neighbours along K, two each: one word, two nibbles a thread. So
 #   each thread reads the word and shifts its own two down. The weights could stand in another order of K, but
 #   then X must follow, and it makes one more trip through shared memory: slower from 64 tokens on, by a tenth.
 # - A nibble becomes fp16 without a conversion: the bits 0x6400 | u are the number 1024 + u, for u in 0..15.
 #   Flipping the sign bit of the nibble makes u = q + 8, so subtracting 1032 leaves q, two nibbles at a time.
 # - With few tokens every multiprocessor must read a share of the weight: SPLIT_K programs each add their slice
 #   of K to the same tile of Y with atomics. Zeroing Y first costs 1.5 us, much less than an idle machine.
-# - With one token 16 columns by all of K are such a share, if the warps of the program split K between them: a
-#   batch of SLICES small products, added up at the end. No zeroing, no atomics, the same bits every time. X is
-#   small here and comes from registers, so it may follow the order in which a thread opens whole words: two
-#   thirds of the instructions.
+# - With one token, or up to eight, 16 columns by all of K are such a share, if the warps of the program split K
+#   between them: a batch of SLICES small products, added up at the end. No zeroing, no atomics, the same bits every
+#   time. A batch is multiplied by the older instruction (mma.sync), where a thread holds four neighbours along K
+#   and X comes from registers, too. So X may follow the order in which a thread opens whole words, and the loop has
+#   two thirds of the instructions.
 CONFIGS = [
-    # one token, or a few: a BLOCK_N below 64 asks for slices
+    # up to eight tokens: a BLOCK_N below 64 asks for slices
     triton.Config({"BLOCK_M": 1, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 8, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
+    # a few tokens: K split among programs
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 4}, num_warps=4, num_stages=4),
     # a few dozen tokens
@@ -64,18 +66,19 @@ def to_fp16(two):
 
 @triton.jit
 def open_words(words, mask):
-    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order of K. `mask`: 0x000F000F."""
-    # A byte times 2^12 + 1 stands in both halves: its lower nibble at bits 0..3, its upper one at bits 16..19.
+    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order of K. `mask`: 0x000F000F, a nibble a half."""
+    # A byte times 2^12 + 1 stands at bits 0..7 and at 12..19: its lower nibble at 0..3, its upper one at 16..19.
     byte = (words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]) & 0xFF
     return tl.reshape(to_fp16(((byte * 4097) & mask) ^ 0x64086408), (words.shape[0], 8 * words.shape[1]))
 
 
 @triton.jit
 def open_whole_words(words, mask):
-    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order that `follow_words` gives X.
+    """int32 [R, C], C a multiple of 4 -> fp16 [R, 8 * C] in the order that `follow_words` gives X.
 
     Nibbles i and i + 4 stand in the two halves of a word already. The four words of a group are those of four
-    threads, each of which opens its own: first nibbles 0, 4, 1, 5 of every word, then 2, 6, 3, 7.
+    threads, each of which opens its own: positions 0 to 15 are nibbles 0, 4, 1, 5 of words 0, 1, 2 and 3,
+    positions 16 to 31 their nibbles 2, 6, 3, 7. `mask`: 0x000F000F.
     """
     word = tl.reshape(words, (words.shape[0], words.shape[1] // 4, 4))[:, :, None, :, None]
     i = 2 * tl.arange(0, 2)[None, None, :, None, None] + tl.arange(0, 2)[None, None, None, None, :]
@@ -84,10 +87,10 @@ def open_whole_words(words, mask):
 
 @triton.jit
 def follow_words(x):
-    """[S, K, M] in the order of K -> [S, K, M] in that of `open_whole_words`; K is a multiple of 32."""
+    """fp16 [S, D, M] in the order of K -> the same in that of `open_whole_words`; D is a multiple of 32."""
     SLICES: tl.constexpr = x.shape[0]
     SLICE_K: tl.constexpr = x.shape[1]
-    nibbles = tl.reshape(x, (SLICES * SLICE_K // 32, 4, 2, 2, 2, x.shape[2]))  # word, then i = 4 a + 2 b + c
+    nibbles = tl.reshape(x, (SLICES * SLICE_K // 32, 4, 2, 2, 2, x.shape[2]))  # word, then nibble 4 a + 2 b + c
     return tl.reshape(tl.permute(nibbles, (0, 3, 1, 4, 2, 5)), (SLICES, SLICE_K, x.shape[2]))
 ### END SOLUTION
 
@@ -121,7 +124,7 @@ def W4A16_MM(
     """
     ### BEGIN SOLUTION
     GROUP: tl.constexpr = 8
-    SLICES: tl.constexpr = 1 if BLOCK_N >= 64 else 8
+    SLICES: tl.constexpr = 1 if BLOCK_N >= 64 else 8  # two a warp
     SLICE_K: tl.constexpr = BLOCK_K // SLICES
     WORDS: tl.constexpr = SLICE_K // 8
     COLUMNS: tl.constexpr = BLOCK_M if BLOCK_M > 8 else 8  # the matrix instruction has eight at least
@@ -140,9 +143,9 @@ def W4A16_MM(
     in_n = rn < N
     scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0).to(tl.float32)
 
-    # Rows beyond the matrix read its last one again, and the final store leaves them out; slices leave them
-    # unread, which pays where seven rows of eight are beyond. Columns are masked: the words of a row are loaded
-    # as vectors, and only while their addresses are plainly consecutive.
+    # Rows of X beyond the matrix read its last one again, and the final store leaves them out; slices leave them
+    # unread, meant for 2 to 7 tokens in a tile of 8. Columns are masked, not clamped: neighbouring words of a row
+    # of qweight are loaded as one vector only if the compiler sees that their addresses are consecutive.
     rm = first_row + tl.arange(0, BLOCK_M)
     if SLICES == 1:  # W is [n, k], X is [k, m]
         k_x, m = tl.arange(0, BLOCK_K)[:, None], tl.minimum(rm, M - 1)[None, :]
@@ -163,7 +166,7 @@ def W4A16_MM(
     w_ptrs = qweight_ptr + n.to(tl.int64) * stride_wn + (k_start // 8 + k_w).to(tl.int64) * stride_wk
 
     # An instruction may take one constant and not two. This one comes from a register, since the compiler cannot
-    # know that N > 0: then `& mask` and `^ 0x64086408` are one instruction.
+    # know that N > 0: then `& mask` and `^ 0x64086408` are one instruction, a ninth of the loop with 16 tokens.
     mask = tl.where(N > 0, 0x000F000F, 0)
 
     for k in range(k_start, K, BLOCK_K * SPLIT_K):

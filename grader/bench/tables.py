@@ -29,7 +29,8 @@ def markdown(record: Record) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     parts = [
         f"{record.gpu}, driver {record.driver}, {versions}; {record.date}. Microseconds a launch and, in brackets, "
-        "the ratio cuBLAS fp16 / kernel of the same A B B A rounds: above 1 is faster than cuBLAS.\n"
+        "the ratio cuBLAS fp16 / kernel of the same A B B A rounds: above 1 is faster than cuBLAS. "
+        "The cuBLAS column is its fastest race.\n"
     ]
     for lab in _labs(record.entries):
         entries = [entry for entry in record.entries if entry.lab == lab and entry.kind != "ladder"]

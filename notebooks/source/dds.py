@@ -201,12 +201,13 @@ check_speed("dds")
 # ## Questions
 #
 # **1. Break-even.** Say your kernel does its products at a share $e$ of cuBLAS's rate, and does only those of present
-# blocks. From which sparsity on is it faster? Take the ratios of the table's last row at 8192 tokens: what is $e$ there,
-# and why is it not 1?
+# blocks. From which sparsity on is it faster? Take the ratios of the table's last step at 8192 tokens: what is $e$
+# there, and why is it not 1?
 
 # %% [markdown] answer="dds_question_breakeven" points=4
 # Dense time 1, ours $(1 - s) / e$: faster from $s = 1 - e$ on. From a ratio $r$ at sparsity $s$ follows $e = r\,(1 - s)$: with the ratios
-# measured, $e$ is about 0.15 to 0.25 at 0.9 and 0.8, so break-even is near 0.75 to 0.8. It is not 1 because a 32-wide block is a
+# measured, $e$ is about 0.15 at 0.9 and 0.23 at 0.8, so break-even comes out at 0.85 from the one and 0.77 from the other
+# (measured: 0.74; $e$ rises as the weight fills). It is not 1 because a 32-wide block is a
 # small tile for a tensor core, X is fetched again by every block row, the column index delays each fetch, and what does not shrink with
 # $s$ (reading X, writing Y, the launch) weighs more the emptier W is; that is why $e$ is smaller at 0.9.
 

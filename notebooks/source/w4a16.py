@@ -199,13 +199,19 @@ print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.we
 # What to read from it:
 #
 # - **Steps 1 and 2** load each word eight times, once for every element in it. The saving is gone before it began.
-# - **Step 3** loads it once. That helps less than one hopes: the opened weights now travel through shared memory.
+# - **Step 3** loads it once. That helps less than one hopes: the opened weights still travel
+#   through shared memory, as they did before, and that trip is left.
 # - **Step 4** is the big one for few tokens. With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU
 #   with 132 multiprocessors. `SPLIT_K` programs share a tile, each takes a part of $K$, and `tl.atomic_add` joins them.
-#   $Y$ then arrives zeroed, and the zeroing is timed.
-# - **Step 5** is the other big one, for every number of tokens. Only the first operand of `tl.dot` may come from
-#   registers. With the weight there, and each thread opening just the nibbles it multiplies, the trip is gone.
-# - With 512 tokens nobody here beats cuBLAS: the products take the time, and they are fp16 products either way.
+#   $Y$ then arrives zeroed, and the zeroing is timed. With 512 tokens the taller tile helps: a nibble is opened once
+#   for 128 rows instead of 64.
+# - **Step 5** is the other big one, for every number of tokens. On Hopper `tl.dot` on large tiles (wgmma) may take its
+#   first operand from registers, its second only from shared memory. With the weight first, and each thread opening
+#   just the nibbles it multiplies, the trip is gone.
+# - What still waits, with one token: $Y$ is zeroed and added to by atomics, and several threads read each word and use
+#   some of its nibbles only. Could the warps of one program share $K$ instead, and a thread open a whole word?
+# - With 512 tokens nobody here beats cuBLAS: the products are fp16 products either way, so cuBLAS's time is about the
+#   floor, and opening the words comes on top.
 #
 # **Your levers:** configs (up to 16), `SPLIT_K`, how a word is opened, which operand `tl.dot` gets first.
 

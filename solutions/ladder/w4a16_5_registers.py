@@ -1,10 +1,12 @@
 """W4A16, step 5: the product is turned over, so that the weight comes from registers, opened where it is needed.
 
-Changes: Y^T = W X^T. The first operand of a product may come from registers, the second may not. In it a thread holds
-two neighbours along K, so each thread shifts the byte with its own two out of the word: the opened weights, four times
-the bytes of the words, no longer pass through shared memory. The scales are asked for before the loop.
+Changes: Y^T = W X^T, and each thread shifts out of the word the nibbles that it multiplies itself: the opened weights,
+four times the bytes of the words, no longer pass through shared memory. wgmma takes only its first operand from
+registers, so the weight must be first. The smallest tiles (mma.sync) could take either, but step 4's joins left the
+nibbles with other threads. X may now be as narrow as 8.
 Predicted: with few tokens half the time, because the trip and its barriers are most of what the loop does; a third off
-with 512, where the products weigh more. What solutions/w4a16.py adds is for one token.
+with 512, where the products weigh more. What solutions/w4a16.py adds is mostly for one token; a mask kept in a
+register, a ninth of the loop's instructions, is for all.
 Measured, microseconds, cuBLAS fp16 in brackets: 1 token 7.91 (13.54); 16 8.463 (13.93); 512 36.72 (24.77).
 As predicted with few tokens, and more than that with 512: the trip was the bottleneck there, too.
 """
@@ -25,7 +27,7 @@ CONFIGS = [
 @triton.jit
 def open_words(words):
     """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] in the order of K."""
-    # A byte times 2^12 + 1 stands in both halves: its lower nibble at bits 0..3, its upper one at bits 16..19.
+    # A byte times 2^12 + 1 stands at bits 0..7 and at 12..19: its lower nibble at 0..3, its upper one at 16..19.
     byte = (words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]) & 0xFF
     # 0x6400 | u is 1024 + u in fp16; flipping the nibble's sign bit makes u = q + 8.
     two = ((byte * 4097) & 0x000F000F) ^ 0x64086408
