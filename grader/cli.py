@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.batch.command import batch, secrets
+from grader.bench.record import SHOWN
 from grader.files import write_whole
 from grader.gradebook.command import course
 from grader.gradescope.command import gradescope
@@ -301,9 +302,7 @@ def bench(
 
 @app.command()
 def figures(
-    json_file: Annotated[Path, typer.Option("--json", help="A record of `bench`.")] = Path(
-        "bench/results/nvidia_h200.json"
-    ),
+    json_file: Annotated[Path, typer.Option("--json", help="A record of `bench`.")] = SHOWN,
     folder: Annotated[Path, typer.Option(help="Where the drawings go.")] = Path("bench/figures"),
     readme: Annotated[Path, typer.Option(help="The file whose table is written between its bench markers.")] = Path(
         "README.md"

@@ -21,11 +21,10 @@ from typing import Any
 
 from nbformat import NotebookNode, v4, writes
 
-from grader.bench.record import Entry, UnusableRecord, load
+from grader.bench.record import SHOWN, Entry, UnusableRecord, load
 from grader.release import BEGIN, END, BadMarkers, strip_solution
 
 SOURCE = Path("notebooks") / "source"
-RECORD = Path("bench") / "results" / "nvidia_h200.json"
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
 LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
 UNANSWERED = "YOUR ANSWER HERE"
@@ -169,7 +168,7 @@ def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:
     Raises BadSource when the benchmark's record cannot be read or lacks one of them.
     """
     try:
-        record = load(root / RECORD)
+        record = load(root / SHOWN)
     except UnusableRecord as problem:
         raise BadSource(str(problem)) from None
     folder = root / "solutions" / "ladder"
@@ -178,7 +177,7 @@ def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
     missing = [f"{name} on {shape}" for name, _ in steps for shape in shapes if (name, shape) not in times]
     if missing:
-        raise BadSource(f"{RECORD} has no time of {missing[0]}; run `make bench` on its GPU")
+        raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     last = [times["solution", shape] for shape in shapes]
     rows = ["| | what changes | " + " | ".join(map(_shape, last)) + " |", "|---|---|" + "---:|" * len(shapes)]
     for number, (name, path) in enumerate(steps, start=1):

@@ -25,7 +25,7 @@ CONFIGS = [
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
 # - In that operand of wgmma four threads hold eight neighbours along K, two each: one word, two nibbles a thread. So
 #   each thread reads the word and shifts its own two down. The weights could stand in another order of K, but
-#   then X must follow, and it makes one more trip through shared memory: slower from 64 tokens on, by a tenth.
+#   then X must follow, and it makes one more trip through shared memory: slower from 64 tokens on, by a tenth or more.
 # - A nibble becomes fp16 without a conversion: the bits 0x6400 | u are the number 1024 + u, for u in 0..15.
 #   Flipping the sign bit of the nibble makes u = q + 8, so subtracting 1032 leaves q, two nibbles at a time.
 # - With few tokens every multiprocessor must read a share of the weight: SPLIT_K programs each add their slice

@@ -16,7 +16,7 @@ import pytest
 from grader.bench.breakeven import break_even
 from grader.bench.figures import draw
 from grader.bench.peers import all_peers
-from grader.bench.record import Entry, Record, UnusableRecord, from_json, load, to_json
+from grader.bench.record import SHOWN, Entry, Record, UnusableRecord, from_json, load, to_json
 from grader.bench.running import contestants
 from grader.bench.shapes import all_shapes, shapes_of
 from grader.bench.tables import BEGIN, END, MissingMarkers, markdown, terminal_table, with_table
@@ -24,7 +24,7 @@ from grader.labs import all_labs
 from grader.model import KernelSource
 
 ROOT = Path(__file__).parent.parent
-COMMITTED = ROOT / "bench" / "results" / "nvidia_h200.json"
+COMMITTED = ROOT / SHOWN
 
 
 def entry(contestant, kind, shape, ratio):

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
+SHOWN = Path("bench") / "results" / "nvidia_h200.json"
+"""The record that the README, the drawings and the notebooks' ladders show."""
+
 Kind = Literal["solution", "ladder", "peer"]
 Status = Literal["timed", "skipped", "failed"]
 
