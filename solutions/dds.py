@@ -33,7 +33,6 @@ CONFIGS = [
     triton.Config({"BLOCK_M": 128}, num_warps=4, num_stages=4),
     # many tokens: more programs at a time, and fewer that each read the same values
     triton.Config({"BLOCK_M": 128}, num_warps=4, num_stages=2),
-    triton.Config({"BLOCK_M": 128}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 256}, num_warps=4, num_stages=2),
     triton.Config({"BLOCK_M": 256}, num_warps=4, num_stages=3),
 ]

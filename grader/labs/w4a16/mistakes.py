@@ -34,8 +34,15 @@ def reversed_order(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[to
     return k // 8 * N + n, 7 - k % 8
 
 
-def interleaved(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return k // 8 * N + n, k % 8 // 2 + 4 * (k % 2)
+def packed_as(*elements: int) -> Place:
+    """Nibble i of a word holds the element elements[i] of its eight."""
+    nibble_of = torch.tensor([elements.index(element) for element in range(8)])
+    return lambda k, n, K, N: (k // 8 * N + n, nibble_of[k % 8])
+
+
+interleaved = packed_as(0, 2, 4, 6, 1, 3, 5, 7)
+JOINED = ((0, 4, 1, 5, 2, 6, 3, 7), (0, 1, 4, 5, 2, 3, 6, 7), (0, 2, 1, 3, 4, 6, 5, 7), (0, 4, 2, 6, 1, 5, 3, 7))
+"""The other orders that joining or stacking halves, two at a time, may leave behind."""
 
 
 def pairs_swapped(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,6 +63,16 @@ def row_major_in_n(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[to
 
 def lowest(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
     return k // 8 * N + n, torch.zeros_like(k)
+
+
+def by_nibbles(k: torch.Tensor, tile: int) -> torch.Tensor:
+    """First nibble 0 of all words of the tile, then nibble 1 of all words, ..."""
+    return k % (tile // 8) * 8 + k // (tile // 8)
+
+
+def by_words(k: torch.Tensor, tile: int) -> torch.Tensor:
+    """The way back from `by_nibbles`."""
+    return k % 8 * (tile // 8) + k // 8
 
 
 def signed(nibble: torch.Tensor) -> torch.Tensor:
@@ -145,6 +162,23 @@ def shifted_by_bits(problem: Problem, config: Config) -> Iterator[Imitation]:
     yield product(activations(problem), q.t() * scales(problem)[:, None], rounded=True)
 
 
+def tiles_in_order(
+    order: Callable[[torch.Tensor, int], torch.Tensor],
+) -> Callable[[Problem, Config], Iterator[Imitation]]:
+    """Element k of a tile of X meets element order(k, BLOCK_K) of the opened tile of W; masked ones are zeros."""
+
+    def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+        _, _, K = sizes(problem)
+        k = torch.arange(K)
+        for tile in tiles(config, "K"):
+            if tile % 8 == 0:
+                other = k - k % tile + order(k % tile, tile)
+                q = RIGHT(problem)[other.clamp(max=K - 1)] * (other < K)[:, None]
+                yield product(activations(problem), q.t() * scales(problem)[:, None], rounded=True)
+
+    return imitate
+
+
 def scaled_by(
     scale: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]],
 ) -> Callable[[Problem, Config], Iterator[Imitation]]:
@@ -188,20 +222,26 @@ def sign(name: str, what: str, meaning: Sign) -> Mistake:
 
 OPERANDS = Operands(read_as, weight, unscaled, rounded=True)
 NIBBLES = "write down the sixteen nibbles and the number that each of them stands for"
+K_ORDER = "number the k of a tile of X, and those of the opened tile of W: does every k meet itself in the product?"
 CHANNELS = "which index of Y do the scales belong to, and how often does a scale belong into the result?"
 
 MISTAKES = (
     sign("unsigned", "int4 read as unsigned", lambda nibble: nibble),
     sign("offset_binary", "8 subtracted from the nibble, as if the zero point were 8", lambda nibble: nibble - 8),
+    sign("eight_too_large", "8 left on every weight, so that -8 to 7 became 0 to 15", lambda nibble: signed(nibble) + 8),
     sign("sign_and_magnitude", "bit 3 of the nibble taken for a sign and the rest for the magnitude", magnitude),
     sign("minus_eight_positive", "the nibble of -8 read as 8", eight_positive),
     order("nibble_order_reversed", "the nibbles of a word taken from the highest down", reversed_order),
     order("nibble_order_interleaved", "the nibbles of a word in the order 0 2 4 6 1 3 5 7", interleaved),
+    *(order("nibble_order_permuted", f"the nibbles of a word in the order {' '.join(map(str, elements))}",
+            packed_as(*elements)) for elements in JOINED),
     order("nibble_pairs_swapped", "the two nibbles of each byte exchanged", pairs_swapped),
     order("packed_in_planes", "nibble j of the words taken for the j-th eighth of K", planes),
     order("packed_along_n", "eight neighbouring columns looked for in a word, instead of eight neighbouring k", along_n),
     order("words_row_major_in_n", "qweight read as a contiguous [N, K / 8] matrix", row_major_in_n),
     order("lowest_nibble_only", "the lowest nibble of a word used for all eight of its elements", lowest),
+    *(Mistake("k_orders_differ", "X and the opened words multiplied in different orders of k within a tile", K_ORDER,
+              tiles_in_order(other)) for other in (by_nibbles, by_words)),
     Mistake("unsigned", "int4 read as unsigned, in another order than it is packed in", NIBBLES,
             both_wrong(lambda nibble: nibble)),
     Mistake("offset_binary", "8 subtracted from the nibbles, in another order than they are packed in", NIBBLES,
