@@ -2,9 +2,9 @@
 
 Changes: num_stages > 1, so that the loads of later blocks are in flight while one is multiplied; tile by autotuning.
 Predicted: a third off the time at 1024 tokens, where few programs hide each other's latency; less at 8192.
-Measured, microseconds, cuBLAS fp16 in brackets: 1024 tokens at 0.9 6.843 (6.198); 1024 at 0.8 9.146 (6.173); 8192 at
-0.9 16.84 (25.64); 8192 at 0.8 23.06 (25.75).
-The other way round: a fifth to a third at 8192 tokens, where the tiles grew too, and 3 % at 1024. The index that
+Measured, microseconds, cuBLAS fp16 in brackets: 1024 tokens at 0.9 6.897 (6.239); 1024 at 0.8 9.45 (6.236); 8192 at 0.9
+16.77 (25.68); 8192 at 0.8 23.05 (25.98).
+The other way round: a fifth to a third at 8192 tokens, where the tiles grew too, and 2 to 4 % at 1024. The index that
 names a tile is itself a load, and nobody fetches it ahead: solutions/dds.py does, which is its last step.
 """
 

@@ -3,7 +3,7 @@
 Changes: nothing yet; this is the kernel one writes first, and it is right.
 Predicted: far behind cuBLAS fp16. The word of eight elements is loaded eight times, so the int4 weight costs as
 many loads as an int32 one.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 60.14 (13.58); 16 54.52 (13.92); 512 111.3 (24.7).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 60.02 (13.55); 16 54.64 (13.89); 512 112.1 (24.63).
 """
 
 import triton
