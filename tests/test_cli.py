@@ -163,7 +163,8 @@ def test_make_alone_lists_the_targets():
 
 def test_make_grade_without_a_virtual_environment():
     done = subprocess.run(
-        ["make", "grade", "VENV=", f"PYTHON={sys.executable}", "SUBMISSION=assignment", "LAB=dds", "DEVICE=cpu"],
+        ["make", "grade", "ARGS=", "VENV=", f"PYTHON={sys.executable}", "SUBMISSION=assignment", "LAB=dds",
+         "DEVICE=cpu"],
         cwd=ROOT, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -64,6 +64,8 @@ IN_OTHER_STYLES = [
     ("tests/styles/w4a16_nibble_loop.py", "w = (w << left_shift[:, None]) >> 28",
      "w = ((w << left_shift[:, None]) >> 28) & 0xF", "unsigned"),
     ("tests/styles/w4a16_nibble_loop.py", "tl.cdiv(K, BLOCK_SIZE_K)", "K // BLOCK_SIZE_K", "last_k_block_dropped"),
+    ("tests/styles/w4a16_magic.py", "bitcast=True) - 1032.0", "bitcast=True) - 1024.0", "eight_too_large"),
+    ("solutions/w4a16.py", "tl.join(lower, upper) - 1032.0", "tl.join(lower, upper) - 1024.0", "eight_too_large"),
     ("tests/styles/dds_while.py", "while p < stop:", "while p < stop - 1:", "last_block_dropped"),
     ("tests/styles/dds_while.py", "b_y += tl.dot", "b_y = tl.dot", "accumulator_overwritten"),
     ("solutions/w8a8.py", "        x = tl.minimum(tl.maximum(x, lowest[:, None]), highest[:, None])\n", "", "no_clamp"),

@@ -69,7 +69,7 @@ def test_a_student_can_grade_with_it(repository, tmp_path):
     write_bundle(repository, tmp_path / "student.zip", None)
     home = tmp_path / "home"
     zipfile.ZipFile(tmp_path / "student.zip").extractall(home)
-    command = ["make", "grade", "VENV=", f"PYTHON={sys.executable}"]
+    command = ["make", "grade", "ARGS=", "VENV=", f"PYTHON={sys.executable}"]
     environment = {**os.environ, "MAKEFLAGS": ""}
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -171,7 +171,7 @@ def tiles_in_order(
         _, _, K = sizes(problem)
         k = torch.arange(K)
         for tile in tiles(config, "K"):
-            if tile % 8 == 0:
+            if tile > 8 and tile % 8 == 0:
                 other = k - k % tile + order(k % tile, tile)
                 q = RIGHT(problem)[other.clamp(max=K - 1)] * (other < K)[:, None]
                 yield product(activations(problem), q.t() * scales(problem)[:, None], rounded=True)
