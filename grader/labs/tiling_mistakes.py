@@ -121,6 +121,16 @@ def loop_mistakes(operands: Operands) -> tuple[Mistake, ...]:
                 part = None if slack is None else slack[:, left]
                 yield product(a[:, left], w[:, right], slack=part, rounded=operands.rounded)
 
+    def advanced_by_one(problem: Problem, config: Config) -> Iterator[Imitation]:
+        a, slack, w = operands.both(problem)
+        k = torch.arange(a.shape[1])
+        for tile in tiles(config, "K"):
+            if tile < len(k):
+                near = k // tile + k % tile
+                for left, right in ((near, near), (near, k), (k, near)):
+                    part = None if slack is None else slack[:, left]
+                    yield product(a[:, left], w[:, right], slack=part, rounded=operands.rounded)
+
     return (
         Mistake(
             "last_k_block_dropped", "a sum over K without its last, partial tile",
@@ -133,6 +143,10 @@ def loop_mistakes(operands: Operands) -> tuple[Mistake, ...]:
         Mistake(
             "k_not_advanced", "operands read from the first K tile again in every turn of the loop",
             "look at what changes from one turn of the K loop to the next, for each operand", not_advanced,
+        ),
+        Mistake(
+            "advanced_by_one", "operands that move on by one element of K a turn, instead of by a tile",
+            "how far apart are the tiles of two neighbouring turns?", advanced_by_one,
         ),
         Mistake(
             "one_k_tile_only", "the product of the first K tile alone", "does the K loop make more than one turn?",
@@ -188,10 +202,21 @@ def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
             parts = [a[:, k : k + tile] @ w[:, k : k + tile].t() for k in range(0, a.shape[1], tile)]
             yield half_sum(parts, scale)
 
+    def rounded_too_early(problem: Problem, config: Config) -> Iterator[Imitation]:
+        a, w, scale = operands.unscaled(problem)
+        sum_in_half = half_sum([a @ w.t()], scale)
+        _, slack, scaled_w = operands.both(problem)
+        ties = 0.0 if slack is None else slack @ scaled_w.abs().t()
+        yield Imitation(sum_in_half.y, sum_in_half.bound + ties)
+
     return (
         Mistake(
             "fp16_accumulator", "a sum kept in fp16, which loses small terms and overflows at 65504",
             "in which type does the accumulator hold the sum while the loop runs?", imitate,
+        ),
+        Mistake(
+            "fp16_before_scaling", "the sum brought to fp16, which ends at 65504, before it is scaled",
+            "in which type is the sum when the scales are applied?", rounded_too_early,
         ),
     )  # fmt: skip
 

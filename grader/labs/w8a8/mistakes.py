@@ -109,12 +109,26 @@ def rescaled_by(
     return imitate
 
 
+def first_weight_scales(problem: Problem, config: Config) -> Iterator[Imitation]:
+    """Right integers, the weight scales of the first column tile."""
+    a, slack, _ = OPERANDS.both(problem)
+    s_w = scale_of(problem, "weight")
+    for tile in tiles(config, "N"):
+        yield product(a, integers(problem) * s_w[torch.arange(len(s_w)) % tile, None], slack=slack)
+
+
+def unquantised(problem: Problem, config: Config) -> Iterator[Imitation]:
+    w = integers(problem) * scale_of(problem, "weight")[:, None]
+    yield product(problem.tensors["x_ptr"].double(), w, rounded=True)
+
+
 def half_precision_ratio(problem: Problem, config: Config) -> Iterator[Imitation]:
     scale = scale_of(problem, "input")[:, None]
     w = integers(problem) * scale_of(problem, "weight")[:, None]
     half = scale.to(torch.float16)
     q, slack = converted(problem.tensors["x_ptr"].double() / half.double(), clamped)
-    yield product(q * scale, w, slack=slack * scale)
+    for after in (scale, half.double()):
+        yield product(q * after, w, slack=slack * after)
     ratio = (problem.tensors["x_ptr"] / half).double()
     for q in (clamped(ratio), torch.floor(ratio + 0.5).clamp(-128, 127)):
         yield product(q * scale, w)
@@ -162,6 +176,10 @@ def narrow(ratio: torch.Tensor) -> torch.Tensor:
     return torch.round(ratio).clamp(-127, 127)
 
 
+def unsigned(ratio: torch.Tensor) -> torch.Tensor:
+    return torch.round(ratio).clamp(0, 127)
+
+
 OPERANDS = Operands(read_as, weight, unscaled)
 ROUNDING = "how does a value that is no integer become one, on both sides of zero?"
 EPILOGUE = "write the rescaled element Y[m, n] down with its indices: which scale belongs to m, which to n?"
@@ -178,14 +196,27 @@ MISTAKES = (
             quantised_by(narrow), seen(narrow)),
     Mistake("floor_rounding", "X quantised by rounding down", ROUNDING,
             quantised_by(lambda r: torch.floor(r).clamp(-128, 127)), seen(torch.floor)),
-    Mistake("fp16_division", "X divided by its scale in fp16, whose rounding moves x / s across the next threshold",
-            "in which type is x / s computed?", half_precision_ratio),
+    Mistake("ceil_rounding", "X quantised by rounding up", ROUNDING,
+            quantised_by(lambda r: torch.ceil(r).clamp(-128, 127)), seen(torch.ceil)),
+    Mistake("clamp_to_unsigned", "X clamped to numbers from 0 on", "which numbers does int8 hold?",
+            quantised_by(unsigned, lambda r: wrapped(torch.round(r).clamp(0, 255))), seen(unsigned)),
+    Mistake("not_quantised", "X multiplied as it is, without becoming int8",
+            "where in the kernel does X become integers?", unquantised),
+    Mistake("fp16_division", "x / s computed in fp16, or from a scale in fp16, whose rounding moves it across the next "
+            "threshold", "in which type is the scale kept, and x / s computed?", half_precision_ratio),
     Mistake("unscaled_quantisation", "X rounded to int8 without dividing by its scale first",
             "what has to happen to X before it is rounded?",
             quantised_with(lambda p, tile: torch.ones_like(scale_of(p, "input")[:, None]))),
+    Mistake("multiplied_by_scale", "X multiplied by its scale before it is rounded, instead of divided",
+            "what has to happen to X before it is rounded?",
+            quantised_with(lambda p, tile: 1 / scale_of(p, "input")[:, None])),
     Mistake("wrong_token_scale", "X quantised with the scale of another token: the one at its place in the first tile",
             "which rows of X, and which scales, does the second row tile load?",
             quantised_with(lambda p, tile: scale_of(p, "input")[torch.arange(p.scalars["M"]) % tile, None])),
+    Mistake("wrong_token_scale", "every row tile quantised and rescaled with the input scales of the first one",
+            "which scales does the second row tile load?",
+            quantised_with(lambda p, tile: scale_of(p, "input")[torch.arange(p.scalars["M"]) % tile, None],
+                           rescaled=True)),
     Mistake("one_scale_for_all_tokens", "every token quantised and rescaled with the scale of token 0",
             "how many scales does X have?",
             quantised_with(lambda p, tile: scale_of(p, "input")[:1, None].expand(p.scalars["M"], 1), rescaled=True)),
@@ -201,6 +232,8 @@ MISTAKES = (
             rescaled_by(lambda x, w, m, n: (x * x, w))),
     Mistake("weight_scale_twice", "the product multiplied by the weight scale twice", EPILOGUE,
             rescaled_by(lambda x, w, m, n: (x, w * w))),
+    Mistake("scale_without_tile_offset", "every column tile rescaled with the weight scales of the first one",
+            "which weight scales does the second column tile load?", first_weight_scales),
     Mistake("scales_swapped", "the input scale taken by column and the weight scale by row", EPILOGUE,
             rescaled_by(lambda x, w, m, n: (w[m % len(w)], x[n % len(x)]))),
     Mistake("weight_scale_by_row", "the weight scale taken by row instead of by column", EPILOGUE,
