@@ -202,12 +202,22 @@ def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
             parts = [a[:, k : k + tile] @ w[:, k : k + tile].t() for k in range(0, a.shape[1], tile)]
             yield half_sum(parts, scale)
 
-    def rounded_too_early(problem: Problem, config: Config) -> Iterator[Imitation]:
-        a, w, scale = operands.unscaled(problem)
-        sum_in_half = half_sum([a @ w.t()], scale)
-        _, slack, scaled_w = operands.both(problem)
-        ties = 0.0 if slack is None else slack @ scaled_w.abs().t()
-        yield Imitation(sum_in_half.y, sum_in_half.bound + ties)
+    def every_turn(factor: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Problem, Config], Iterator[Imitation]]:
+        """A sum that each turn multiplies by `factor(scale)` before it adds its tile."""
+
+        def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+            a, slack, w = operands.both(problem)
+            _, _, scale = operands.unscaled(problem)
+            for tile in tiles(config, "K"):
+                if tile < a.shape[1]:
+                    y = bound = torch.zeros(())
+                    for k in range(0, a.shape[1], tile):
+                        part = None if slack is None else slack[:, k : k + tile]
+                        turn = product(a[:, k : k + tile], w[:, k : k + tile], slack=part, rounded=operands.rounded)
+                        y, bound = y * factor(scale) + turn.y, bound * factor(scale).abs() + turn.bound
+                    yield Imitation(y, bound + U_FP16 * y.abs())
+
+        return imitate
 
     return (
         Mistake(
@@ -215,8 +225,12 @@ def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
             "in which type does the accumulator hold the sum while the loop runs?", imitate,
         ),
         Mistake(
-            "fp16_before_scaling", "the sum brought to fp16, which ends at 65504, before it is scaled",
-            "in which type is the sum when the scales are applied?", rounded_too_early,
+            "accumulated_twice", "a sum that each turn of the loop adds to itself once more",
+            "what does tl.dot return when it is given the accumulator?", every_turn(lambda scale: torch.tensor(2.0)),
+        ),
+        Mistake(
+            "scaled_every_turn", "a sum that is multiplied by the scales in each turn of the loop",
+            "how often does a scale belong into the result?", every_turn(lambda scale: scale),
         ),
     )  # fmt: skip
 

@@ -88,6 +88,15 @@ def walked(*walks: Walk, transposed: bool = True) -> Callable[[Problem, Config],
     return imitate
 
 
+def accumulated_twice(problem: Problem, config: Config) -> Iterator[Imitation]:
+    M, N, K = sizes(problem)
+    y, size = torch.zeros(M, N, dtype=torch.float64), torch.zeros(M, N, dtype=torch.float64)
+    for row, part, magnitude in parts(problem, right_walk):
+        here = slice(row * BLOCK, (row + 1) * BLOCK)
+        y[:, here], size[:, here] = 2 * y[:, here] + part, 2 * size[:, here] + magnitude
+    yield Imitation(y, U_FP16 * y.abs() + 2 * K * U_FP32 * size + FP16_UNDERFLOW)
+
+
 def empty_unwritten(problem: Problem, config: Config) -> Iterator[Imitation]:
     right = OPERANDS.right(problem)
     empty = (problem.tensors["crow_indices_ptr"].diff() == 0).repeat_interleave(BLOCK)
@@ -201,6 +210,8 @@ MISTAKES = (
     walk_mistake("accumulator_overwritten", "the product of each block row's last block alone",
                  "each turn of the loop must keep what the turns before it summed up",
                  lambda p, r: between(p, p.blocks(r)[-1:])),
+    Mistake("accumulated_twice", "a sum that each turn of the loop adds to itself once more",
+            "what does tl.dot return when it is given the accumulator?", accumulated_twice),
     walk_mistake("at_most_n_blocks", "block rows cut off after a fixed number of blocks",
                  "how many blocks may a block row hold?", *(_at_most(count) for count in (4, 8, 2, 1, 16, 3, 5, 6))),
     walk_mistake("col_as_element", "the block column used as the index of an element of X", COLUMNS,

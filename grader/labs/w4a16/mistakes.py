@@ -66,13 +66,18 @@ def lowest(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tens
 
 
 def by_nibbles(k: torch.Tensor, tile: int) -> torch.Tensor:
-    """First nibble 0 of all words of the tile, then nibble 1 of all words, ..."""
-    return k % (tile // 8) * 8 + k // (tile // 8)
+    """In each tile first nibble 0 of all words, then nibble 1 of all words, ..."""
+    return k - k % tile + k % tile % (tile // 8) * 8 + k % tile // (tile // 8)
 
 
 def by_words(k: torch.Tensor, tile: int) -> torch.Tensor:
     """The way back from `by_nibbles`."""
-    return k % 8 * (tile // 8) + k // 8
+    return k - k % tile + k % 8 * (tile // 8) + k % tile // 8
+
+
+def eight_tiles_on(k: torch.Tensor, tile: int) -> torch.Tensor:
+    """Words counted like elements: a turn moves on by BLOCK_K words, which are eight tiles."""
+    return k // tile * tile * 8 + k % tile
 
 
 def signed(nibble: torch.Tensor) -> torch.Tensor:
@@ -162,17 +167,22 @@ def shifted_by_bits(problem: Problem, config: Config) -> Iterator[Imitation]:
     yield product(activations(problem), q.t() * scales(problem)[:, None], rounded=True)
 
 
-def tiles_in_order(
+def shifted_left(problem: Problem, config: Config) -> Iterator[Imitation]:
+    first = torch.arange(problem.scalars["K"])[:, None] % 8 == 0
+    yield product(activations(problem), (RIGHT(problem) * first).t() * scales(problem)[:, None], rounded=True)
+
+
+def in_tile_order(
     order: Callable[[torch.Tensor, int], torch.Tensor],
 ) -> Callable[[Problem, Config], Iterator[Imitation]]:
-    """Element k of a tile of X meets element order(k, BLOCK_K) of the opened tile of W; masked ones are zeros."""
+    """Element k of X meets element order(k, BLOCK_K) of W; masked ones are zeros."""
 
     def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
         _, _, K = sizes(problem)
         k = torch.arange(K)
         for tile in tiles(config, "K"):
             if tile > 8 and tile % 8 == 0:
-                other = k - k % tile + order(k % tile, tile)
+                other = order(k, tile)
                 q = RIGHT(problem)[other.clamp(max=K - 1)] * (other < K)[:, None]
                 yield product(activations(problem), q.t() * scales(problem)[:, None], rounded=True)
 
@@ -229,6 +239,7 @@ MISTAKES = (
     sign("unsigned", "int4 read as unsigned", lambda nibble: nibble),
     sign("offset_binary", "8 subtracted from the nibble, as if the zero point were 8", lambda nibble: nibble - 8),
     sign("eight_too_large", "8 left on every weight, so that -8 to 7 became 0 to 15", lambda nibble: signed(nibble) + 8),
+    sign("eight_too_small", "8 subtracted from numbers that had their sign already", lambda nibble: signed(nibble) - 8),
     sign("sign_and_magnitude", "bit 3 of the nibble taken for a sign and the rest for the magnitude", magnitude),
     sign("minus_eight_positive", "the nibble of -8 read as 8", eight_positive),
     sign("seven_negative", "the nibble of 7 read as -9", lambda nibble: torch.where(nibble > 6, nibble - 16, nibble)),
@@ -248,7 +259,9 @@ MISTAKES = (
     order("four_of_eight_nibbles", "the lower nibbles of a word's bytes used twice",
           lambda k, n, K, N: (k // 8 * N + n, k % 4 * 2)),
     *(Mistake("k_orders_differ", "X and the opened words multiplied in different orders of k within a tile", K_ORDER,
-              tiles_in_order(other)) for other in (by_nibbles, by_words)),
+              in_tile_order(other)) for other in (by_nibbles, by_words)),
+    Mistake("words_advanced_too_far", "words that move on by BLOCK_K rows of qweight a turn, instead of BLOCK_K / 8",
+            "how many rows of qweight does a tile of K need?", in_tile_order(eight_tiles_on)),
     Mistake("unsigned", "int4 read as unsigned, in another order than it is packed in", NIBBLES,
             both_wrong(lambda nibble: nibble)),
     Mistake("offset_binary", "8 subtracted from the nibbles, in another order than they are packed in", NIBBLES,
@@ -257,6 +270,8 @@ MISTAKES = (
             "after the shift, which bits belong to the element?", unmasked),
     Mistake("shift_by_bits", "words shifted by k % 8 bits", "how many bits apart are two elements of a word?",
             shifted_by_bits),
+    Mistake("shifted_left", "words shifted to the left, which leaves element 0 of each in the lowest bits",
+            "in which direction do the bits of an element have to move?", shifted_left),
     Mistake("no_scale", "the product with the integers, without their scale", CHANNELS,
             scaled_by(lambda s, m, n, tile: (torch.ones(len(m)).double(), torch.ones_like(s)))),
     Mistake("scale_twice", "the product multiplied by the scale twice", CHANNELS,

@@ -12,6 +12,7 @@ from grader.labs.tiling_mistakes import (
     Operands,
     Reading,
     accumulator_mistakes,
+    half_sum,
     last_resorts,
     loop_mistakes,
     sizes,
@@ -117,6 +118,14 @@ def first_weight_scales(problem: Problem, config: Config) -> Iterator[Imitation]
         yield product(a, integers(problem) * s_w[torch.arange(len(s_w)) % tile, None], slack=slack)
 
 
+def sum_in_half(problem: Problem, config: Config) -> Iterator[Imitation]:
+    q, w, scale = unscaled(problem)
+    halved = half_sum([q @ w.t()], scale)
+    _, slack, scaled_w = OPERANDS.both(problem)
+    assert slack is not None
+    yield Imitation(halved.y, halved.bound + slack @ scaled_w.abs().t())
+
+
 def unquantised(problem: Problem, config: Config) -> Iterator[Imitation]:
     w = integers(problem) * scale_of(problem, "weight")[:, None]
     yield product(problem.tensors["x_ptr"].double(), w, rounded=True)
@@ -134,12 +143,18 @@ def half_precision_ratio(problem: Problem, config: Config) -> Iterator[Imitation
         yield product(q * scale, w)
 
 
-def row_major_weight(problem: Problem, config: Config) -> Iterator[Imitation]:
-    _, N, K = sizes(problem)
-    k, n = grid_of(K, N)
-    a, slack, _ = OPERANDS.both(problem)
-    w = reread(problem.tensors["qweight_ptr"], k * N + n).double().t()
-    yield product(a, w * scale_of(problem, "weight")[:, None], slack=slack)
+def weight_at(
+    place: Callable[[Problem, torch.Tensor, torch.Tensor], torch.Tensor],
+) -> Callable[[Problem, Config], Iterator[Imitation]]:
+    """Element (k, n) of the weight read at the flat offset place(problem, k [K, 1], n [1, N])."""
+
+    def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
+        _, N, K = sizes(problem)
+        a, slack, _ = OPERANDS.both(problem)
+        w = reread(problem.tensors["qweight_ptr"], place(problem, *grid_of(K, N))).double().t()
+        yield product(a, w * scale_of(problem, "weight")[:, None], slack=slack)
+
+    return imitate
 
 
 def seen(convert: Convert) -> Callable[[Problem, Config], str]:
@@ -183,6 +198,7 @@ def unsigned(ratio: torch.Tensor) -> torch.Tensor:
 OPERANDS = Operands(read_as, weight, unscaled)
 ROUNDING = "how does a value that is no integer become one, on both sides of zero?"
 EPILOGUE = "write the rescaled element Y[m, n] down with its indices: which scale belongs to m, which to n?"
+VIEW = "qweight is a transposed view; which arguments say how far apart its elements are?"
 
 MISTAKES = (
     Mistake("truncation", "X quantised by truncation instead of rounding to nearest", ROUNDING,
@@ -207,9 +223,6 @@ MISTAKES = (
     Mistake("unscaled_quantisation", "X rounded to int8 without dividing by its scale first",
             "what has to happen to X before it is rounded?",
             quantised_with(lambda p, tile: torch.ones_like(scale_of(p, "input")[:, None]))),
-    Mistake("multiplied_by_scale", "X multiplied by its scale before it is rounded, instead of divided",
-            "what has to happen to X before it is rounded?",
-            quantised_with(lambda p, tile: 1 / scale_of(p, "input")[:, None])),
     Mistake("wrong_token_scale", "X quantised with the scale of another token: the one at its place in the first tile",
             "which rows of X, and which scales, does the second row tile load?",
             quantised_with(lambda p, tile: scale_of(p, "input")[torch.arange(p.scalars["M"]) % tile, None])),
@@ -234,18 +247,25 @@ MISTAKES = (
             rescaled_by(lambda x, w, m, n: (x, w * w))),
     Mistake("scale_without_tile_offset", "every column tile rescaled with the weight scales of the first one",
             "which weight scales does the second column tile load?", first_weight_scales),
+    Mistake("fp16_before_scaling", "the sum brought to fp16, which ends at 65504, before it is scaled",
+            "in which type is the sum when the scales are applied?", sum_in_half),
     Mistake("scales_swapped", "the input scale taken by column and the weight scale by row", EPILOGUE,
             rescaled_by(lambda x, w, m, n: (w[m % len(w)], x[n % len(x)]))),
     Mistake("weight_scale_by_row", "the weight scale taken by row instead of by column", EPILOGUE,
             rescaled_by(lambda x, w, m, n: (x * w[m % len(w)], torch.ones_like(w)))),
     Mistake("input_scale_by_column", "the input scale taken by column instead of by row", EPILOGUE,
             rescaled_by(lambda x, w, m, n: (torch.ones_like(x), w * x[n % len(x)]))),
-    Mistake("weight_row_major", "the weight read as a contiguous [K, N] matrix",
-            "qweight is a transposed view; which arguments say how far apart its elements are?", row_major_weight),
+    Mistake("weight_row_major", "the weight read as a contiguous [K, N] matrix", VIEW,
+            weight_at(lambda p, k, n: k * p.scalars["N"] + n)),
+    Mistake("weight_strides_swapped", "the weight read with its two strides exchanged", VIEW,
+            weight_at(lambda p, k, n: k * p.scalars["stride_wn"] + n * p.scalars["stride_wk"])),
     *stride_mistakes(OPERANDS),
     *loop_mistakes(OPERANDS),
     *tail_mistakes(OPERANDS),
     *store_mistakes(OPERANDS),
     *accumulator_mistakes(OPERANDS),
     *last_resorts(OPERANDS),
+    Mistake("multiplied_by_scale", "X multiplied by its scale before it is rounded, instead of divided",
+            "what has to happen to X before it is rounded?",
+            quantised_with(lambda p, tile: 1 / scale_of(p, "input")[:, None])),  # after zeros, which it often looks like
 )  # fmt: skip
