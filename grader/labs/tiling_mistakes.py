@@ -53,6 +53,12 @@ class Operands:
             sound = product(a.nan_to_num(0.0), w, slack=slack, rounded=self.rounded)
             yield Imitation(torch.where(spread, torch.nan, sound.y), sound.bound)
 
+    def meeting(self, problem: Problem, left: torch.Tensor, right: torch.Tensor) -> Imitation:
+        """The output when element left[i] of A meets element right[i] of W; both int64 [K']."""
+        a, slack, w = self.both(problem)
+        part = None if slack is None else slack[:, left]
+        return product(a[:, left], w[:, right], slack=part, rounded=self.rounded)
+
     def right(self, problem: Problem) -> Imitation:
         """What a right kernel stores."""
         a, slack, w = self.both(problem)
@@ -109,27 +115,23 @@ def loop_mistakes(operands: Operands) -> tuple[Mistake, ...]:
         return imitate
 
     def not_advanced(problem: Problem, config: Config) -> Iterator[Imitation]:
-        a, slack, w = operands.both(problem)
-        K = a.shape[1]
+        K = problem.scalars["K"]
         k = torch.arange(K)
         for tile in tiles(config, "K"):
-            if tile >= K:
-                continue
-            again = k % tile
-            whole = (torch.arange(cdiv(K, tile) * tile) % tile).clamp(max=K - 1)
-            for left, right in ((k, again), (again, k), (again, again), (whole, whole)):
-                part = None if slack is None else slack[:, left]
-                yield product(a[:, left], w[:, right], slack=part, rounded=operands.rounded)
+            if tile < K:
+                again = k % tile
+                whole = (torch.arange(cdiv(K, tile) * tile) % tile).clamp(max=K - 1)
+                for left, right in ((k, again), (again, k), (again, again), (whole, whole)):
+                    yield operands.meeting(problem, left, right)
 
     def advanced_by_one(problem: Problem, config: Config) -> Iterator[Imitation]:
-        a, slack, w = operands.both(problem)
-        k = torch.arange(a.shape[1])
+        K = problem.scalars["K"]
+        k = torch.arange(K)
         for tile in tiles(config, "K"):
-            if tile < len(k):
+            if tile < K:
                 near = k // tile + k % tile
                 for left, right in ((near, near), (near, k), (k, near)):
-                    part = None if slack is None else slack[:, left]
-                    yield product(a[:, left], w[:, right], slack=part, rounded=operands.rounded)
+                    yield operands.meeting(problem, left, right)
 
     return (
         Mistake(
@@ -194,7 +196,7 @@ def tail_mistakes(operands: Operands) -> tuple[Mistake, ...]:
 
 
 def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
-    """An accumulator of too few bits, tile by tile."""
+    """An accumulator of too few bits, or one that the loop changes beside adding a tile to it."""
 
     def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
         a, w, scale = operands.unscaled(problem)
@@ -206,14 +208,13 @@ def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
         """A sum that each turn multiplies by `factor(scale)` before it adds its tile."""
 
         def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
-            a, slack, w = operands.both(problem)
+            K = problem.scalars["K"]
             _, _, scale = operands.unscaled(problem)
             for tile in tiles(config, "K"):
-                if tile < a.shape[1]:
+                if tile < K:
                     y = bound = torch.zeros(())
-                    for k in range(0, a.shape[1], tile):
-                        part = None if slack is None else slack[:, k : k + tile]
-                        turn = product(a[:, k : k + tile], w[:, k : k + tile], slack=part, rounded=operands.rounded)
+                    for k in torch.arange(K).split(tile):
+                        turn = operands.meeting(problem, k, k)
                         y, bound = y * factor(scale) + turn.y, bound * factor(scale).abs() + turn.bound
                     yield Imitation(y, bound + U_FP16 * y.abs())
 

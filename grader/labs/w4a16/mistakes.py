@@ -30,23 +30,17 @@ def in_order(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Te
     return k // 8 * N + n, k % 8
 
 
-def reversed_order(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return k // 8 * N + n, 7 - k % 8
-
-
 def packed_as(*elements: int) -> Place:
     """Nibble i of a word holds the element elements[i] of its eight."""
     nibble_of = torch.tensor([elements.index(element) for element in range(8)])
     return lambda k, n, K, N: (k // 8 * N + n, nibble_of[k % 8])
 
 
+reversed_order = packed_as(7, 6, 5, 4, 3, 2, 1, 0)
 interleaved = packed_as(0, 2, 4, 6, 1, 3, 5, 7)
+pairs_swapped = packed_as(1, 0, 3, 2, 5, 4, 7, 6)
 JOINED = ((0, 4, 1, 5, 2, 6, 3, 7), (0, 1, 4, 5, 2, 3, 6, 7), (0, 2, 1, 3, 4, 6, 5, 7), (0, 4, 2, 6, 1, 5, 3, 7))
 """The other orders that joining or stacking halves, two at a time, may leave behind."""
-
-
-def pairs_swapped(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return k // 8 * N + n, k % 8 ^ 1
 
 
 def planes(k: torch.Tensor, n: torch.Tensor, K: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -238,7 +232,7 @@ CHANNELS = "which index of Y do the scales belong to, and how often does a scale
 MISTAKES = (
     sign("unsigned", "int4 read as unsigned", lambda nibble: nibble),
     sign("offset_binary", "8 subtracted from the nibble, as if the zero point were 8", lambda nibble: nibble - 8),
-    sign("eight_too_large", "8 left on every weight, so that -8 to 7 became 0 to 15", lambda nibble: signed(nibble) + 8),
+    sign("eight_too_large", "weights that are 8 too large: 0 to 15 instead of -8 to 7", lambda nibble: signed(nibble) + 8),
     sign("eight_too_small", "8 subtracted from numbers that had their sign already", lambda nibble: signed(nibble) - 8),
     sign("sign_and_magnitude", "bit 3 of the nibble taken for a sign and the rest for the magnitude", magnitude),
     sign("minus_eight_positive", "the nibble of -8 read as 8", eight_positive),
