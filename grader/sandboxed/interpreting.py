@@ -13,7 +13,7 @@ import libdevice_on_host
 import memory_check
 import numpy as np
 import torch
-from student import StudentModule
+from made import MadeModule
 
 torch.set_num_threads(1)
 DTYPES = {"fp16": torch.float16, "fp32": torch.float32, "i8": torch.int8, "i32": torch.int32}
@@ -24,7 +24,7 @@ class Unsupported(Exception):
 
 
 def interpret_one(
-    module: StudentModule, request: dict[str, Any], blobs: list[bytes]
+    module: MadeModule, request: dict[str, Any], blobs: list[bytes]
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Launches the kernel once over the request's grid.
 
@@ -48,7 +48,7 @@ def interpret_one(
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
     check = memory_check.MemoryCheck(
-        [areas[name] for name in names if name in areas], module.jit.fn.__code__.co_filename
+        [areas[name] for name in names if name in areas], module.path
     )
     started = time.perf_counter()
     try:

@@ -2,8 +2,8 @@
 
     python worker.py RESPONSE_FD
 
-The request `load` brings the student's module; `describe`, `compile` and `interpret` work on it. Before it may come
-`prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
+The request `load` brings the student's module, which only `describe` works on; `made` brings the module that the grader
+wrote from its text, for `compile`, `read` and `interpret`. No sandbox is asked for both. Before them may come `prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
 What the student's code prints goes to nowhere: standard output is not part of any answer.
 """
 
@@ -86,11 +86,23 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
                     importlib.import_module(name)
                 answer = {}
             elif header["op"] == "describe":
-                answer = module.describe(header["contract"], header["problems"])
+                answer = {} if header["contract"] is None else module.describe(header["contract"], header["problems"])
+                answer["functions"] = module.report(header["names"])
+            elif header["op"] == "made":
+                import made
+
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(header["module"])
+                module = made.load(path, header["kernel"], header["capability"])
+                answer = {}
             elif header["op"] == "compile":
                 import compiling
 
                 answer, out = compiling.compile_one(module, header)
+            elif header["op"] == "read":
+                import compiling
+
+                answer = compiling.read_one(module, header)
             elif header["op"] == "interpret":
                 import interpreting
 
