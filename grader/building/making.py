@@ -134,6 +134,8 @@ class _Maker:
         if isinstance(report, Builtin):
             return _Part(f"{name} = {report.name}", (0,)), Global(report.name)
         if isinstance(report, Other):
+            if report.type == "function":
+                raise NotMade(f"{self._use(name)}: `{name}` is a plain Python function; put @triton.jit above it")
             raise NotMade(
                 f"{self._use(name)}: the kernel uses `{name}`, which is a {report.type}; expected a number, bool, string, "
                 "dtype or function of triton.language; write it as a constant"

@@ -205,7 +205,7 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
             "constexprs": [p.name for p in parameters if p.is_constexpr],
             "defaults": {name: report(value, depth + 1) for name, value in _defaults(function)},
         }
-    if isinstance(value, types.BuiltinFunctionType) or home.startswith("triton"):
+    if name and (isinstance(value, types.BuiltinFunctionType) or home.startswith("triton")):
         return {"object": [home, name]}
     if value in (range, min, max, len, int, float):
         return {"builtin": value.__name__}

@@ -3,7 +3,8 @@
     python worker.py RESPONSE_FD
 
 The request `load` brings the student's module, which only `describe` works on; `made` brings the module that the grader
-wrote from its text, for `compile`, `read` and `interpret`. No sandbox is asked for both. Before them may come `prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
+wrote from its text, for `compile`, `read` and `interpret`. No sandbox is asked for both. Before them may come
+`prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
 What the student's code prints goes to nowhere: standard output is not part of any answer.
 """
 
