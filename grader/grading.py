@@ -31,6 +31,7 @@ from grader.model import (
 from grader.problems import make_problem
 from grader.reading import read
 from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
+from grader.sandbox import prewarm
 from grader.scoring import Judged, Rubric, load_rubric, load_tiers, refused, score
 from grader.shrinking import smallest_failing
 
@@ -78,6 +79,7 @@ def grade_submission(
     chosen = [lab for lab in labs if lab.id in submission.labs]
     rubric = load_rubric()
     on_gpu = options.device.kind == "cuda"
+    prewarm(interpreting=not on_gpu, confined=options.confined)
     grade_all = _grade_on_gpu if on_gpu else _grade_on_cpu
     reports = grade_all(submission, chosen, options, seed, rubric, listen)
     return Report(

@@ -10,13 +10,23 @@ What the student's code prints goes to nowhere: standard output is not part of a
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 import traceback
 from typing import Any, BinaryIO
 
+import isolation
 import wire
+
+OUT_OF_MEMORY = (
+    f"out of memory: one process may hold {isolation.MEMORY_BYTES >> 30} GB; "
+    "look for arrays far larger than the tensors"
+)
+DISK_FULL = (
+    f"no space left: files may hold {isolation.FILE_BYTES >> 20} MB together; a kernel's module needs to write none"
+)
 
 
 def exact_reader(stream: BinaryIO) -> Any:
@@ -51,6 +61,8 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
             messages.append(str(text))
         cause, seen = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__), seen + 1
     detail = messages[-1] if messages else type(error).__name__
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
+        detail = DISK_FULL
     return {"error": type(error).__name__, "message": detail.strip()[:600], "line": line}
 
 
@@ -111,15 +123,24 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
             else:
                 raise ValueError(f"unknown request {header['op']!r}")
         except MemoryError:
-            answer = {"error": "MemoryError", "message": "out of memory", "line": None}
+            answer = {"error": "MemoryError", "message": OUT_OF_MEMORY, "line": None}
         except BaseException as error:
             answer = explain(error, path)
-        for buffer in wire.encode(answer, out):
+        for buffer in _frame(answer, out):
             responses.write(buffer)
         responses.flush()
+
+
+def _frame(answer: dict[str, Any], out: list[bytes]) -> list[bytes | memoryview]:
+    """The answer as bytes; one that cannot be told, such as a NaN among a student's constants, says why instead."""
+    try:
+        return wire.encode(answer, out)
+    except wire.WireError as error:
+        return wire.encode({"error": "WireError", "message": str(error), "line": None})
 
 
 if __name__ == "__main__":
     with os.fdopen(int(sys.argv[1]), "wb") as responses, os.fdopen(os.dup(0), "rb") as requests:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        isolation.bounded()
         serve(requests, responses)
