@@ -153,8 +153,10 @@ def describe_error(source: KernelSource, answer: Answer) -> str:
     kind, message, line = str(header.get("error")), str(header.get("message", "")), header.get("line")
     message = " ".join(message.split())[:400]
     place = f"{source.locate(line)}: " if isinstance(line, int) else ""
-    if kind in ("ContractError", "Unsupported"):
+    if kind == "ContractError":
         return message
+    if kind in ("Unsupported", "LaunchEnded"):
+        return place + message
     return f"{place}{kind}: {message}" if message and message != kind else f"{place}{kind}"
 
 

@@ -118,6 +118,7 @@ def _run_one(
         "constants": {**lab.constants, **chosen.constants, **folded},
         "grid": list(launch.grid),
         "unwritten": lab.output if chosen.split_k == 1 else None,
+        "seconds": 0.8 * options.case_seconds,
     }
     try:
         if sandbox is None:
@@ -167,8 +168,11 @@ def _outcome(
     lab: Lab, source: KernelSource, case: str, config: int, buffers: list[Guarded], sent: list[bytes], answer: Answer
 ) -> Outcome:
     if "error" in answer.header:
-        status = "unsupported" if answer.header["error"] == "Unsupported" else "crash"
-        return Outcome(case, config, status, message=describe_error(source, answer))  # type: ignore[arg-type]
+        status = "unsupported" if answer.header["error"] in ("Unsupported", "GraderDefect") else "crash"
+        if answer.header.get("reason") == "time":
+            status = "timeout"
+        found = tuple(_finding(entry) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
+        return Outcome(case, config, status, memory=found, message=describe_error(source, answer))  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
     for guarded, before, after in zip(buffers, sent, answer.blobs, strict=True):
         if len(after) != len(before):
