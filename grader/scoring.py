@@ -280,10 +280,10 @@ def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
 def _memory_test(judged: Judged) -> TestResult:
     ran = [outcome for outcome in judged.outcomes if outcome.status == "ran"]
     broken = [outcome for outcome in ran if outcome.overrun or outcome.changed]
-    if not ran:
-        return TestResult("memory", "memory", "skipped", 0.0, 0.0, "no launch finished")
     if judged.memory:
         return TestResult("memory", "memory", "failed", 0.0, 0.0, "\n".join(judged.memory))
+    if not ran:
+        return TestResult("memory", "memory", "skipped", 0.0, 0.0, "no launch finished")
     if broken:
         cases = ", ".join(dict.fromkeys(outcome.case for outcome in broken))
         message = f"wrote where it may not, in {cases}; grade with DEVICE=cpu to see the line"

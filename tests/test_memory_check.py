@@ -115,7 +115,7 @@ def test_a_far_access_costs_no_process(tmp_path, far):
 
 def test_an_address_near_no_tensor(tmp_path):
     result = checked(tmp_path, edited("x_ptrs = x_ptr +", "x_ptrs = x_ptr + tl.full((1, 1), 1 << 60, tl.int64) +"))
-    assert result.outcome.status == "ran"
+    assert result.outcome.status == "crash"
     assert "near no tensor" in result.sentences[0]
 
 

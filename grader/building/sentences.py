@@ -14,6 +14,8 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
     if made is not None and isinstance(line, int):
         line = made.origin(line)
     place = f"{source.locate(line)}: " if isinstance(line, int) else ""
-    if kind in ("ContractError", "Unsupported"):
+    if kind == "ContractError":
         return message
+    if kind in ("Unsupported", "LaunchEnded"):
+        return place + message
     return f"{place}{kind}: {message}" if message and message != kind else f"{place}{kind}"

@@ -115,6 +115,7 @@ def _run_one(
         "constants": {**lab.constants, **chosen.constants, **folded},
         "grid": list(launch.grid),
         "unwritten": lab.output if chosen.split_k == 1 else None,
+        "seconds": 0.8 * options.case_seconds,
     }
     try:
         with options.start(interpret=True, confined=options.confined) as sandbox:
@@ -159,8 +160,12 @@ def _outcome(
     answer: Answer,
 ) -> Outcome:  # fmt: skip
     if "error" in answer.header:
-        status = "unsupported" if answer.header["error"] == "Unsupported" else "crash"
-        return Outcome(case, config, status, message=describe_error(source, answer, made))  # type: ignore[arg-type]
+        status = "unsupported" if answer.header["error"] in ("Unsupported", "GraderDefect") else "crash"
+        if answer.header.get("reason") == "time":
+            status = "timeout"
+        found = tuple(_finding(entry, made) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
+        message = describe_error(source, answer, made)
+        return Outcome(case, config, status, memory=found, message=message)  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
     for guarded, before, after in zip(buffers, sent, answer.blobs, strict=True):
         if len(after) != len(before):

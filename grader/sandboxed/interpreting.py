@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import libdevice_on_host
+import faults
+import language_shims
 import memory_check
 import numpy as np
 import torch
@@ -17,10 +17,6 @@ from made import MadeModule
 
 torch.set_num_threads(1)
 DTYPES = {"fp16": torch.float16, "fp32": torch.float32, "i8": torch.int8, "i32": torch.int32}
-
-
-class Unsupported(Exception):
-    """Something that works on a GPU but not on the interpreter, such as inline assembly."""
 
 
 def interpret_one(
@@ -32,9 +28,9 @@ def interpret_one(
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
     request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
     "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
+    A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no buffers.
     """
-    libdevice_on_host.install()
-    _patch_once()
+    language_shims.install()
     buffers, arguments, areas = [], dict(request["scalars"]), {}
     for tensor, blob in zip(request["tensors"], blobs, strict=True):
         dtype = DTYPES[tensor["type"]]
@@ -47,17 +43,13 @@ def interpret_one(
         )
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
-    check = memory_check.MemoryCheck(
-        [areas[name] for name in names if name in areas], module.path
-    )
+    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"))
     started = time.perf_counter()
     try:
         with check.active():
             module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
     except Exception as error:
-        if "inline_asm not supported" in _chain(error):
-            raise Unsupported("inline assembly runs on a GPU only; the interpreter has no meaning for it") from None
-        raise
+        return {**faults.describe(error, module.path), "memory": check.findings()}, []
     answer = {
         "seconds": time.perf_counter() - started,
         "memory": check.findings(),
@@ -65,47 +57,3 @@ def interpret_one(
         "written": check.written(),
     }
     return answer, [buffer.numpy().tobytes() for buffer in buffers]
-
-
-def _chain(error: BaseException | None) -> str:
-    text = ""
-    while error is not None:
-        text += str(error)
-        error = error.__cause__ or error.__context__
-    return text
-
-
-_patched: dict[int, Any] = {}
-
-
-def _patch_once() -> None:
-    """Leaves out work of the interpreter that changes no result, and takes much of its time.
-
-    Triton patches triton.language anew on every call of a jit helper; once a module is enough. It repeats every
-    integer operation in int64 for an assertion on overflow that without its debug option is never made.
-    """
-    import triton.language as tl
-    from triton.runtime import interpreter
-
-    if _patched:
-        return
-    original = interpreter._patch_lang
-
-    class Kept:
-        def restore(self) -> None:
-            """The patches stay: this process only ever interprets."""
-
-    kept = Kept()
-    builder = interpreter.interpreter_builder
-    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
-
-    def patch_lang(fn: Any) -> Kept:
-        key = id(fn.__globals__)
-        if key not in _patched:
-            _patched[key] = original(fn)
-            # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 refuses.
-            tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.item())
-        return kept
-
-    interpreter._patch_lang = patch_lang
-    _patched[0] = None

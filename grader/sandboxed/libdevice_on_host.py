@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
+from number_formats import fused
+from unsupported import unsupported
 
 
 def _half_away(x: np.ndarray) -> np.ndarray:
@@ -15,7 +18,9 @@ FLOAT = {
     "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor, "ceil": np.ceil,
     "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "pow": np.power, "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum, "copysign": np.copysign,
-    "tanh": np.tanh, "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype), "fma": lambda a, b, c: a * b + c,
+    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan, "cbrt": np.cbrt,
+    "hypot": np.hypot, "fmod": np.fmod, "sqrt_rn": np.sqrt, "fast_expf": np.exp, "fast_logf": np.log,
+    "tanh": np.tanh, "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype), "fma": fused, "fma_rn": fused,
     "div_rn": np.divide, "mul_rn": np.multiply, "add_rn": np.add, "sub_rn": np.subtract, "fdiv_rn": np.divide,
     "saturatef": lambda x: np.clip(x, 0, 1).astype(x.dtype),
     "fast_dividef": np.divide, "rcp_rn": lambda x: (1 / x).astype(x.dtype),
@@ -27,33 +32,54 @@ INTEGER = {
 }  # fmt: skip
 
 
-def install() -> None:
-    """Puts the functions above in the place of their namesakes in triton.language.extra, wherever they are found."""
+def install(patched: dict[int, tuple[Any, Any]]) -> None:
+    """Puts the functions above in the place of their namesakes in triton.language.extra, and records both in `patched`."""
     import triton.language as tl
     from triton.language.extra import libdevice
     from triton.language.extra.cuda import libdevice as cuda_libdevice
 
-    if getattr(libdevice, "_on_host", False):
-        return
     for owner in (libdevice, cuda_libdevice):
-        for name, function in FLOAT.items():
-            setattr(owner, name, _elementwise(tl, function, None))
-        for name, (function, result) in INTEGER.items():
-            setattr(owner, name, _elementwise(tl, function, result))
-    libdevice._on_host = True  # type: ignore[attr-defined]
+        for name, original in list(vars(owner).items()):
+            if not inspect.isfunction(original) or name.startswith("_"):
+                continue
+            if name in FLOAT:
+                stand_in = _elementwise(tl, FLOAT[name], None)
+            elif name in INTEGER:
+                stand_in = _elementwise(tl, *INTEGER[name])
+            else:
+                stand_in = _absent(name)
+            setattr(owner, name, stand_in)
+            patched[id(original)] = (original, stand_in)
+
+
+def _absent(name: str) -> Any:
+    def call(*_: Any, **__: Any) -> Any:
+        raise unsupported("extern", name)
+
+    return call
 
 
 def _elementwise(tl: Any, function: Any, result: Any) -> Any:
-    """`function` of arrays as a function of interpreter tensors, in the type of its first argument or in `result`."""
-    from triton.runtime.interpreter import TensorHandle
+    """`function` of arrays as a function of interpreter tensors, in the type of its first argument or in `result`.
+
+    Numbers beside tensors take the tensors' common type, and blocks of several shapes are broadcast.
+    """
+    from triton.runtime import interpreter
 
     types = {np.int32: tl.int32, np.int64: tl.int64, np.float32: tl.float32}
 
-    def call(first: Any, *others: Any, **_: Any) -> Any:
-        arrays = [np.asarray(getattr(getattr(value, "handle", None), "data", value)) for value in (first, *others)]
-        dtype = types[result] if result else first.dtype
-        data = np.asarray(function(*arrays)).astype(result or arrays[0].dtype)
-        shaped = tl.block_type(dtype, list(data.shape)) if getattr(first, "shape", None) else dtype
-        return tl.core.tensor(TensorHandle(data, dtype), shaped)
+    def call(*arguments: Any, **_: Any) -> Any:
+        semantic = interpreter.interpreter_semantic
+        tensors = [value if isinstance(value, tl.core.tensor) else None for value in arguments]
+        known = next((tensor.dtype for tensor in tensors if tensor is not None), tl.float32)
+        arrays = [
+            tensor.handle.data if tensor is not None else semantic.scalar_constant(getattr(value, "value", value), known).handle.data
+            for tensor, value in zip(tensors, arguments, strict=True)
+        ]
+        blocks = [tensor for tensor in tensors if tensor is not None and tensor.type.is_block()]
+        dtype = types[result] if result else known
+        data = np.asarray(function(*arrays)).astype(interpreter._get_np_dtype(dtype))
+        kind = tl.block_type(dtype, list(data.shape)) if blocks else dtype
+        return tl.core.tensor(interpreter.TensorHandle(data, dtype), kind)
 
     return call

@@ -3,6 +3,9 @@
 While a `MemoryCheck` is active each tensor lives in an address window of its own, 16 TiB wide, so that an address
 tells which pointer argument it was derived from however far it strays. The four functions through which every
 version of Triton's interpreter reaches memory translate the addresses back and look at them on the way.
+
+What a load brings from outside is poison, the same each time. A launch that such a number leads astray (an index or a bound
+of a loop that was read outside its tensor) is ended there, and keeps what was found.
 """
 
 from __future__ import annotations
@@ -10,13 +13,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import numpy as np
+from control_flow import Turns
+from faults import LaunchEnded
 
 WINDOW_BITS = 44
 POISON_BYTE = 0x7E
 MAX_FINDINGS = 24
+MISLED_TURNS = 50_000
+"""Turns of loops after which a launch that took a number from outside its tensors is given up."""
 
 
 class Area:
@@ -50,10 +58,17 @@ class Area:
 
 
 class MemoryCheck:
-    """Watches one launch. `path` is the file of the student's module, whose line numbers the findings carry."""
+    """Watches one launch. `path` is the file of the student's module, whose line numbers the findings carry.
 
-    def __init__(self, areas: Sequence[Area], path: str) -> None:
-        self.areas, self.path = list(areas), path
+    seconds: what the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
+    misled: the tensor beside which a whole number was read, once one was.
+    """
+
+    def __init__(self, areas: Sequence[Area], path: str, seconds: float | None = None) -> None:
+        self.areas, self.path, self.seconds = list(areas), path, seconds
+        self.misled: str | None = None
+        self.turns = 0
+        self.deadline = float("inf")
         self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     @contextmanager
@@ -74,10 +89,24 @@ class MemoryCheck:
 
         interpreter._interpreter = _Watched(memory, self, interpreter.interpreter_builder)
         interpreter._implicit_cvt = convert_tensor
+        self.deadline = monotonic() + (self.seconds or float("inf"))
+        Turns.watch = self._turn
         try:
             yield
         finally:
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
+            Turns.watch = None
+
+    def _turn(self) -> None:
+        """A turn of a loop begins."""
+        self.turns += 1
+        if self.misled is not None and self.turns > MISLED_TURNS:
+            raise LaunchEnded("memory", f"a loop went on and on after a number was read outside {self.misled}")
+        if monotonic() > self.deadline:
+            self._late()
+
+    def _late(self) -> None:
+        raise LaunchEnded("time", f"did not finish within {self.seconds:.0f} s on the interpreter")
 
     def findings(self) -> list[dict[str, Any]]:
         """What was found, as JSON: one entry for each line, tensor and fault."""
@@ -98,7 +127,9 @@ class MemoryCheck:
 
         Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none).
         """
-        pointers, mask = np.asarray(pointers), np.asarray(mask)
+        if monotonic() > self.deadline:
+            self._late()
+        pointers, mask = np.asarray(pointers), np.asarray(mask, dtype=bool)
         if mask.shape != pointers.shape:
             mask = np.broadcast_to(mask, pointers.shape)
         active = pointers if mask.all() else pointers[mask]
@@ -120,6 +151,8 @@ class MemoryCheck:
                 reachable = (elements >= 0) & (elements <= area.size - width)
                 if not reachable.all():
                     area.strayed |= kind != "load"
+                    if self.misled is not None:
+                        raise LaunchEnded("memory", f"went far outside {area.name} after a number was read outside {self.misled}")
                     stray = np.zeros(pointers.shape, dtype=bool)
                     stray[mask] = ~reachable.reshape(-1)
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
@@ -149,8 +182,7 @@ class MemoryCheck:
                 stray &= ~(allowed & part)
             else:
                 self._add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(part.sum())})
-                if kind != "load" and self.areas:
-                    self.areas[-1].strayed = True
+                raise LaunchEnded("memory", "used an address near no tensor")
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
 
@@ -266,9 +298,12 @@ class _Watched:
         return (x * height + y) * depth + z
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
-        width = np.dtype(dtype).itemsize
+        width, known = np.dtype(dtype).itemsize, len(self._check.found)
         real, allowed, stray = self._check.look("load", pointers, mask, width, self._program())
         loaded = self._memory.load(real, allowed, other, dtype)
+        if len(self._check.found) != known and np.dtype(dtype).kind in "iu":
+            self._check.misled = list(self._check.found.values())[-1].get("tensor") or "its tensors"
+            self._check.turns = 0
         if stray is not None:
             loaded[stray] = np.full(width, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
         return loaded

@@ -1,0 +1,326 @@
+"""Python around the tensors, read as Triton's compiler reads it.
+
+The interpreter executes the text of a jit function as Python. The compiler does not: a loop variable is a tensor, `and` of tensors is
+elementwise, `min` is `tl.minimum`, a number that is assigned becomes a tensor. `rewrite` turns the text into Python that
+calls the functions below where the two differ; line numbers stay.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.compiler.code_generator import CodeGenerator
+from triton.runtime import interpreter
+
+RUNTIME = "__triton_runtime"
+BUILTINS = ("min", "max", "print")
+CONSTANTS_DECAY = not hasattr(CodeGenerator, "decide_return_type")
+"""Before Triton 3.7 every returned constant became a tensor."""
+
+
+class BlockCondition(Exception):
+    """A tensor of several elements where one truth value is needed."""
+
+
+class Turns:
+    """Told of each turn of a loop, so that a launch can be ended between two."""
+
+    watch: Callable[[], None] | None = None
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether the compiler would hold this value in a register rather than know it."""
+    return isinstance(value, tl.core.tensor)
+
+
+def plain(value: Any) -> Any:
+    """The Python value in a constexpr."""
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def assigned(value: Any) -> Any:
+    """What a variable holds after `name = value`: numbers become tensors, in tuples too."""
+    value = plain(value)
+    if isinstance(value, (tuple, list, tl.tuple)):
+        parts = [assigned(part) for part in value]
+        return tl.tuple(parts) if all(isinstance(part, tl.core.base_value) for part in parts) else tuple(parts)
+    if isinstance(value, (bool, int, float)):
+        return interpreter.interpreter_semantic.to_tensor(value)
+    return value
+
+
+def constant(value: Any) -> Any:
+    """What a variable annotated as constexpr holds."""
+    return plain(value)
+
+
+def truth(value: Any, dynamic: list[bool] | None = None) -> bool:
+    """A condition of `if` and `while`; `dynamic` is told when it is not known at compile time."""
+    if isinstance(value, tl.condition):
+        value = value.condition
+    if not is_tensor(value):
+        return bool(plain(value))
+    if dynamic is not None:
+        dynamic.append(True)
+    if value.handle.data.size != 1:
+        raise BlockCondition("a condition of several elements")
+    return bool(value.handle.data.reshape(-1)[0])
+
+
+def turn(value: Any) -> bool:
+    """The condition of `while`, once a turn."""
+    if Turns.watch is not None:
+        Turns.watch()
+    return truth(value)
+
+
+def choose(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+    """`first if condition else second`."""
+    chosen = first if truth(condition) else second
+    return interpreter.interpreter_semantic.to_tensor(chosen()) if is_tensor(condition) else chosen()
+
+
+def every(*parts: Callable[[], Any]) -> Any:
+    """`a and b and ...`: constants decide at once, tensors are joined elementwise."""
+    return _joined("logical_and", False, parts)
+
+
+def some(*parts: Callable[[], Any]) -> Any:
+    """`a or b or ...`."""
+    return _joined("logical_or", True, parts)
+
+
+def _joined(method: str, decides: bool, parts: tuple[Callable[[], Any], ...]) -> Any:
+    tensors = []
+    value: Any = None
+    for part in parts:
+        value = part()
+        if is_tensor(value):
+            tensors.append(value)
+        elif bool(plain(value)) is decides:
+            return value
+    while len(tensors) > 1:
+        right = tensors.pop()
+        tensors.append(getattr(tensors.pop(), method)(right))
+    return tensors[0] if tensors else value
+
+
+def negated(value: Any) -> Any:
+    """`not value`."""
+    return getattr(value, "__not__")() if is_tensor(value) else not plain(value)  # noqa: B009
+
+
+def returned(value: Any, dynamic: list[bool]) -> Any:
+    """What a call gives: constants become tensors where a condition chose between several of them."""
+    return assigned(value) if CONSTANTS_DECAY or dynamic else value
+
+
+def value_of(value: Any) -> Any:
+    """`name.value` of a constexpr, which the interpreter holds as a plain number."""
+    return value if isinstance(value, (bool, int, float, str, type(None))) else value.value
+
+
+def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
+    """The turns of `for`: numbers in static_range, else tensors of the bounds' common type."""
+    if kind is tl.static_range:
+        yield from range(*(int(plain(bound)) for bound in _bounds(*arguments, **options)))
+        return
+    start, end, step = _bounds(*arguments, **options)
+    semantic = interpreter.interpreter_semantic
+    tensors = [semantic.to_tensor(bound) for bound in (start, end, step)]
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = semantic.integer_promote_impl(dtype, tensor.dtype)
+    first, last, stride = (int(tensor.handle.data.reshape(-1)[0]) for tensor in tensors)
+    if stride <= 0 and is_tensor(step):
+        return
+    numpy_type = interpreter._get_np_dtype(dtype)
+    for at in range(first, last, stride):
+        if Turns.watch is not None:
+            Turns.watch()
+        yield tl.core.tensor(interpreter.TensorHandle(np.array([at], dtype=numpy_type), dtype), dtype)
+
+
+def _bounds(arg1: Any, arg2: Any = None, step: Any = None, *_: Any, **__: Any) -> tuple[Any, Any, Any]:
+    """Start, end and step as range, tl.range and tl.static_range take them; their other options change no value."""
+    step = 1 if step is None else step
+    return (0, arg1, step) if arg2 is None else (arg1, arg2, step)
+
+
+def smallest(*values: Any, **options: Any) -> Any:
+    """`min` in a jit function."""
+    return _extreme(min, "builtin_min", tl.minimum, values, options)
+
+
+def largest(*values: Any, **options: Any) -> Any:
+    """`max` in a jit function."""
+    return _extreme(max, "builtin_max", tl.maximum, values, options)
+
+
+def _extreme(known: Any, name: str, elementwise: Any, values: tuple[Any, ...], options: Any) -> Any:
+    if not any(is_tensor(value) for value in values):
+        return known(*(plain(value) for value in values))
+    function = getattr(tl.core, name, None)
+    return plain(function(*values, **options) if function else elementwise(*values, **options))
+
+
+def silent(*_: Any, **__: Any) -> None:
+    """`print` in a jit function is device_print, which a grader does not read."""
+
+
+NAMESPACE = SimpleNamespace(
+    assigned=assigned, constant=constant, truth=truth, turn=turn, choose=choose, every=every, some=some, negated=negated,
+    returned=returned, value_of=value_of, loop=loop, min=smallest, max=largest, print=silent,
+)  # fmt: skip
+
+
+class _Reading(ast.NodeTransformer):
+    """One jit function: its statements, with calls of the functions above where Python and Triton differ."""
+
+    def __init__(self, known: set[str]) -> None:
+        self.known = known
+        self.several_returns = False
+
+    def _call(self, name: str, *arguments: ast.expr) -> ast.Call:
+        function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
+        return ast.Call(function, list(arguments), [])
+
+    @staticmethod
+    def _later(body: ast.expr) -> ast.Lambda:
+        empty = ast.arguments(posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[])
+        return ast.Lambda(empty, body)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.decorator_list, node.returns = [], None
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            argument.annotation = None
+            self.known.add(argument.arg)
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                self.known.add(part.id)
+        self.several_returns = sum(isinstance(part, ast.Return) for part in ast.walk(node)) > 1
+        node.body = [self.visit(statement) for statement in node.body]
+        if self.several_returns:
+            node.body.insert(0, ast.Assign([ast.Name("__dynamic", ast.Store())], ast.List([], ast.Load())))
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        node.value = self._call("assigned", self.visit(node.value))
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.Assign:
+        assert isinstance(node.target, ast.Name)
+        value = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, self.visit(node.value))
+        return ast.Assign([node.target], self._call("assigned", value))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return node
+        last = ast.unparse(node.annotation).strip("'\"").rpartition(".")[2]
+        how = "constant" if last == "constexpr" or self._names_constexpr(node.annotation) else "assigned"
+        return ast.Assign([node.target], self._call(how, self.visit(node.value)))
+
+    constexpr_names: frozenset[str] = frozenset()
+
+    def _names_constexpr(self, annotation: ast.expr) -> bool:
+        return isinstance(annotation, ast.Name) and annotation.id in self.constexpr_names
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        if node.value is not None:
+            value = self.visit(node.value)
+            dynamic = ast.Name("__dynamic", ast.Load()) if self.several_returns else ast.List([], ast.Load())
+            node.value = self._call("returned", value, dynamic)
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        dynamic = [ast.Name("__dynamic", ast.Load())] if self.several_returns else []
+        returns = any(isinstance(part, ast.Return) for part in ast.walk(node))
+        node.test = self._call("truth", self.visit(node.test), *(dynamic if returns else []))
+        node.body = [self.visit(statement) for statement in node.body]
+        node.orelse = [self.visit(statement) for statement in node.orelse]
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.Call:
+        parts = self.visit(node.test), self.visit(node.body), self.visit(node.orelse)
+        return self._call("choose", parts[0], self._later(parts[1]), self._later(parts[2]))
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        node.test = self._call("turn", self.visit(node.test))
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        node.body = [self.visit(statement) for statement in node.body]
+        if isinstance(node.iter, ast.Call):
+            inner = self.visit(node.iter)
+            node.iter = self._call("loop", inner.func, *inner.args)
+            node.iter.keywords = inner.keywords
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Pass:
+        return ast.Pass()
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.Call:
+        name = "every" if isinstance(node.op, ast.And) else "some"
+        return self._call(name, *(self._later(self.visit(value)) for value in node.values))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Not):
+            return self._call("negated", operand)
+        return ast.UnaryOp(node.op, operand)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        value = self.visit(node.value)
+        if node.attr == "value" and isinstance(node.ctx, ast.Load):
+            return self._call("value_of", value)
+        node.value = value
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in BUILTINS and isinstance(node.ctx, ast.Load) and node.id not in self.known:
+            return ast.Attribute(ast.Name(RUNTIME, ast.Load()), node.id, ast.Load())
+        return node
+
+
+def rewrite(function: Any, patched: dict[int, Any]) -> Any:
+    """`function` as Python that does what its compiled form does.
+
+    patched: by id, what stands for a function of the language that the module imported by name.
+    """
+    lines, start = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    (definition,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    scope = {name: patched.get(id(value), value) for name, value in scope.items()}
+    reading = _Reading(set(scope))
+    reading.constexpr_names = frozenset(name for name, value in scope.items() if value is tl.constexpr)
+    tree.body = [reading.visit(definition)]
+    _place(tree, definition.lineno)
+    ast.increment_lineno(tree, start - 1)
+    scope[RUNTIME] = NAMESPACE
+    exec(compile(tree, function.__code__.co_filename, "exec"), scope)
+    return scope[function.__name__]
+
+
+def _place(node: ast.AST, line: int) -> None:
+    """Gives nodes that were put in the line of what they stand around."""
+    if isinstance(node, (ast.stmt, ast.expr)) or "lineno" in node._attributes:
+        own = getattr(node, "lineno", None)
+        line = own if own is not None else _first_line(node) or line
+        node.lineno, node.end_lineno = line, getattr(node, "end_lineno", None) or line  # type: ignore[attr-defined]
+        node.col_offset = getattr(node, "col_offset", 0) or 0  # type: ignore[attr-defined]
+        node.end_col_offset = getattr(node, "end_col_offset", 0) or 0  # type: ignore[attr-defined]
+    for child in ast.iter_child_nodes(node):
+        _place(child, line)
+
+
+def _first_line(node: ast.AST) -> int | None:
+    return next((child.lineno for child in ast.walk(node) if getattr(child, "lineno", None) is not None), None)  # type: ignore[attr-defined]

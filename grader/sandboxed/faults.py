@@ -1,0 +1,57 @@
+"""What an exception during an interpreted launch says of whom: the machine's limits, the kernel's memory, or the grader itself.
+
+    Unsupported    the kernel uses what runs on a GPU only                    not gradable here
+    LaunchEnded    the launch was ended, for its memory or for its time       the kernel's
+    GraderDefect   our code, NumPy or Triton's interpreter raised             not gradable here, to be reported
+    else           what Triton's language says of the kernel's own line       the kernel's
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import Any
+
+from control_flow import BlockCondition
+from unsupported import Unsupported
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LANGUAGE = os.path.join("triton", "language")
+
+
+class LaunchEnded(Exception):
+    """A launch that was given up: `reason` is "memory" or "time", the message a sentence."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def describe(error: BaseException, path: str) -> dict[str, Any]:
+    """The error as data: {"error", "message", "line"}, and "reason" of a launch that was ended.
+
+    path: the file of the student's module; "line" is the innermost of its lines that was running.
+    """
+    error = _root(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)
+    answer = {"error": type(error).__name__, "message": str(error).strip()[:600] or type(error).__name__, "line": line}
+    if isinstance(error, LaunchEnded):
+        return {**answer, "reason": error.reason}
+    if isinstance(error, Unsupported):
+        return answer
+    if isinstance(error, BlockCondition):
+        return {**answer, "error": "ValueError", "message": "a condition of several elements; use tl.where"}
+    ours = [frame for frame in frames if os.path.dirname(os.path.abspath(frame.filename)) == HERE]
+    if frames and frames[-1].filename != path and LANGUAGE not in frames[-1].filename:
+        place = ours[-1] if ours else frames[-1]
+        where = f"{os.path.basename(place.filename)}:{place.lineno}"
+        return {**answer, "error": "GraderDefect", "message": f"{where}: {type(error).__name__}: {error}"[:600]}
+    return answer
+
+
+def _root(error: BaseException) -> BaseException:
+    """What was raised first, below what Triton's interpreter wraps it in."""
+    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -1,0 +1,87 @@
+"""Triton's interpreter, corrected: what compiles means on the CPU what it means on a GPU. `install()` once a process, before a launch.
+
+The corrections by place: control_flow (statements, numbers and tensors), host_builder (arithmetic, conversions, products), tile_access
+(block pointers, descriptors, atomics), reductions, libdevice_on_host. What cannot be run at all is in unsupported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import control_flow
+import host_builder
+import libdevice_on_host
+import numpy as np
+import reductions
+import tile_access
+import triton.language as tl
+from triton.runtime import interpreter
+from triton.runtime.jit import _normalize_ty, mangle_type
+
+_patched: dict[int, tuple[Any, Any]] = {}
+"""By id, a function of the language that is kept alive here, and what stands for it."""
+
+
+class _Kept:
+    def restore(self) -> None:
+        """The patches stay: this process only ever interprets."""
+
+
+def install() -> None:
+    """Replaces what differs from the compiler. The process can then only interpret."""
+    if _patched:
+        return
+    host_builder.install()
+    tile_access.install()
+    libdevice_on_host.install(_patched)
+    _patch_language()
+    builder = interpreter.interpreter_builder
+    # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made.
+    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
+    # Triton would patch triton.language anew on every call of a jit helper.
+    interpreter._patch_lang = lambda function: _Kept()
+    convert = interpreter._implicit_cvt
+    interpreter._implicit_cvt = lambda argument: _argument(argument, convert)
+    interpreter.FunctionRewriter.rewrite_ast = _rewrite
+    interpreter.InterpretedFunction.__call__ = lambda self, *args, **kwargs: self.rewrite()(*args, **kwargs)
+
+
+def _rewrite(self: Any) -> Any:
+    function = control_flow.rewrite(self.fn, {number: new for number, (_, new) in _patched.items()})
+    function.__annotations__ = dict.fromkeys(constexpr_parameters(self.fn), "constexpr")
+    return function
+
+
+def constexpr_parameters(function: Any) -> list[str]:
+    """The parameters that the compiler takes for constants: those in whose annotation it reads `constexpr`."""
+    return [name for name, annotation in function.__annotations__.items() if "constexpr" in _normalize_ty(annotation)]
+
+
+def _patch_language() -> None:
+    """Gives every function of triton.language the interpreter's semantics, whatever name a module knows it by."""
+    owners = (tl, tl.core, tl.math)
+    loops = tl.range, tl.static_range
+    before = [(owner, name, member) for owner in owners for name, member in vars(owner).items()]
+    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    for owner in (tl, tl.core):
+        owner.range, owner.static_range = loops
+        owner.reduce, owner.associative_scan = reductions.reduce, reductions.associative_scan
+        owner.map_elementwise = reductions.map_elementwise
+    for name in ("reduce", "associative_scan"):
+        setattr(tl.core.tensor, name, getattr(reductions, name))
+    for owner, name, member in before:
+        if getattr(owner, name) is not member:
+            _patched[id(member)] = (member, getattr(owner, name))
+    # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 refuses.
+    tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.item())
+
+
+def _argument(argument: Any, convert: Any) -> Any:
+    """A kernel's argument: numbers in the type in which the compiled kernel takes them."""
+    if isinstance(argument, (bool, int, float)):
+        dtype = tl.str_to_ty(mangle_type(argument), None)
+        data = np.array([argument]).astype(interpreter._get_np_dtype(dtype))
+        return tl.tensor(interpreter.TensorHandle(data, dtype), dtype)
+    return convert(argument)

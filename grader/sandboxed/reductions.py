@@ -1,0 +1,156 @@
+"""tl.reduce, tl.associative_scan and tl.map_elementwise on the interpreter, in the types of the compiled ones.
+
+Triton's interpreter walks a custom reduction element by element and sums fp16 in fp32. Here whole slices are combined: neighbours in pairs for
+a reduction, as a tree of lanes does, and from the first to the last for a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from control_flow import BlockCondition, plain
+from number_formats import is_packed
+from triton.runtime.interpreter import TensorHandle
+
+
+def _tensor(data: Any, dtype: Any) -> Any:
+    data = np.asarray(data)
+    if not data.shape:
+        return tl.core.tensor(TensorHandle(data.reshape(1), dtype), dtype)
+    return tl.core.tensor(TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)))
+
+
+def _array(value: Any, dtype: Any) -> np.ndarray:
+    """What a combining function returned, in the type it must have."""
+    data = value.handle.data if isinstance(value, tl.core.tensor) else np.asarray(plain(value))
+    expected = _tensor_type(dtype)
+    return data if data.dtype == expected else data.astype(expected)
+
+
+def _tensor_type(dtype: Any) -> np.dtype[Any]:
+    from triton.runtime.interpreter import _get_np_dtype
+
+    return np.dtype(_get_np_dtype(dtype))
+
+
+def _combined(combine: Any, left: Sequence[np.ndarray], right: Sequence[np.ndarray], dtypes: Sequence[Any]) -> list[np.ndarray]:
+    """One call of the combining function on slices; element by element where it branches on its values."""
+    shape = left[0].shape
+    try:
+        operands = [_tensor(data, dtype) for data, dtype in zip((*left, *right), (*dtypes, *dtypes), strict=True)]
+        result = combine(*operands)
+    except BlockCondition:
+        results = [np.empty(shape, dtype=data.dtype) for data in left]
+        for at in np.ndindex(*shape):
+            parts = _combined(combine, [d[at].reshape(()) for d in left], [d[at].reshape(()) for d in right], dtypes)
+            for whole, part in zip(results, parts, strict=True):
+                whole[at] = part.reshape(-1)[0]
+        return results
+    values = result if isinstance(result, (tuple, list, tl.tuple)) else (result,)
+    return [np.broadcast_to(_array(v, d).reshape(_fit(v, d, shape)), shape) for v, d in zip(values, dtypes, strict=True)]
+
+
+def _fit(value: Any, dtype: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    size = _array(value, dtype).size
+    return shape if size == int(np.prod(shape)) else (1,) * len(shape)
+
+
+def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
+    """As tl.reduce."""
+    if not isinstance(input, (tuple, list, tl.tuple)):
+        return reduce((input,), axis, combine_fn, keep_dims)[0]
+    inputs, axis, keep_dims = list(input), plain(axis), plain(keep_dims)
+    arrays = [tensor.handle.data for tensor in inputs]
+    dtypes = [tensor.dtype for tensor in inputs]
+    dimensions = len(inputs[0].shape)
+    if axis is None:
+        arrays, along = [array.reshape(-1) for array in arrays], 0
+    else:
+        along = axis % dimensions
+    known = _known_reduction(combine_fn, arrays, dtypes, along)
+    results = known if known is not None else _tree(combine_fn, arrays, dtypes, along)
+    if keep_dims:
+        results = [np.expand_dims(r, along) if axis is not None else r.reshape((1,) * dimensions) for r in results]
+    return tuple(_tensor(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
+
+
+def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) -> list[np.ndarray] | None:
+    """Sums, extremes and their places by NumPy, where NumPy does the same."""
+    array, dtype = arrays[0], dtypes[0]
+    if is_packed(dtype) or (array.dtype.kind == "f" and np.isnan(array).any()):
+        return None
+    standard = tl.standard
+    if combine is standard._sum_combine and array.dtype != np.float16 and array.dtype != np.bool_:
+        return [np.sum(array, axis=axis, dtype=array.dtype)]
+    if combine is standard._elementwise_max:
+        return [np.max(array, axis=axis)]
+    if combine is standard._elementwise_min:
+        return [np.min(array, axis=axis)]
+    if len(arrays) == 2 and combine in (standard._argmax_combine_tie_break_left, standard._argmin_combine_tie_break_left):
+        find = np.argmax if combine is standard._argmax_combine_tie_break_left else np.argmin
+        places = np.expand_dims(find(array, axis=axis), axis)
+        return [np.take_along_axis(part, places, axis).squeeze(axis) for part in arrays]
+    return None
+
+
+def _tree(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) -> list[np.ndarray]:
+    parts = [np.moveaxis(array, axis, 0) for array in arrays]
+    while len(parts[0]) > 1:
+        parts = _combined(combine, [part[0::2] for part in parts], [part[1::2] for part in parts], dtypes)
+    return [part[0] for part in parts]
+
+
+def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
+    """As tl.associative_scan."""
+    if not isinstance(input, (tuple, list, tl.tuple)):
+        return associative_scan((input,), axis, combine_fn, reverse)[0]
+    inputs = list(input)
+    axis, dtypes = plain(axis) % len(inputs[0].shape), [tensor.dtype for tensor in inputs]
+    parts = [np.moveaxis(tensor.handle.data, axis, 0) for tensor in inputs]
+    if plain(reverse):
+        parts = [part[::-1] for part in parts]
+    known = _known_scan(combine_fn, parts[0])
+    results = [known] if known is not None else _walk(combine_fn, parts, dtypes)
+    if plain(reverse):
+        results = [result[::-1] for result in results]
+    return tuple(_tensor(np.moveaxis(r, 0, axis), dtype) for r, dtype in zip(results, dtypes, strict=True))
+
+
+def _known_scan(combine: Any, part: np.ndarray) -> np.ndarray | None:
+    functions: dict[Any, Callable[..., np.ndarray]] = {
+        tl.standard._sum_combine: np.cumsum, tl.standard._prod_combine: np.cumprod
+    }  # fmt: skip
+    function = functions.get(combine)
+    plainly = part.dtype.kind in "iu" or part.dtype in (np.float32, np.float64)
+    return function(part, axis=0, dtype=part.dtype) if function is not None and plainly else None
+
+
+def _walk(combine: Any, parts: list[np.ndarray], dtypes: list[Any]) -> list[np.ndarray]:
+    results = [part.copy() for part in parts]
+    for at in range(1, len(parts[0])):
+        before, here = [result[at - 1] for result in results], [part[at] for part in parts]
+        for result, value in zip(results, _combined(combine, before, here, dtypes), strict=True):
+            result[at] = value
+    return results
+
+
+def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1, **_: Any) -> Any:
+    """As tl.map_elementwise: the function sees scalars, `pack` of each argument at a time."""
+    pack = plain(pack)
+    arrays = np.broadcast_arrays(*(arg.handle.data for arg in args))
+    dtypes, shape = [arg.dtype for arg in args], arrays[0].shape
+    lanes = [array.reshape(-1) for array in arrays]
+    rows = []
+    for at in range(0, len(lanes[0]), pack):
+        scalars = [_tensor(lane[at + i], dtype) for lane, dtype in zip(lanes, dtypes, strict=True) for i in range(pack)]
+        result = scalar_fn(*scalars)
+        rows.append(list(result) if isinstance(result, (tuple, list, tl.tuple)) else [result])
+    results = []
+    for first in range(0, len(rows[0]), pack):
+        dtype = rows[0][first].dtype
+        whole = np.array([row[first + i].handle.data.reshape(-1)[0] for row in rows for i in range(pack)])
+        results.append(_tensor(whole.astype(_tensor_type(dtype)).reshape(shape), dtype))
+    return results[0] if len(results) == 1 else tuple(results)

@@ -1,0 +1,177 @@
+"""Block pointers, tensor descriptors and atomics of the interpreter, corrected to what the compiled ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from number_formats import decode, encode, is_packed
+from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
+
+METHODS: dict[str, Callable[..., Any]] = {}
+PACKED_OPERATIONS: dict[str, Callable[..., Any]] = {"FADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    METHODS[function.__name__] = function
+    return function
+
+
+def _pointers(base: Any, element: Any, shape: Sequence[int], offsets: Sequence[Any], strides: Sequence[Any]) -> Any:
+    """Addresses of a tile, and for each dimension the index of every element along it."""
+    width = max(1, element.primitive_bitwidth // 8)
+    addresses = np.broadcast_to(base.data, shape)
+    along = []
+    for dim, size in enumerate(shape):
+        axis = [1] * len(shape)
+        axis[dim] = size
+        index = (offsets[dim].data.reshape(-1)[0].astype(np.int64) + np.arange(size)).reshape(axis)
+        stride = strides[dim].data.reshape(-1)[0].astype(np.int64)
+        addresses = addresses + (width * index * stride).astype(np.uint64)
+        along.append(index)
+    return addresses, along
+
+
+def _inside(along: Sequence[np.ndarray], shape: Sequence[Any], tile: Sequence[int], dims: Sequence[int]) -> np.ndarray:
+    mask = np.ones(tuple(tile), dtype=bool)
+    for dim in dims:
+        mask = mask & (along[dim] >= 0) & (along[dim] < shape[dim].data.reshape(-1)[0])
+    return mask
+
+
+def _block_pointer_tile(self: Any, boundary_check: Sequence[int]) -> Any:
+    addresses, along = _pointers(
+        self.base, self.base.get_element_ty(), self.block_shape, self.offsets, self.strides
+    )
+    checked = [dim % len(self.block_shape) for dim in boundary_check]
+    return TensorHandle(addresses, self.base.dtype.scalar), _inside(along, self.shape, self.block_shape, checked)
+
+
+def _descriptor_tile(self: Any, offsets: Sequence[Any]) -> Any:
+    addresses, along = _pointers(self.base, self.base.dtype.element_ty, self.block_shape, offsets, self.strides)
+    inside = _inside(along, self.shape, self.block_shape, range(len(self.block_shape)))
+    return TensorHandle(addresses, self.base.dtype.scalar), inside
+
+
+@_method
+def create_make_block_ptr(self: Any, base: Any, shape: Any, strides: Any, offsets: Any, tile: Any, order: Any) -> Any:
+    """A block pointer whose offsets are its own."""
+    return interpreter.BlockPointerHandle(base, shape, strides, [offset.clone() for offset in offsets], tile, order)
+
+
+@_method
+def create_advance(self: Any, pointer: Any, offsets: Sequence[Any]) -> Any:
+    """The same block, further on."""
+    moved = [
+        TensorHandle((old.data.astype(np.int64) + step.data).astype(old.data.dtype), old.dtype)
+        for old, step in zip(pointer.offsets, offsets, strict=True)
+    ]
+    return interpreter.BlockPointerHandle(
+        pointer.base, pointer.shape, pointer.strides, moved, pointer.block_shape, pointer.order
+    )
+
+
+def _filler(element: Any, shape: tuple[int, ...], padding: Any) -> Any:
+    numpy_type = interpreter._get_np_dtype(element)
+    if padding != interpreter._ir.PADDING_OPTION.PAD_NAN:
+        return TensorHandle(np.zeros(shape, dtype=numpy_type), element)
+    return TensorHandle(np.full(shape, encode(np.array([np.nan], np.float32), element)[0], dtype=numpy_type), element)
+
+
+@_method
+def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, padding: Any, cache: Any, eviction: Any,
+                               volatile: Any) -> Any:  # fmt: skip
+    """Loads a block; what lies outside is zero, or NaN when asked for."""
+    addresses, inside = pointer.materialize_pointers(boundary_check)
+    other = _filler(addresses.get_element_ty(), inside.shape, padding)
+    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, cache, eviction, volatile)
+
+
+@_method
+def create_tensor_pointer_store(self: Any, pointer: Any, value: Any, boundary_check: Any, cache: Any, eviction: Any) -> Any:
+    """Stores the part of a block that lies inside."""
+    addresses, inside = pointer.materialize_pointers(boundary_check)
+    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), cache, eviction)
+
+
+@_method
+def create_descriptor_load(self: Any, desc: Any, indices: Any, cache: Any, eviction: Any) -> Any:
+    """Loads a tile through a descriptor; what lies outside is its padding."""
+    addresses, inside = desc.materialize_pointers(indices)
+    other = _filler(addresses.get_element_ty(), inside.shape, desc.padding)
+    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, cache, eviction, False)
+
+
+@_method
+def create_descriptor_store(self: Any, desc: Any, value: Any, indices: Any) -> Any:
+    """Stores the part of a tile that lies inside."""
+    addresses, inside = desc.materialize_pointers(indices)
+    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), None, None)
+
+
+@_method
+def create_descriptor_gather(self: Any, desc: Any, rows: Any, column: Any, *_: Any) -> Any:
+    """One row for each entry of `rows`, from `column` on."""
+    taken = [
+        self.create_descriptor_load(desc, [TensorHandle(rows.data[i : i + 1], tl.int32), column], None, None).data
+        for i in range(len(rows.data))
+    ]
+    return TensorHandle(np.concatenate(taken), desc.base.dtype.element_ty)
+
+
+@_method
+def create_descriptor_scatter(self: Any, desc: Any, value: Any, rows: Any, column: Any) -> None:
+    """Stores one row for each entry of `rows`, from `column` on."""
+    for i in range(len(rows.data)):
+        row = TensorHandle(value.data[i : i + 1], value.dtype)
+        self.create_descriptor_store(desc, row, [TensorHandle(rows.data[i : i + 1], tl.int32), column])
+
+
+@_method
+def create_descriptor_reduce(self: Any, kind: Any, desc: Any, value: Any, indices: Any) -> None:
+    """Adds a tile, or takes minimum, maximum or bits of it, into memory."""
+    addresses, inside = desc.materialize_pointers(indices)
+    element = desc.base.dtype.element_ty
+    name = str(kind).rpartition(".")[2].upper()
+    if name == "ADD" and element.is_floating():
+        name = "FADD"
+    elif name in ("MIN", "MAX") and element.is_int_unsigned():
+        name = "U" + name
+    operation = getattr(interpreter._ir.ATOMIC_OP, name)
+    self.create_atomic_rmw(
+        operation, addresses, value, TensorHandle(inside, tl.int1), interpreter._ir.MEM_SEMANTIC.RELAXED, None
+    )
+
+
+def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
+    def create_atomic_rmw(self: Any, operation: Any, pointer: Any, value: Any, mask: Any, order: Any, scope: Any) -> Any:
+        """One after the other, in the order of the elements; bfloat16 through fp32."""
+        mask = TensorHandle(np.broadcast_to(mask.data.astype(bool, copy=False), pointer.data.shape), tl.int1)
+        element = value.dtype.scalar
+        if not is_packed(element):
+            return original(self, operation, pointer, value, mask, order, scope)
+        combine = PACKED_OPERATIONS[str(operation).rpartition(".")[2]]
+        before = np.zeros_like(value.data)
+        for lane in np.argwhere(mask.data):
+            at = tuple(lane)
+            place = TensorHandle(pointer.data[at].reshape(1), pointer.dtype)
+            here = self.create_load(place, None, None, False)
+            before[at] = here.data[0]
+            total = combine(decode(here.data, element), decode(value.data[at].reshape(1), element))
+            self.create_store(place, TensorHandle(encode(total, element), element), None, None)
+        return TensorHandle(before, element)
+
+    return create_atomic_rmw
+
+
+def install() -> None:
+    """Corrects the interpreter's builder and its two kinds of tiles, once a process."""
+    builder = interpreter.InterpreterBuilder
+    builder.create_atomic_rmw = _atomic(builder.create_atomic_rmw)
+    for name, method in METHODS.items():
+        setattr(builder, name, method)
+    interpreter.BlockPointerHandle.materialize_pointers = _block_pointer_tile
+    interpreter.TensorDescHandle.materialize_pointers = _descriptor_tile
