@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from grader.building import BuildOptions, assignments, compile_described, describe
+from grader.building import BuildOptions, assignments, compile_described, read_by_triton
 from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
 from grader.grading import GradeOptions, grade
@@ -24,9 +24,10 @@ from grader.memory import sentences
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
 from grader.problems import make_problem
 from grader.reading import UnusablePath, read
+from grader.rubric import load_rubric
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox, Session, prewarm
-from grader.scoring import HIDDEN, Judged, load_rubric, refused, score
+from grader.scoring import HIDDEN, Judged, refused, score
 
 POLL_SECONDS = 0.2
 SO_FAR_SECONDS = 2.5
@@ -215,8 +216,8 @@ class _Round:
         return BuildOptions(options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set)
 
     def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
-        """The interpreter's verdict as if every config compiled; None when the kernel cannot even be launched."""
-        bundle = describe(lab, source, self._build_options(self.session.start))
+        """The interpreter's verdict as if every config that Triton's front end reads compiled; None when none can be launched."""
+        bundle = read_by_triton(lab, source, self._build_options(self.session.start))
         if isinstance(bundle, Refusal):
             self._publish(self._refused(lab, bundle, source), started, final=True)
             return None
@@ -232,7 +233,7 @@ class _Round:
             report = grade(self.watch.path, [lab], options).labs[lab.id]
             self._publish(report, started, final=True)
             return
-        built = compile_described(lab, source, bundle, self._build_options(self.session.start))
+        built = compile_described(lab, source, replace(bundle, failures=()), self._build_options(self.session.start))
         if self.stopped.is_set():
             return
         if isinstance(built, Refusal):
@@ -280,7 +281,7 @@ class _Round:
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
         diagnoses = self._diagnosed(lab, bundle, problems, known)
         located = sentences(lab, source, problems, outcomes)
-        judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, located)
+        judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, outcomes, located)
         return replace(score(lab, judged, load_rubric(), None), source=source)
 
     def _diagnosed(

@@ -15,7 +15,7 @@ from grader.model import KernelBundle, KernelSource, Refusal
 
 __all__ = [
     "BuildOptions", "Progress", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
-    "made_module", "made_request",
+    "made_module", "made_request", "read_by_triton",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0
@@ -29,6 +29,21 @@ def build(
     if isinstance(described, Refusal):
         return described
     return compile_described(lab, source, described, options, progress)
+
+
+def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
+    """Described, and read by Triton's front end for every launch of a correctness case; nothing is compiled yet."""
+    described = describe(lab, source, options)
+    if isinstance(described, Refusal):
+        return described
+    compiler = Compiler(lab, source, options, lambda text: None, BUILD_SECONDS)
+    pairs = [(case, index) for case, indices in assignments(lab, described, compiled=False).items() for index in indices]
+    bundle = compiler.read(
+        described, [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
+    )
+    if all(pair in bundle.refused for pair in pairs):
+        return Refusal("build_error", _why_nothing_builds(bundle))
+    return bundle
 
 
 def compile_described(

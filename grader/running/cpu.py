@@ -75,7 +75,7 @@ def interpret(
                 outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
             else:
                 outcome = _run_one(lab, source, bundle, problems[case], case, config, options)
-                if outcome.status == "timeout":
+                if outcome.status == "timeout" and not lab.case(case).hidden:
                     timeouts.append(case)
             with lock:
                 outcomes[number] = outcome
