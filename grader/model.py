@@ -428,14 +428,14 @@ class Device:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer to one submission. `seed` of the inputs; None where it is a secret."""
+    """The answer to one submission. `seed` of the inputs and `seconds` it took; None where they are a secret."""
 
     submission: str
     device: Device
     seed: int | None
     labs: Mapping[str, LabReport]
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0
+    seconds: float | None = None
 
     @property
     def points(self) -> float:

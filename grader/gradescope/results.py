@@ -48,7 +48,7 @@ class Results:
 
     score: float
     output: str
-    execution_time: float = 0.0
+    execution_time: float | None = None
     tests: tuple[Line, ...] = ()
     leaderboard: tuple[Place, ...] = ()
     output_format: str = "text"
@@ -56,10 +56,12 @@ class Results:
     stdout_visibility: Visibility = "hidden"
 
     def json(self) -> dict[str, Any]:
-        """JSON-ready; without a leaderboard where nothing was timed."""
+        """JSON-ready; without a leaderboard where nothing was timed, and without a time that would tell of hidden cases."""
         data = asdict(self)
         if not self.leaderboard:
             del data["leaderboard"]
+        if self.execution_time is None:
+            del data["execution_time"]
         return data
 
 
@@ -73,7 +75,7 @@ def results(report: Report, hidden_cases: HiddenCases = (),
     return Results(
         score=round(report.points, DECIMALS),
         output="\n".join(visible(sentence) for sentence in sentences),
-        execution_time=round(report.seconds, 2),
+        execution_time=None if report.seconds is None else round(report.seconds, 2),
         tests=tuple(lines),
         leaderboard=tuple(places),
     )

@@ -140,7 +140,8 @@ def _total(report: Report) -> RenderableType:
     text = Text.from_markup(f"[bold]{number(report.points)} of {number(report.max_points)} points[/]")
     if report.gradable_points < report.max_points:
         text.append(f"  ({number(report.gradable_points)} can be earned on this machine)", style="yellow")
-    text.append(f"  in {report.seconds:.1f} s", style="dim")
+    if report.seconds is not None:
+        text.append(f"  in {report.seconds:.1f} s", style="dim")
     return text
 
 
