@@ -198,7 +198,6 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     for name in sys.argv[2:]:
         importlib.import_module(name)
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     _same_every_time()
     threads = len(os.listdir("/proc/self/task"))
     isolation.prctl(isolation.PR_SET_CHILD_SUBREAPER, 1)

@@ -1,0 +1,233 @@
+"""The warm parents: when they begin and end, what their death costs, and that a fork does what a cold start does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from grader.building import BuildOptions, build
+from grader.labs import get_lab
+from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, pool as pools, prewarm
+from grader.sandbox.lives import Cold, Fork
+from grader.sandbox.pool import Pool, WarmParent
+from tests.hostile import load, told
+from tests.submissions import TESTS
+
+ROOT = TESTS.parent
+
+pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
+
+
+@pytest.fixture
+def own_pool(monkeypatch):
+    """A pool of this test's own, ended with it."""
+    own = Pool()
+    monkeypatch.setattr(pools, "_pool", own)
+    yield own
+    own.end()
+
+
+def parent_of(pool, interpret=False) -> WarmParent:
+    return pool.parent(interpret, bubblewrap())
+
+
+def tree(pid):
+    return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+
+
+def test_one_parent_serves_many_at_once(own_pool):
+    prewarm(interpreting=False)
+    boxes: list[Sandbox] = []
+    threads = [threading.Thread(target=lambda: boxes.append(Sandbox(confined=True))) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({box.pid for box in boxes}) == 12
+    assert len(own_pool._parents) == 1
+    for box in boxes:
+        assert load(box, "").header == {}
+        box.close()
+
+
+def test_a_fork_ends_with_its_sandbox_and_the_parent_stays(own_pool):
+    with Sandbox(confined=True) as box:
+        load(box, "import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass\n")
+        family = tree(box.pid)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+    assert parent_of(own_pool)._process.poll() is None
+
+
+@pytest.mark.parametrize("victim", ["bubblewrap", "parent"])
+def test_a_parent_killed_from_outside_costs_nobody_anything(own_pool, victim):
+    with Sandbox(confined=True) as box:
+        load(box, "import student\nstudent.kept = 'state'\n")
+        process = psutil.Process(parent_of(own_pool)._process.pid)
+        below = [child for child in process.children(recursive=True) if "forking.py" in " ".join(child.cmdline())]
+        killed = process if victim == "bubblewrap" else next(c for c in below if "forking.py" in c.cmdline()[1])
+        killed.send_signal(signal.SIGKILL)
+        assert told(box, "import student\nanswer = student.kept") == "state"
+    with Sandbox(confined=True) as box:
+        assert load(box, "").header == {}
+
+
+def test_a_fork_killed_from_outside_is_asked_again(own_pool):
+    with Sandbox(confined=True) as box:
+        load(box, "import student\nstudent.kept = 'state'\n")
+        first = box.pid
+        os.kill(first, signal.SIGKILL)
+        assert told(box, "import student\nanswer = student.kept") == "state"
+        assert box.pid != first
+
+
+def test_one_that_is_always_killed_from_outside_is_given_up(own_pool):
+    with Sandbox(confined=True) as box:
+        stop = threading.Event()
+
+        def killer():
+            while not stop.wait(0.02):
+                try:
+                    os.kill(box.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+        thread = threading.Thread(target=killer)
+        thread.start()
+        try:
+            with pytest.raises(SandboxLost, match="ended from outside"):
+                load(box, "import time; time.sleep(5)")
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_what_is_killed_by_us_is_not_asked_again(own_pool):
+    with Sandbox(confined=True) as box:
+        timer = threading.Timer(0.3, box.kill)
+        timer.start()
+        with pytest.raises(SandboxDied):
+            load(box, "import time; time.sleep(20)")
+        with pytest.raises(SandboxDied):
+            load(box, "")
+
+
+def test_a_session_ends_what_it_started(own_pool):
+    session = Session()
+    boxes = [session.start(), session.start(interpret=True)]
+    other = Sandbox(confined=True)
+    session.end()
+    for box in boxes:
+        with pytest.raises(SandboxDied):
+            load(box, "")
+        box.close()
+    with other:
+        assert load(other, "").header == {}
+
+
+GRADER = """
+import sys, time
+from grader.sandbox import Sandbox, prewarm
+prewarm()
+boxes = [Sandbox(confined=True), Sandbox(confined=True, interpret=True)]
+print(*(box.pid for box in boxes), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_everything_ends_with_the_grader_whatever_ends_that(end):
+    with subprocess.Popen([sys.executable, "-c", GRADER], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True) as grader:  # fmt: skip
+        assert grader.stdout is not None
+        pids = [int(pid) for pid in grader.stdout.readline().split()]
+        family = tree(grader.pid)
+        assert {process.pid for process in family} >= set(pids)
+        grader.send_signal(end)
+        _, alive = psutil.wait_procs(family, timeout=20)
+        assert alive == []
+
+
+def test_a_child_of_the_grader_has_parents_of_its_own(own_pool):
+    with Sandbox(confined=True) as box:
+        load(box, "")
+        child = os.fork()
+        if child == 0:
+            fine = 1
+            try:
+                with Sandbox(confined=True) as own:
+                    fine = 0 if load(own, "").header == {} and pools.pool() is not own_pool else 2
+                pools.pool().end()
+            finally:
+                os._exit(fine)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert load(box, "").header == {}
+
+
+def test_where_forks_cannot_be_kept_apart_sandboxes_start_cold(own_pool, monkeypatch):
+    real = confinement.confinement
+    # process 1 of bubblewrap's own namespaces may then create no further ones
+    monkeypatch.setattr(
+        confinement, "confinement", lambda variables: [*real(variables), "--unshare-user", "--disable-userns"]
+    )
+    with Sandbox(confined=True) as box:
+        assert isinstance(box._life, Cold)
+        assert load(box, "").header == {}
+    assert "unshare" in next(iter(own_pool._cannot.values()))
+
+
+def test_a_parent_that_cannot_begin_says_why(own_pool, monkeypatch):
+    monkeypatch.setattr(pools, "IMPORTED", {False: ("no_such_module",), True: ()})
+    with pytest.raises(SandboxDied, match="No module named 'no_such_module'"):
+        Sandbox(confined=True)
+
+
+def test_without_bubblewrap_a_fork_has_a_folder_of_its_own(own_pool):
+    with Sandbox(confined=False) as first, Sandbox(confined=False) as second:
+        assert isinstance(first._life, Fork)
+        look = "import os\nanswer = [os.getcwd(), os.environ['HOME'], os.environ['TRITON_CACHE_DIR']]"
+        folder, home, cache = told(first, look)
+        assert folder == home
+        assert cache == f"{home}/triton-cache"
+        assert told(second, look)[0] != folder
+        family = tree(first.pid)
+    assert not os.path.exists(folder)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+
+
+def test_a_fork_compiles_the_same_binary_as_a_cold_start(own_pool, monkeypatch):
+    from grader.reading import read
+
+    lab = get_lab("w4a16")
+    source = read(ROOT / "solutions", [lab]).labs["w4a16"]
+
+    def binaries():
+        bundle = build(lab, source, BuildOptions((90,), "check", 1, confined=True))
+        return {key: (binary.cubin, binary.facts) for key, binary in bundle.binaries.items()}
+
+    warm = binaries()
+    assert len(warm) >= 2
+    monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
+    assert binaries() == warm
+
+
+def test_a_fork_is_ready_much_sooner_than_a_cold_start(own_pool, monkeypatch):
+    def seconds(interpret):
+        began = time.perf_counter()
+        with Sandbox(confined=True, interpret=interpret) as box:
+            modules = list(pools.IMPORTED[interpret])
+            box.ask({"op": "prepare", "modules": modules}, timeout=60)
+        return time.perf_counter() - began
+
+    seconds(True)
+    warm = min(seconds(True) for _ in range(4))
+    monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
+    assert warm < min(seconds(True) for _ in range(2)) / 4
