@@ -148,6 +148,18 @@ def create_ashr(self: Any, left: Any, right: Any) -> Any:
 
 
 @_method
+def create_umulhi(self: Any, left: Any, right: Any) -> Any:
+    """The upper half of the product of two unsigned numbers, which is what the bits are taken for."""
+    bits = _width(left)
+    x, y = (handle.data.view(f"u{bits // 8}") for handle in (left, right))
+    if bits < 64:
+        high = (x.astype(np.uint64) * y.astype(np.uint64)) >> np.uint64(bits)
+    else:
+        high = np.vectorize(lambda a, b: (int(a) * int(b)) >> 64, otypes=[np.uint64])(x, y)
+    return TensorHandle(high.astype(x.dtype).view(left.data.dtype), left.dtype.scalar)
+
+
+@_method
 def create_fabs(self: Any, arg: Any) -> Any:
     """The number without its sign bit."""
     bits = arg.data.view(f"u{arg.data.dtype.itemsize}")
