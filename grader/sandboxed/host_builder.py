@@ -81,7 +81,7 @@ def _root_inverse(values: np.ndarray) -> np.ndarray:
 for _name, _function in {
     "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": np.divide, "frem": np.fmod,
     "precise_divf": np.divide, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
-    "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "fneg": np.negative, "approx_divf": np.divide, "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "floor": np.floor, "ceil": np.ceil, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": _root_inverse, "fma": fused,
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
 }.items():  # fmt: skip
