@@ -32,7 +32,7 @@ from grader.devices import choose  # noqa: E402
 from grader.gradebook import ASSIGNMENT  # noqa: E402
 from grader.gradebook.course import CONFIG, make_course  # noqa: E402
 from grader.labs import all_labs  # noqa: E402
-from grader.scoring import slug  # noqa: E402
+from grader.rubric import slug  # noqa: E402
 
 STOCK = """
 c = get_config()

@@ -14,8 +14,8 @@ from grader.labs import Lab
 from grader.model import Device, KernelBundle, Refusal
 from grader.problems import make_problem
 from grader.reading import read
+from grader.rubric import slug
 from grader.running.cuda import CudaRunner
-from grader.scoring import slug
 from grader.statistics import ratio
 
 SHARES = (0.4, 0.6, 0.8, 0.92)

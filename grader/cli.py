@@ -53,7 +53,7 @@ def grade(
     from grader.reporting.document import document
     from grader.reporting.junit import junit
     from grader.reporting.terminal import show
-    from grader.scoring import BadRubric
+    from grader.rubric import BadRubric
 
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
@@ -97,7 +97,7 @@ def watch(
     from grader.grading import GradeOptions
     from grader.reading import UnusablePath
     from grader.reporting.compact import Lines
-    from grader.scoring import BadRubric
+    from grader.rubric import BadRubric
     from grader.watching import Watch
 
     labs = labs_named(lab)
@@ -250,7 +250,7 @@ def calibrate(
     from grader.calibration import calibrate as measure
     from grader.labs import all_labs
     from grader.reading import UnusablePath
-    from grader.scoring import HERE
+    from grader.rubric import HERE
 
     device = _gpu("calibration")
     folder = out or HERE / "tiers"
@@ -285,7 +285,7 @@ def bench(
     from grader.bench.running import bench as measure
     from grader.bench.tables import terminal_table
     from grader.reading import UnusablePath
-    from grader.scoring import slug
+    from grader.rubric import slug
 
     device = _gpu("the benchmark")
     out = json_file or Path("bench") / "results" / f"{slug(device.name)}.json"

@@ -30,8 +30,10 @@ from grader.model import (
 )
 from grader.problems import make_problem
 from grader.reading import read
+from grader.rubric import Rubric, load_rubric, load_tiers
 from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
-from grader.scoring import Judged, Rubric, load_rubric, load_tiers, refused, score
+from grader.sandbox import prewarm
+from grader.scoring import Judged, refused, score
 from grader.shrinking import smallest_failing
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ def grade_submission(
     chosen = [lab for lab in labs if lab.id in submission.labs]
     rubric = load_rubric()
     on_gpu = options.device.kind == "cuda"
+    prewarm(interpreting=not on_gpu, confined=options.confined)
     grade_all = _grade_on_gpu if on_gpu else _grade_on_cpu
     reports = grade_all(submission, chosen, options, seed, rubric, listen)
     return Report(
@@ -117,15 +120,13 @@ def grade_lab_on_cpu(
         return replace(refused(lab, built, rubric, gpu=False), source=_source(source))
     pairs = _pairs(lab, built)
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-    outcomes = interpret(
-        lab, source, built, problems, pairs,
-        InterpretOptions(options.cores, options.confined, options.case_seconds), _Counter(lab, len(pairs), listen),
-    )  # fmt: skip
+    how = InterpretOptions(options.cores, options.confined, options.case_seconds)
+    outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     findings = _check(lab, built, problems, outcomes)
     diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
     diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
     located = sentences(lab, source, problems, outcomes)
-    judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, located)
+    judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, outcomes, located)
     report = replace(score(lab, judged, rubric, None), source=source)
     listen(lab.id, f"{report.points:.1f} points")
     return report
@@ -139,14 +140,15 @@ def _grade_on_gpu(
     device = options.device
     how = gpu_build_options(device, max(1, options.cores // max(1, len(labs))), options.confined)
     reports = {}
-    with CudaRunner() as runner, ThreadPoolExecutor(max_workers=max(1, len(labs))) as pool:
+    with CudaRunner() as runner, ThreadPoolExecutor(max_workers=2 * max(1, len(labs))) as pool:
         builds: dict[str, Future[KernelBundle | Refusal]] = {
             lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
         }
         for lab in labs:
-            built = builds[lab.id].result()
+            source, built = submission.labs[lab.id], builds[lab.id].result()
+            watched = pool.submit(watch_memory, lab, source, built, seed, options)
             run = None if isinstance(built, Refusal) else run_on_gpu(runner, lab, built, seed, device, listen)
-            reports[lab.id] = judge_gpu_run(lab, submission.labs[lab.id], built, run, seed, device, rubric)
+            reports[lab.id] = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric)
             listen(lab.id, f"{reports[lab.id].points:.1f} points")
     return reports
 
@@ -186,25 +188,41 @@ def run_on_gpu(
     outcomes = runner.correctness(lab, bundle, pairs, seed, _Counter(lab, len(pairs), listen))
     tiers = load_tiers(device.name, device.capability)
     boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
+    public = [outcome for outcome in outcomes if not lab.case(outcome.case).hidden]
     samples = runner.speed(
-        lab, bundle, boundaries, deaths_in(outcomes), lambda sample: listen(lab.id, f"timed {sample.case}")
+        lab, bundle, boundaries, deaths_in(public), lambda sample: listen(lab.id, f"timed {sample.case}")
     )
     return GpuRun(tuple(outcomes), tuple(samples))
 
 
+def watch_memory(
+    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, seed: int, options: GradeOptions
+) -> list[Outcome]:
+    """The launches of the correctness cases on the interpreter, which sees every access. Runs beside the GPU's work.
+
+    One core is left to the process that drives the GPU.
+    """
+    if isinstance(built, Refusal) or isinstance(source, Refusal):
+        return []
+    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+    how = InterpretOptions(max(1, options.cores - 1), options.confined, options.case_seconds)
+    return interpret(lab, source, built, problems, _pairs(lab, built), how)
+
+
 def judge_gpu_run(
-    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, run: GpuRun | None, seed: int,
-    device: Device, rubric: Rubric,
+    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, run: GpuRun | None,
+    watched: Sequence[Outcome], seed: int, device: Device, rubric: Rubric,
 ) -> LabReport:  # fmt: skip
-    """The report of one lab from what the GPU showed. Needs no GPU itself."""
-    if isinstance(built, Refusal) or run is None:
+    """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself."""
+    if isinstance(built, Refusal) or isinstance(source, Refusal) or run is None:
         assert isinstance(built, Refusal)
         return replace(refused(lab, built, rubric, gpu=True), source=_source(source))
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     findings = _check(lab, built, problems, run.outcomes)
     diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
-    judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses)
+    located = sentences(lab, source, problems, watched)
+    judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses, watched, located)
     return replace(score(lab, judged, rubric, load_tiers(device.name, device.capability)), source=_source(source))
 
 
@@ -224,7 +242,9 @@ def _source(source: KernelSource | Refusal) -> KernelSource | None:
 
 
 def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
-    return [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
+    """What is run: hidden cases last, so that nothing of them can show in the others."""
+    pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
+    return sorted(pairs, key=lambda pair: lab.case(pair[0]).hidden)
 
 
 def _check(lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]) -> list[Finding]:
@@ -237,7 +257,10 @@ def _with_smallest(
 ) -> list[Diagnosis | None]:  # fmt: skip
     """Where no failing case could be explained: the smallest sizes that still fail, added to the smallest case."""
     answers = list(diagnoses)
-    open_numbers = [number for number, diagnosis in enumerate(diagnoses) if diagnosis and not diagnosis.mistake]
+    open_numbers = [
+        number for number, diagnosis in enumerate(diagnoses)
+        if diagnosis and not diagnosis.mistake and not lab.case(outcomes[number].case).hidden
+    ]  # fmt: skip
     if not open_numbers or any(diagnosis and diagnosis.mistake for diagnosis in diagnoses):
         return answers
     cases = {number: lab.case(outcomes[number].case) for number in open_numbers}

@@ -20,24 +20,28 @@ def sentences(
 ) -> tuple[str, ...]:
     """One sentence for each line and fault over all outcomes, out-of-bounds accesses first, at most MAX_SENTENCES.
 
-    Of hidden cases the sentence tells place and tensor, no index.
+    Of hidden cases a sentence tells that there was something, and no more.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
+    hidden = [outcome for outcome in outcomes if lab.case(outcome.case).hidden and outcome.memory]
     for outcome in outcomes:
+        if lab.case(outcome.case).hidden:
+            continue
         for finding in outcome.memory or ():
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
             first.setdefault(key, (finding, []))[1].append(outcome.case)
     ordered = sorted(first.values(), key=lambda e: (WORST_FIRST.index(e[0].fault), e[0].kind == "load", e[0].line or 0))
     texts = []
     for finding, cases in ordered[:MAX_SENTENCES]:
-        hidden = lab.case(cases[0]).hidden
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
-        texts.append(f"{_sentence(lab, source, problems[cases[0]], finding, hidden)} ({where})")
+        texts.append(f"{_sentence(lab, source, problems[cases[0]], finding)} ({where})")
+    if hidden:
+        texts.append("in a hidden case an access is not inside its tensor; mask every load and store, whatever the sizes")
     return tuple(texts)
 
 
-def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryFinding, hidden: bool) -> str:
+def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
     call, verb = _call(source, finding), VERBS[finding.kind]
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     name = finding.tensor.removesuffix("_ptr")
@@ -46,19 +50,19 @@ def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryF
     tensor = problem.tensors[finding.tensor]
     nouns = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())
     at = ", ".join(str(i) for i in finding.index)
-    element = f"an element of {name}" if hidden else f"{name}[{at}]"
+    element = f"{name}[{at}]"
     if finding.fault == "beyond" and finding.dimension in range(len(nouns)):
         d = finding.dimension or 0
         noun, size = nouns[d], tensor.shape[d]
         sizes = next((p.sizes for p in lab.parameters if p.name == finding.tensor), ())
         limit = sizes[d] if d < len(sizes) else str(size)
-        where = f"a {noun}" if hidden else f"{noun} {finding.index[d]}"
+        where = f"{noun} {finding.index[d]}"
         have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
-        of = f"{name}, which has fewer" if hidden else f"{name}, which has {have}"
+        of = f"{name}, which has {have}"
         return f"{place}: {call} {verb} {where} of {of}; mask it to {noun}s below {limit}"
     if finding.fault == "gap":
         strides = ", ".join(str(s) for s in tensor.stride())
-        detail = "" if hidden else f" (shape {tuple(tensor.shape)}, strides {strides})"
+        detail = f" (shape {tuple(tensor.shape)}, strides {strides})"
         return f"{place}: {call} {verb} memory between the rows of {name}{detail}; use its strides, and mask its ends"
     if finding.fault == "race":
         pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
@@ -70,7 +74,7 @@ def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryF
         )
     if finding.fault == "unwritten":
         return f"{place}: {call} {verb} {element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1"
-    detail = "" if hidden else f" (where index [{at}] would be; its shape is {tuple(tensor.shape)})"
+    detail = f" (where index [{at}] would be; its shape is {tuple(tensor.shape)})"
     return f"{place}: {call} {verb} memory outside {name}{detail}; look at its strides, offsets and mask"
 
 

@@ -218,8 +218,25 @@ class BuildFailure:
 
 
 @dataclass(frozen=True)
+class MadeModule:
+    """The module that is compiled and interpreted: jit functions of the submission's text and constants, written by the grader.
+
+    `lines` holds for each line of `text` the 1-based line of KernelSource.module that it was taken from, 0 for our own.
+    """
+
+    text: str
+    kernel: str
+    lines: tuple[int, ...]
+
+    def origin(self, line: int) -> int | None:
+        """The line of KernelSource.module that a 1-based line of `text` was taken from; None for a line of our own."""
+        return (self.lines[line - 1] or None) if 1 <= line <= len(self.lines) else None
+
+
+@dataclass(frozen=True)
 class KernelBundle:
-    """Everything a runner needs, as data: configs, launches of every case, binaries by (config, specialisation).
+    """Everything a runner needs, as data: configs, launches of every case, the module that was made, binaries by
+    (capability, config, specialisation).
 
     A launch that cannot be made (a grid that is not a grid) has a sentence in `refused` instead.
     """
@@ -228,6 +245,7 @@ class KernelBundle:
     configs: tuple[Config, ...]
     launches: Mapping[tuple[str, int], Launch]
     refused: Mapping[tuple[str, int], str]
+    made: MadeModule
     binaries: Mapping[tuple[int, int, str], Binary] = field(default_factory=dict)
     failures: tuple[BuildFailure, ...] = ()
 

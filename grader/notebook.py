@@ -6,7 +6,6 @@ decides how Triton runs the notebook's own experiments: without a GPU, on the in
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ from grader.reporting.compact import Remark, build_remarks, explanations, failur
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
 from grader.running.cpu import InterpretOptions
-from grader.standby import Standby
 from grader.stepping import check_step
 
 __all__ = ["NotYet", "check", "check_speed", "device"]
@@ -104,9 +102,7 @@ def _check_step(lab: Lab, name: str) -> None:
     source = read_step(_inputs(), lab.id, steps[name])
     if isinstance(source, Refusal):
         raise NotYet(_sentence(source.message))
-    standby = _standby()
-    answer = check_step(steps[name], source, InterpretOptions(1, case_seconds=STEP_SECONDS, start=standby.start))
-    standby.fill()
+    answer = check_step(steps[name], source, InterpretOptions(1, case_seconds=STEP_SECONDS))
     mark, colour = MARKS["passed" if answer.ok else "failed"]
     first, *rest = answer.sentences
     others = [Remark(text, "cyan") for text in rest]
@@ -184,14 +180,6 @@ def _notes() -> list[Remark]:
     notes = list(_notes_once())
     _notes_once().clear()
     return notes
-
-
-@cache
-def _standby() -> Standby:
-    """A sandbox that waits, so that a step is answered in a second."""
-    standby = Standby(plain=0, interpreting=1).__enter__()
-    atexit.register(standby.__exit__, None, None, None)
-    return standby
 
 
 # ---------------------------------------------------------------- the front end

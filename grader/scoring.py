@@ -1,14 +1,13 @@
-"""score: from findings to points, by the rubric; no other file knows what anything is worth."""
+"""score: from findings to points, by the rubric.
+
+Of a hidden case a student learns the verdict and the class of its mistake: no message, number, config, time or line of it
+goes into a report, and nothing of it changes what is said of the other cases.
+"""
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from grader.checking import Finding, describe_case
 from grader.diagnosis import Diagnosis
@@ -23,117 +22,22 @@ from grader.model import (
     Refusal,
     SpeedSample,
     TestResult,
+    TestStatus,
 )
+from grader.rubric import Rubric, Tiers
 from grader.statistics import ratio
-
-HERE = Path(__file__).parent
 
 MAX_ERROR_MAPS = 3
 HIDDEN = "the output is wrong; this case's data is hidden"
-
-
-class BadRubric(ValueError):
-    """A rubric or tier table that cannot be used; the message is one sentence."""
-
-
-@dataclass(frozen=True)
-class Rubric:
-    """The numbers of rubric.toml."""
-
-    correctness: float
-    speed: float
-    speed_needs_correctness: float
-    tier_shares: tuple[float, ...]
-    weights: Mapping[str, Mapping[str, float]]
-
-    def shares(self, lab_id: str, names: Sequence[str], total: float) -> dict[str, float]:
-        """Points of each named case, proportional to its weight."""
-        weights = {name: float(self.weights.get(lab_id, {}).get(name, 1.0)) for name in names}
-        whole = sum(weights.values()) or 1.0
-        return {name: total * weight / whole for name, weight in weights.items()}
-
-
-@dataclass(frozen=True)
-class Tiers:
-    """Tier boundaries by lab and speed case, for one GPU."""
-
-    source: str
-    calibrated: bool
-    table: Mapping[str, Mapping[str, tuple[float, ...]]]
-    default: tuple[float, ...]
-
-    def boundaries(self, lab_id: str, case: str) -> tuple[float, ...]:
-        """Ratios, ascending, at which a case's tiers begin."""
-        return self.table.get(lab_id, {}).get(case, self.default)
-
-
-@cache
-def load_rubric(path: Path = HERE / "rubric.toml") -> Rubric:
-    """Reads rubric.toml; raises BadRubric with the place for numbers that make no rubric."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        rubric = Rubric(
-            correctness=float(data["correctness"]),
-            speed=float(data["speed"]),
-            speed_needs_correctness=float(data.get("speed_needs_correctness", 0)),
-            tier_shares=tuple(float(share) for share in data["tier_shares"]),
-            weights={lab: {k: float(v) for k, v in table.items()} for lab, table in data.get("weights", {}).items()},
-        )
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
-        raise BadRubric(f"{path.name} cannot be used ({error}); compare it with the one in the repository") from None
-    numbers = [rubric.correctness, rubric.speed, *rubric.tier_shares]
-    numbers += [weight for table in rubric.weights.values() for weight in table.values()]
-    if any(number < 0 for number in numbers) or list(rubric.tier_shares) != sorted(rubric.tier_shares):
-        raise BadRubric(f"{path.name} has a negative number or tier_shares that do not rise; correct it")
-    return rubric
-
-
-def slug(gpu: str) -> str:
-    """A GPU's name as a file name: "NVIDIA H200" -> "nvidia_h200"."""
-    return re.sub(r"[^a-z0-9]+", "_", gpu.lower()).strip("_")
-
-
-UNCALIBRATED = "uncalibrated.toml"
-
-
-def load_tiers(gpu: str, capability: int | None = None, folder: Path = HERE / "tiers") -> Tiers:
-    """The GPU's own tier table; without one that of its compute capability (sm_90.toml for 9.0), then uncalibrated.toml.
-
-    Raises BadRubric with the file's name for a table that cannot be used.
-    """
-    default = _read_tiers(folder / UNCALIBRATED).get("default", [])
-    own = folder / f"{slug(gpu)}.toml"
-    shared = folder / f"sm_{capability}.toml"
-    path = next((path for path in (own, shared) if path.exists()), folder / UNCALIBRATED)
-    table = {
-        lab: {case: _boundaries(path, values) for case, values in cases.items()}
-        for lab, cases in _read_tiers(path).get("tiers", {}).items()
-    }
-    return Tiers(path.name, path == own, table, _boundaries(folder / UNCALIBRATED, default))
-
-
-def _read_tiers(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise BadRubric(f"tiers/{path.name} cannot be used ({error}); write it anew with `make calibrate`") from None
-
-
-def _boundaries(path: Path, values: Any) -> tuple[float, ...]:
-    try:
-        numbers = tuple(float(value) for value in values)
-    except (TypeError, ValueError):
-        numbers = ()
-    if not numbers or numbers[0] <= 0 or list(numbers) != sorted(numbers):
-        raise BadRubric(f"tiers/{path.name} has {values!r} where rising ratios above 0 are expected; correct it")
-    return numbers
+HIDDEN_NOT_GRADED = "not gradable here; this case's data is hidden"
 
 
 @dataclass(frozen=True)
 class Judged:
     """What is known of one lab when points are given: findings by case and config, speed samples, build.
 
-    diagnoses: one for each outcome, or none at all. memory: sentences of the memory checker.
+    diagnoses: one for each outcome, or none at all. watched: the launches whose every access the interpreter looked at:
+    the outcomes themselves, or beside a GPU's those of the interpreter. memory: what was found there, in sentences.
     """
 
     bundle: KernelBundle
@@ -142,6 +46,7 @@ class Judged:
     findings: Sequence[Finding]
     samples: Sequence[SpeedSample] | None
     diagnoses: Sequence[Diagnosis | None] = ()
+    watched: Sequence[Outcome] = ()
     memory: Sequence[str] = ()
 
 
@@ -156,27 +61,24 @@ def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
 
 def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabReport:
     """Points for one lab."""
-    correctness = _correctness_tests(lab, judged, rubric)
+    cases = _correctness_tests(lab, judged, rubric)
+    correctness = [*cases, _memory_test(lab, judged, rubric, cases)]
     earned = sum(test.points for test in correctness)
     skipped = sum(test.max_points for test in correctness if test.status == "skipped")
     if all(test.status == "passed" for test in correctness):
         earned = rubric.correctness
     speed = _speed_tests(lab, judged, rubric, tiers, earned)
-    status, message = _status(judged, correctness)
+    status, message = _status(lab, judged, cases)
     speed_points = sum(test.points for test in speed)
     if speed and all(test.points == test.max_points for test in speed):
         speed_points = rubric.speed
     newest = max(judged.capabilities, default=None)
-    facts: dict[int, BuildFacts] = {}
-    for (capability, config, _), binary in sorted(judged.bundle.binaries.items()):
-        if capability == newest:
-            facts.setdefault(config, binary.facts)
     return LabReport(
         lab_id=lab.id,
         title=lab.title,
         status=status,
         message=message,
-        tests=(*_build_tests(judged), *correctness, _memory_test(judged), *speed),
+        tests=(*_build_tests(judged), *correctness, *speed),
         correctness_points=earned,
         correctness_max=rubric.correctness,
         speed_status=_speed_status(judged, speed),
@@ -184,10 +86,21 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
         speed_max=rubric.speed,
         gradable_points=rubric.correctness - skipped + (rubric.speed if judged.samples is not None else 0.0),
         configs=judged.bundle.configs,
-        facts=facts,
+        facts=_facts(lab, judged.bundle, newest),
         facts_capability=newest,
         error_maps=_error_maps(lab, judged.findings),
     )
+
+
+def _facts(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:
+    """Of each config the facts of one binary, which a case that is not hidden launches."""
+    public = {case.name for case in lab.all_cases if not case.hidden}
+    launched = {(config, launch.key) for (case, config), launch in bundle.launches.items() if case in public}
+    facts: dict[int, BuildFacts] = {}
+    for (built_for, config, key), binary in sorted(bundle.binaries.items()):
+        if built_for == capability and (config, key) in launched:
+            facts.setdefault(config, binary.facts)
+    return facts
 
 
 def _error_maps(lab: Lab, findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
@@ -223,7 +136,7 @@ def _build_tests(judged: Judged) -> list[TestResult]:
 
 
 def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestResult]:
-    shares = rubric.shares(lab.id, [case.name for case in lab.cases], rubric.correctness)
+    shares = rubric.shares(lab.id, [case.name for case in lab.cases], rubric.correctness - rubric.memory)
     tests = []
     for case in lab.cases:
         pairs = [(o, f) for o, f in zip(judged.outcomes, judged.findings, strict=True) if o.case == case.name]
@@ -236,6 +149,8 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
             "seconds": round(sum(o.seconds for o, _ in pairs), 4),
             "error_over_bound": round(worst, 4) if worst == worst and worst != float("inf") else None,
         }
+        if case.hidden:
+            metrics = {}
         if wrong:
             outcome, finding = wrong[0]
             where = _config_note(outcome, len(wrong), len(pairs))
@@ -252,9 +167,8 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
                 metrics={**metrics, "mistake": (diagnosis.mistake or None) if diagnosis else None},
             )
         elif skipped:
-            result = TestResult(
-                case.name, "correctness", "skipped", 0.0, shares[case.name], skipped[0][1].message, metrics=metrics
-            )
+            message = HIDDEN_NOT_GRADED if case.hidden else skipped[0][1].message
+            result = TestResult(case.name, "correctness", "skipped", 0.0, shares[case.name], message, metrics=metrics)
         else:
             result = TestResult(
                 case.name,
@@ -277,20 +191,33 @@ def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
     return f" [{share}config {outcome.config}]"
 
 
-def _memory_test(judged: Judged) -> TestResult:
-    ran = [outcome for outcome in judged.outcomes if outcome.status == "ran"]
-    broken = [outcome for outcome in ran if outcome.overrun or outcome.changed]
+def _memory_test(lab: Lab, judged: Judged, rubric: Rubric, cases: Sequence[TestResult]) -> TestResult:
+    """The memory test, worth points in the measure that cases are right: a kernel that touches nothing earns nothing."""
+    whole = sum(test.max_points for test in cases)
+    share = sum(test.points for test in cases) / whole if whole else 0.0
+
+    def result(status: TestStatus, message: str) -> TestResult:
+        points = rubric.memory * share if status == "passed" else 0.0
+        return TestResult("memory", "memory", status, points, rubric.memory, message)
+
+    broken = [outcome for outcome in judged.outcomes if outcome.overrun or outcome.changed]
+    ended = [outcome for outcome in judged.watched if outcome.status == "ran"]
+    unfinished = [outcome for outcome in judged.watched if outcome.status not in ("ran", "unsupported")]
     if judged.memory:
-        return TestResult("memory", "memory", "failed", 0.0, 0.0, "\n".join(judged.memory))
-    if not ran:
-        return TestResult("memory", "memory", "skipped", 0.0, 0.0, "no launch finished")
+        return result("failed", "\n".join(judged.memory))
     if broken:
-        cases = ", ".join(dict.fromkeys(outcome.case for outcome in broken))
-        message = f"wrote where it may not, in {cases}; grade with DEVICE=cpu to see the line"
-        return TestResult("memory", "memory", "failed", 0.0, 0.0, message)
-    checked = all(outcome.memory is not None for outcome in ran)
-    what = "every access inside its tensor" if checked else "guard regions and inputs intact"
-    return TestResult("memory", "memory", "passed", 0.0, 0.0, f"{what} in {len(ran)} launches")
+        names = dict.fromkeys("a hidden case" if lab.case(outcome.case).hidden else outcome.case for outcome in broken)
+        return result("failed", f"wrote where it may not, in {', '.join(names)}; grade with DEVICE=cpu to see the line")
+    if unfinished:
+        public = [outcome.case for outcome in unfinished if not lab.case(outcome.case).hidden]
+        where = f", the first in {public[0]}" if public else ""
+        return result("failed", f"some launches did not finish{where}; mend them first, their accesses are unknown till then")
+    if ended:
+        return result("passed", f"every access inside its tensor in {len(ended)} launches")
+    ran = [outcome for outcome in judged.outcomes if outcome.status == "ran"]
+    if ran and len(ran) == len(judged.outcomes):
+        return result("passed", f"guard regions and inputs intact in {len(ran)} launches; the interpreter cannot run this kernel")
+    return result("skipped", "no launch could be watched here")
 
 
 def _speed_tests(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, earned: float) -> list[TestResult]:
@@ -360,12 +287,13 @@ def _speed_status(judged: Judged, speed: Sequence[TestResult]) -> str:
     return "graded" if any(test.metrics for test in speed) else "failed"
 
 
-def _status(judged: Judged, correctness: Sequence[TestResult]) -> tuple[LabStatus, str]:
-    """timeout and crash name labs of which no case at all came to an end."""
-    kinds = {outcome.status for outcome in judged.outcomes}
+def _status(lab: Lab, judged: Judged, cases: Sequence[TestResult]) -> tuple[LabStatus, str]:
+    """timeout and crash name labs of which no case at all came to an end; hidden cases have no say."""
+    public = {case.name for case in lab.cases if not case.hidden}
+    kinds = {outcome.status for outcome in judged.outcomes if outcome.case in public}
+    first = next((test.message for test in cases if test.name in public and test.status == "failed"), "")
     if "ran" in kinds or "unsupported" in kinds or not kinds:
         return "graded", ""
-    first = next(test.message for test in correctness if test.status == "failed")
     if "timeout" in kinds:
         return "timeout", first
     if "crash" in kinds:

@@ -7,10 +7,11 @@ from typing import NoReturn
 
 import torch
 
+from grader.building import BuildOptions, made_module
 from grader.labs import Lab
 from grader.labs.step import Inputs, Step
 from grader.memory import sentences
-from grader.model import Case, Config, KernelBundle, KernelSource, Launch, Parameter, Problem
+from grader.model import Case, Config, KernelBundle, KernelSource, Launch, Parameter, Problem, Refusal
 from grader.running.cpu import InterpretOptions, interpret
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
@@ -37,7 +38,10 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
     lab = _lab_of(step, problem)
     config = Config(0, {}, 4, 1)
     launch = Launch((1, 1, 1), (), (), ())
-    bundle = KernelBundle(lab.id, (config,), {(step.name, 0): launch}, {})
+    made = made_module(source, BuildOptions((90,), "check", 1, options.confined, options.start))
+    if isinstance(made, Refusal):
+        return StepAnswer(step, False, (made.message, f"Where to look: {step.look}."))
+    bundle = KernelBundle(lab.id, (config,), {(step.name, 0): launch}, {}, made)
     outcome = interpret(lab, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
     located = sentences(lab, source, {step.name: problem}, [outcome])
     if outcome.status != "ran" or outcome.y is None:

@@ -1,6 +1,6 @@
 """watch: grades a lab again whenever its kernel's source changes on disk, quickly.
 
-The first answer comes from Triton's interpreter in sandboxes that were started beforehand, small cases first, each
+The first answer comes from Triton's interpreter in sandboxes forked from a warm parent, small cases first, each
 failure as soon as it is seen. What takes longer, compiling every config or a GPU's verdict, follows.
 """
 
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from grader.building import BuildOptions, assignments, compile_described, describe
+from grader.building import BuildOptions, assignments, compile_described, read_by_triton
 from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
 from grader.grading import GradeOptions, grade
@@ -24,10 +24,10 @@ from grader.memory import sentences
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
 from grader.problems import make_problem
 from grader.reading import UnusablePath, read
+from grader.rubric import load_rubric
 from grader.running.cpu import InterpretOptions, interpret
-from grader.sandbox import Sandbox
-from grader.scoring import HIDDEN, Judged, load_rubric, refused, score
-from grader.standby import Standby
+from grader.sandbox import Sandbox, Session, prewarm
+from grader.scoring import HIDDEN, Judged, refused, score
 
 POLL_SECONDS = 0.2
 SO_FAR_SECONDS = 2.5
@@ -75,25 +75,25 @@ class Watch:
         """Watches until KeyboardInterrupt, or until `ended` says so. Raises UnusablePath when there is nothing at first."""
         read(self.path, self.labs, all_labs=self.all_labs)
         self.options = replace(self.options, seed=self.options.seed or secrets.randbits(48))
-        cores = self.options.cores
-        with Standby(plain=1, interpreting=cores, confined=self.options.confined) as standby:
-            current: _Round | None = None
-            stamp: Stamp | None = None
-            try:
-                while not ended():
-                    now = stamp_of(self.path)
-                    if now != stamp:
-                        stamp = self._settled(now)
-                        chosen, submission = self._changed(first=current is None)
-                        if submission is not None and (chosen or current is None):
-                            if current is not None:
-                                current.cancel()
-                            current = _Round(self, standby, submission, chosen)
-                            current.start()
-                    time.sleep(POLL_SECONDS)
-            finally:
-                if current is not None:
-                    current.cancel()
+        prewarm(confined=self.options.confined)
+        session = Session()
+        current: _Round | None = None
+        stamp: Stamp | None = None
+        try:
+            while not ended():
+                now = stamp_of(self.path)
+                if now != stamp:
+                    stamp = self._settled(now)
+                    chosen, submission = self._changed(first=current is None)
+                    if submission is not None and (chosen or current is None):
+                        if current is not None:
+                            current.cancel()
+                        current = _Round(self, session, submission, chosen)
+                        current.start()
+                time.sleep(POLL_SECONDS)
+        finally:
+            if current is not None:
+                current.cancel()
 
     def _settled(self, stamp: Stamp) -> Stamp:
         while True:
@@ -162,8 +162,8 @@ def stamp_of(path: Path) -> Stamp:
 class _Round:
     """Grades the labs that changed, one after another, in a thread of its own; can be cancelled at any time."""
 
-    def __init__(self, watch: Watch, standby: Standby, submission: Submission, labs: Sequence[Lab]) -> None:
-        self.watch, self.standby, self.submission, self.labs = watch, standby, submission, labs
+    def __init__(self, watch: Watch, session: Session, submission: Submission, labs: Sequence[Lab]) -> None:
+        self.watch, self.session, self.submission, self.labs = watch, session, submission, labs
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True, name="watch-round")
 
@@ -173,7 +173,7 @@ class _Round:
     def cancel(self) -> None:
         """Ends what runs and waits for the thread; nothing of this round is reported afterwards."""
         self.stopped.set()
-        self.standby.end_busy()
+        self.session.end()
         self.thread.join(timeout=10)
 
     def _run(self) -> None:
@@ -197,7 +197,6 @@ class _Round:
             result = self._first_answer(lab, source, started)
             if result is not None:
                 described.append((lab, source, *result, started))
-        self.standby.fill()
         for lab, source, bundle, outcomes, started in described:
             if not self.stopped.is_set():
                 self._final_answer(lab, source, bundle, outcomes, started)
@@ -217,8 +216,8 @@ class _Round:
         return BuildOptions(options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set)
 
     def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
-        """The interpreter's verdict as if every config compiled; None when the kernel cannot even be launched."""
-        bundle = describe(lab, source, self._build_options(self.standby.start))
+        """The interpreter's verdict as if every config that Triton's front end reads compiled; None when none can be launched."""
+        bundle = read_by_triton(lab, source, self._build_options(self.session.start))
         if isinstance(bundle, Refusal):
             self._publish(self._refused(lab, bundle, source), started, final=True)
             return None
@@ -234,7 +233,7 @@ class _Round:
             report = grade(self.watch.path, [lab], options).labs[lab.id]
             self._publish(report, started, final=True)
             return
-        built = compile_described(lab, source, bundle, self._build_options(self.standby.fresh))
+        built = compile_described(lab, source, replace(bundle, failures=()), self._build_options(self.session.start))
         if self.stopped.is_set():
             return
         if isinstance(built, Refusal):
@@ -268,7 +267,7 @@ class _Round:
                 self.watch.listener.so_far(lab.id, right, len(found), len(pairs))
 
         chosen = InterpretOptions(
-            options.cores, options.confined, options.case_seconds, self.standby.start, self.stopped.is_set
+            options.cores, options.confined, options.case_seconds, self.session.start, self.stopped.is_set
         )
         if missing:
             interpret(lab, source, bundle, problems, missing, chosen, heard)
@@ -282,7 +281,7 @@ class _Round:
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
         diagnoses = self._diagnosed(lab, bundle, problems, known)
         located = sentences(lab, source, problems, outcomes)
-        judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, located)
+        judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, outcomes, located)
         return replace(score(lab, judged, load_rubric(), None), source=source)
 
     def _diagnosed(

@@ -24,7 +24,7 @@ from grader.notebook_release import (
     student_files,
     student_notebook,
 )
-from grader.scoring import load_rubric
+from grader.rubric import load_rubric
 
 ROOT = Path(__file__).parent.parent
 NAMES = [path.stem for path in sources(ROOT)]

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader import building, sandbox
+from grader import building
 from grader.building import BuildOptions, build
 from grader.labs import get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
-from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap
+from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, usage
 from grader.sandboxed import wire
 from tests.processes import command_line, descendants
 from tests.submissions import TESTS
@@ -82,11 +82,11 @@ def test_the_network_is_another_one():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         answer = ask(f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=3)").header
-    assert answer["error"] == "ConnectionRefusedError"
+    assert answer["error"] == "PermissionError"
 
 
 def test_home_project_and_secrets_are_not_visible():
-    rubric = str(Path(sandbox.__file__).parent / "rubric.toml")
+    rubric = str(Path(building.__file__).parent / "rubric.toml")
     code = f"""
     import os
     found = [p for p in ({rubric!r}, '/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]
@@ -99,8 +99,8 @@ def test_home_project_and_secrets_are_not_visible():
 
 @pytest.mark.parametrize(
     "code",
-    ["import os; os._exit(0)", "import os; os.abort()", "import os, signal; os.kill(os.getpid(), 9)",
-     "import os, signal; os.kill(1, 9); os._exit(3)", "import ctypes; ctypes.string_at(0)"],
+    ["import os; os._exit(0)", "import os; os.abort()", "import os, signal; os.kill(1, 9); os._exit(3)",
+     "import ctypes; ctypes.string_at(0)"],
 )  # fmt: skip
 def test_exit_code_games_are_a_crash(code):
     assert "configs and the grid" in refused(built(source(code)), "crash")
@@ -155,7 +155,7 @@ def test_a_fork_bomb_is_ended_with_all_its_children():
 
 
 def test_resident_memory_is_watched(monkeypatch):
-    monkeypatch.setattr(sandbox, "MEMORY_BYTES", 200 << 20)
+    monkeypatch.setattr(usage, "MEMORY_BYTES", 200 << 20)
     with pytest.raises(SandboxDied, match="memory"):
         ask("import time\nx = bytes(1) * (400 << 20)\ny = bytearray(x)\ntime.sleep(30)\n", 30)
 
@@ -168,18 +168,18 @@ def test_a_sandbox_that_does_not_answer_is_killed():
 def test_leaving_the_sandbox_leaves_nothing_behind():
     with Sandbox(confined=True) as box:
         box.ask(building.load_request(source(), 90), timeout=20)
-        pid = box._process.pid
+        pid = box.pid
     assert not psutil.pid_exists(pid)
 
 
 def test_refusing_to_start_without_bubblewrap(monkeypatch):
-    monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    monkeypatch.setattr(confinement, "bubblewrap", lambda: None)
     with pytest.raises(SandboxDied, match="bubblewrap"):
         Sandbox(confined=True)
 
 
 def test_without_bubblewrap_your_own_work_is_still_graded(monkeypatch):
-    monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    monkeypatch.setattr(confinement, "bubblewrap", lambda: None)
     assert isinstance(build(LAB, source(), BuildOptions((90,), "check", 1)), KernelBundle)
 
 

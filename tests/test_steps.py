@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from grader.model import KernelSource, Refusal
 from grader.notebook_release import SOURCE, instructor_notebook
 from grader.reading import read_executed, read_step
 from grader.running.cpu import InterpretOptions
-from grader.standby import Standby
 from grader.stepping import StepAnswer, check_step
 
 ROOT = Path(__file__).parent.parent
@@ -53,14 +51,8 @@ def solution_cells(lab_id: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def options() -> Iterator[InterpretOptions]:
-    with Standby(plain=0, interpreting=1) as standby:
-
-        def start(**arguments):
-            standby.fill()
-            return standby.start(**arguments)
-
-        yield InterpretOptions(1, case_seconds=20.0, start=start)
+def options() -> InterpretOptions:
+    return InterpretOptions(1, case_seconds=20.0)
 
 
 def answer(lab_id: str, name: str, cells: list[str], options: InterpretOptions) -> StepAnswer | Refusal:

@@ -11,7 +11,8 @@ import pytest
 from grader.calibration import SHARES, Calibration, CaseRatios, table_names, tier_table
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, SpeedSample
-from grader.scoring import BadRubric, Judged, Tiers, load_rubric, load_tiers, score
+from grader.rubric import BadRubric, Tiers, load_rubric, load_tiers
+from grader.scoring import Judged, score
 
 GPU = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")
 FALLBACK = "default = [0.25, 0.5, 0.75, 1.0]\n"

@@ -15,8 +15,6 @@ import nbformat
 import psutil
 import pytest
 
-from grader.sandbox import Sandbox, SandboxDied
-from grader.standby import Standby
 from grader.watching import stamp_of
 
 ROOT = Path(__file__).parent.parent
@@ -170,23 +168,3 @@ def test_a_stamp_changes_with_each_save(tmp_path: Path):
     os.utime(tmp_path / "w8a8.py", ns=(1, 1))
     assert stamp_of(tmp_path) != first
     assert stamp_of(tmp_path / "gone.py") == ()
-
-
-def ask_for_a_while(sandbox: Sandbox) -> None:
-    """Asks until it is refused: bwrap's child outlives bwrap by a moment, and may answer in it."""
-    for _ in range(100):
-        sandbox.ask({"op": "prepare", "modules": []}, timeout=30)
-        time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_a_standby_hands_out_ready_sandboxes_and_ends_them():
-    with Standby(plain=1, interpreting=0) as standby:
-        ready = standby.start()
-        assert ready.ask({"op": "prepare", "modules": []}, timeout=30).header == {}
-        fresh = standby.start()
-        standby.end_busy()
-        for sandbox in (ready, fresh):
-            with pytest.raises(SandboxDied):
-                ask_for_a_while(sandbox)
-            sandbox.close()

@@ -100,7 +100,7 @@ def batch(
     from grader.batch.pages import Pages
     from grader.batch.standing import Rules, standings
     from grader.batch.tasks import Setup
-    from grader.scoring import BadRubric, load_rubric
+    from grader.rubric import BadRubric, load_rubric
 
     labs = labs_named(lab)
     if engine is not EngineChoice.ray and (address or accelerator):

@@ -19,7 +19,8 @@ from grader.batch.workers import NEXT, WorkerPool, WorkFailed
 from grader.batch.workspace import workspace
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, Submission
-from grader.scoring import HERE, load_rubric, refused
+from grader.rubric import HERE, load_rubric
+from grader.scoring import refused
 
 POLL_SECONDS = 0.25
 

@@ -17,12 +17,13 @@ from grader.grading import (
     gpu_build_options,
     grade_lab_on_cpu,
     judge_gpu_run,
+    watch_memory,
 )
 from grader.labs import Lab, get_lab
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
 from grader.reading import UnusablePath, read
+from grader.rubric import load_rubric
 from grader.running.cpu import CASE_SECONDS
-from grader.scoring import load_rubric
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
 
 
 def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:
-    """One lab's report from what the GPU showed."""
-    lab = setup.lab(source.lab_id)
-    return judge_gpu_run(lab, source, built, run, setup.secrets.seed, setup.device, load_rubric())
+    """One lab's report from what the GPU showed, and from what the interpreter sees of memory, here."""
+    lab, seed = setup.lab(source.lab_id), setup.secrets.seed
+    options = GradeOptions(setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds)
+    watched = watch_memory(lab, source, built, seed, options)
+    return judge_gpu_run(lab, source, built, run, watched, seed, setup.device, load_rubric())

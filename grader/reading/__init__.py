@@ -47,7 +47,7 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     for lab in labs:
         chosen, note = _without_copies(lab, files)
         found[lab.id] = _find(lab, chosen, single)
-        notes += (note,) if note else ()
+        notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen)) if text)
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
         found = dict(present) or found
@@ -157,15 +157,27 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
     return [file for file in files if file not in others], note
 
 
+def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
+    """A note for each file that defines the kernel more than once: as in Python, its last definition counts."""
+    notes = []
+    for file in files:
+        places = [s.place for s in _definitions(file, lab.kernel) if not is_stub(s.node)]
+        if len(places) > 1:
+            notes.append(
+                f"{lab.kernel} is defined {len(places)} times in {file.path.name}; the last one counts ({places[-1]}), as in Python"
+            )
+    return notes
+
+
 def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal | None:
     """This lab's kernel among the files; None when nothing here speaks of it."""
     holders = [(file, statement) for file in files for statement in _definitions(file, lab.kernel)]
     attempted = [(file, statement) for file, statement in holders if not is_stub(statement.node)]
-    if len(attempted) > 1:
-        places = " and ".join(statement.place for _, statement in attempted)
-        return Refusal("rejected", f"{lab.kernel} is defined {len(attempted)} times ({places}); keep the one to grade")
+    if len({file.path for file, _ in attempted}) > 1:
+        places = " and ".join(dict.fromkeys(statement.place for _, statement in attempted))
+        return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
     if attempted:
-        return _kernel_source(lab, *attempted[0])
+        return _kernel_source(lab, *attempted[-1])
     broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
     if broken:
         return Refusal("rejected", f"{broken[0]}; mend it so that Python can read {lab.kernel}")

@@ -36,7 +36,7 @@ class Statement:
 def statements(cells: Iterable[Cell]) -> list[Statement]:
     """Every top-level statement of the cells that parse, in order."""
     return [
-        Statement(cell, node, frozenset(_binds(node)), frozenset(_needs(node)))
+        Statement(cell, node, frozenset(_binds(node)), frozenset(needs(node)))
         for cell in cells
         if cell.tree is not None
         for node in cell.tree.body
@@ -109,7 +109,7 @@ def _binds(node: ast.stmt) -> set[str]:
     return set()
 
 
-def _needs(node: ast.stmt) -> set[str]:
+def needs(node: ast.stmt) -> set[str]:
     """Module-level names that a statement refers to, by Python's own scoping rules."""
     module = ast.Module(body=[node], type_ignores=[])
     top = symtable.symtable(ast.unparse(module), "<cell>", "exec")

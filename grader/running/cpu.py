@@ -1,4 +1,7 @@
-"""run, without a GPU: each launch interpreted in a sandbox, its inputs and guarded outputs compared outside."""
+"""run, without a GPU: each launch interpreted in a sandbox of its own, its inputs and guarded outputs compared outside.
+
+A launch knows nothing of the others: neither their inputs nor what they left behind.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ import numpy as np
 import torch
 
 from grader import memory
-from grader.building import describe_error, load_request
+from grader.building import describe_error, made_request
 from grader.guarded import Guarded, guard
 from grader.labs import Lab
-from grader.model import KernelBundle, KernelSource, MemoryFinding, Outcome, Problem
+from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem
 from grader.sandbox import Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
 
@@ -57,31 +60,26 @@ def interpret(
     lock = threading.Lock()
 
     def work() -> None:
-        sandbox: Sandbox | None = None
-        try:
-            while True:
-                try:
-                    number = jobs.get_nowait()
-                except queue.Empty:
-                    return
-                case, config = pairs[number]
-                if options.cancelled():
-                    outcome = Outcome(case, config, "refused", message="not run: cancelled")
-                elif len(timeouts) >= MAX_TIMEOUTS:
-                    names = " and ".join(timeouts[:MAX_TIMEOUTS])
-                    outcome = Outcome(case, config, "timeout", message=f"not run: {names} did not finish in time")
-                elif (case, config) in bundle.refused:
-                    outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
-                else:
-                    sandbox, outcome = _run_one(lab, source, bundle, problems[case], case, config, sandbox, options)
-                    if outcome.status == "timeout":
-                        timeouts.append(case)
-                with lock:
-                    outcomes[number] = outcome
-                    progress(outcome)
-        finally:
-            if sandbox:
-                sandbox.close()
+        while True:
+            try:
+                number = jobs.get_nowait()
+            except queue.Empty:
+                return
+            case, config = pairs[number]
+            if options.cancelled():
+                outcome = Outcome(case, config, "refused", message="not run: cancelled")
+            elif len(timeouts) >= MAX_TIMEOUTS:
+                names = " and ".join(timeouts[:MAX_TIMEOUTS])
+                outcome = Outcome(case, config, "timeout", message=f"not run: {names} did not finish in time")
+            elif (case, config) in bundle.refused:
+                outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
+            else:
+                outcome = _run_one(lab, source, bundle, problems[case], case, config, options)
+                if outcome.status == "timeout" and not lab.case(case).hidden:
+                    timeouts.append(case)
+            with lock:
+                outcomes[number] = outcome
+                progress(outcome)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(options.jobs, len(pairs)))]
     for thread in threads:
@@ -98,9 +96,8 @@ def _run_one(
     problem: Problem,
     case: str,
     config: int,
-    sandbox: Sandbox | None,
     options: InterpretOptions,
-) -> tuple[Sandbox | None, Outcome]:
+) -> Outcome:
     launch = bundle.launches[case, config]
     chosen = bundle.configs[config]
     buffers = [
@@ -121,31 +118,25 @@ def _run_one(
         "seconds": 0.8 * options.case_seconds,
     }
     try:
-        if sandbox is None:
-            sandbox = options.start(interpret=True, confined=options.confined)
-            loaded = sandbox.ask(load_request(source, _seen_capability(bundle)), timeout=START_SECONDS)
+        with options.start(interpret=True, confined=options.confined) as sandbox:
+            loaded = sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
             if "error" in loaded.header:
-                return sandbox, Outcome(case, config, "crash", message=describe_error(source, loaded))
-        answer = sandbox.ask(request, sent, timeout=options.case_seconds)
-        return sandbox, _outcome(lab, source, case, config, buffers, sent, answer)
+                return Outcome(case, config, "crash", message=describe_error(source, loaded, bundle.made))
+            answer = sandbox.ask(request, sent, timeout=options.case_seconds)
+        return _outcome(lab, source, bundle.made, case, config, buffers, sent, answer)
     except SandboxTimeout:
-        outcome = Outcome(
-            case,
-            config,
-            "timeout",
-            message=f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
-            "never ends, or for a grid of far too many programs",
+        message = (
+            f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
+            "never ends, or for a grid of far too many programs"
         )
+        return Outcome(case, config, "timeout", message=message)
     except MemoryCorrupted as death:
         message = f"the kernel read or wrote far outside its tensors: {death}; look at its masks and strides"
-        outcome = Outcome(case, config, "crash", message=message)
     except SandboxDied as death:
-        outcome = Outcome(case, config, "crash", message=f"the interpreter's process died: {death}")
-    except (WireError, ValueError, KeyError, TypeError) as error:
-        outcome = Outcome(case, config, "crash", message=f"the interpreter answered something unusable ({error})")
-    if sandbox:
-        sandbox.close()
-    return None, outcome
+        message = f"the interpreter's process died: {death}"
+    except (WireError, ValueError, KeyError, TypeError, OverflowError) as error:
+        message = f"the interpreter answered something unusable ({error})"
+    return Outcome(case, config, "crash", message=message)
 
 
 def _seen_capability(bundle: KernelBundle) -> int:
@@ -165,14 +156,16 @@ def _tensor_request(lab: Lab, guarded: Guarded) -> dict[str, Any]:
 
 
 def _outcome(
-    lab: Lab, source: KernelSource, case: str, config: int, buffers: list[Guarded], sent: list[bytes], answer: Answer
-) -> Outcome:
+    lab: Lab, source: KernelSource, made: MadeModule, case: str, config: int, buffers: list[Guarded], sent: list[bytes],
+    answer: Answer,
+) -> Outcome:  # fmt: skip
     if "error" in answer.header:
         status = "unsupported" if answer.header["error"] in ("Unsupported", "GraderDefect") else "crash"
         if answer.header.get("reason") == "time":
             status = "timeout"
-        found = tuple(_finding(entry) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
-        return Outcome(case, config, status, memory=found, message=describe_error(source, answer))  # type: ignore[arg-type]
+        found = tuple(_finding(entry, made) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
+        message = describe_error(source, answer, made)
+        return Outcome(case, config, status, memory=found, message=message)  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
     for guarded, before, after in zip(buffers, sent, answer.blobs, strict=True):
         if len(after) != len(before):
@@ -193,13 +186,13 @@ def _outcome(
         y=y,
         overrun=tuple(overrun),
         changed=tuple(changed),
-        memory=tuple(_finding(entry) for entry in answer.header["memory"][:MAX_FINDINGS]),
+        memory=tuple(_finding(entry, made) for entry in answer.header["memory"][:MAX_FINDINGS]),
         written=bool(answer.header["written"]),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
     )
 
 
-def _finding(entry: dict[str, Any]) -> MemoryFinding:
+def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
     """One entry of the checker's answer, whose words are checked like everything that leaves a sandbox."""
     kind, fault = entry["kind"], entry["fault"]
     if kind not in memory.VERBS or fault not in memory.WORST_FIRST:
@@ -208,7 +201,7 @@ def _finding(entry: dict[str, Any]) -> MemoryFinding:
     return MemoryFinding(
         kind,
         fault,
-        None if line is None else _integer(line),
+        None if line is None else made.origin(_integer(line)),
         str(entry.get("tensor", "")),
         tuple(_integer(i) for i in entry.get("index", ())),
         None if dimension is None else _integer(dimension),

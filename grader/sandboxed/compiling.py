@@ -8,22 +8,16 @@ import subprocess
 import tempfile
 from typing import Any
 
-from student import StudentModule
+from made import MadeModule
 
 
-def compile_one(module: StudentModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+def compile_one(module: MadeModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """Compiles as the request says and returns (metadata, [cubin, ptx]). Raises what Triton raises."""
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
-    names = [parameter.name for parameter in module.parameters]
-    signature = {name: request["signature"].get(name, "constexpr") for name in names}
-    constants = {(names.index(name),): value for name, value in request["constants"].items()}
-    divisible = {(names.index(name),): [["tt.divisibility", 16]] for name in request["divisible"]}
-    source = ASTSource(fn=module.jit, signature=signature, constexprs=constants, attrs=divisible)
-    options = {key: value for key, value in request["options"].items() if value is not None}
-    kernel = triton.compile(source, target=GPUTarget("cuda", request["capability"], 32), options=options)
+    target = GPUTarget("cuda", request["capability"], 32)
+    kernel = triton.compile(_source(module, request), target=target, options=_options(request))
     cubin, ptx, metadata = kernel.asm["cubin"], kernel.asm["ptx"], kernel.metadata
     answer = {
         "entry": metadata.name,
@@ -34,6 +28,41 @@ def compile_one(module: StudentModule, request: dict[str, Any]) -> tuple[dict[st
         **_resources(cubin),
     }
     return answer, [cubin, ptx.encode()]
+
+
+def read_one(module: MadeModule, request: dict[str, Any]) -> dict[str, Any]:
+    """Has Triton's front end read the kernel as the request says, without making code. Raises what Triton raises."""
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import make_backend
+
+    target = GPUTarget("cuda", request["capability"], 32)
+    backend = make_backend(target)
+    options = backend.parse_options(_options(request))
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    source = _source(module, request)
+    source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    return {}
+
+
+def _source(module: MadeModule, request: dict[str, Any]) -> Any:
+    """The kernel with its signature, constants and specialisation, as Triton's compiler takes it."""
+    from student import TargetOnly
+    from triton.compiler import ASTSource
+    from triton.runtime import driver
+
+    driver.set_active(TargetOnly(request["capability"]))
+    names = [parameter.name for parameter in module.parameters]
+    signature = {name: request["signature"].get(name, "constexpr") for name in names}
+    constants = {(names.index(name),): value for name, value in request["constants"].items()}
+    divisible = {(names.index(name),): [["tt.divisibility", 16]] for name in request["divisible"]}
+    return ASTSource(fn=module.jit, signature=signature, constexprs=constants, attrs=divisible)
+
+
+def _options(request: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in request["options"].items() if value is not None}
 
 
 def _resources(cubin: bytes) -> dict[str, int]:

@@ -13,14 +13,14 @@ import language_shims
 import memory_check
 import numpy as np
 import torch
-from student import StudentModule
+from made import MadeModule
 
 torch.set_num_threads(1)
 DTYPES = {"fp16": torch.float16, "fp32": torch.float32, "i8": torch.int8, "i32": torch.int32}
 
 
 def interpret_one(
-    module: StudentModule, request: dict[str, Any], blobs: list[bytes]
+    module: MadeModule, request: dict[str, Any], blobs: list[bytes]
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Launches the kernel once over the request's grid.
 
@@ -43,14 +43,13 @@ def interpret_one(
         )
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
-    path = module.jit.fn.__code__.co_filename
-    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], path, request.get("seconds"))
+    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"))
     started = time.perf_counter()
     try:
         with check.active():
             module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
     except Exception as error:
-        return {**faults.describe(error, path), "memory": check.findings()}, []
+        return {**faults.describe(error, module.path), "memory": check.findings()}, []
     answer = {
         "seconds": time.perf_counter() - started,
         "memory": check.findings(),

@@ -1,4 +1,7 @@
-"""The student's module, loaded: its kernel unwrapped into jit function, configs, heuristics and grid, as data."""
+"""The student's module, loaded: its configs, heuristics, grid and constants as data.
+
+This is the one place where a student's Python runs, in a sandbox that does nothing else; nothing it says is trusted.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,14 @@ def load(path: str, kernel: str, grid: str | None, capability: int) -> StudentMo
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernel_module"] = module
     spec.loader.exec_module(module)
-    return StudentModule(getattr(module, kernel), getattr(module, grid) if grid else None, kernel)
+    return StudentModule(module, getattr(module, kernel), getattr(module, grid) if grid else None, kernel)
 
 
 class StudentModule:
     """A kernel's layers: autotuner (configs), heuristics (computed constexprs) and the jit function below them."""
 
-    def __init__(self, kernel: Any, grid: Any, name: str) -> None:
-        self.name, self.grid = name, grid
+    def __init__(self, module: Any, kernel: Any, grid: Any, name: str) -> None:
+        self.module, self.name, self.grid = module, name, grid
         self.configs: list[Any] | None = None
         self.heuristics: dict[str, Any] = {}
         while type(kernel).__name__ in ("Autotuner", "Heuristics"):
@@ -59,6 +62,11 @@ class StudentModule:
         import inspect
 
         return list(inspect.signature(self.jit.fn).parameters.values())
+
+    def report(self, names: list[str]) -> dict[str, Any]:
+        """What the jit functions' text refers to: the kernel's own jit function, and each name that the module binds."""
+        bound = {name: report(getattr(self.module, name)) for name in names if hasattr(self.module, name)}
+        return {"kernel": report(self.jit), "names": bound}
 
     def describe(self, contract: list[str], problems: list[dict[str, Any]]) -> dict[str, Any]:
         """Configs, and for each problem and config its grid (when the student has one) and heuristics' values.
@@ -93,8 +101,7 @@ class StudentModule:
                     f"{where} sets `{key}`, which is no parameter of {self.name}; "
                     f"its own constexpr parameters are {', '.join(own) or 'none'}"
                 )
-            if not isinstance(value, (int, float, bool, str, type(None))):
-                raise ContractError(f"{where} sets `{key}` to a {type(value).__name__}; expected a number, bool or str")
+            _plain(value, f"{where} sets `{key}`")
         if getattr(config, "ir_override", None) or getattr(config, "pre_hook", None):
             raise ContractError(
                 f"{where} has a pre_hook or ir_override; only sizes, num_warps, num_stages and maxnreg count"
@@ -116,10 +123,7 @@ class StudentModule:
         if options["num_warps"] & (options["num_warps"] - 1):
             raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two")
         for name, value in constants.items():
-            if not isinstance(value, (int, float, bool, str, type(None))):
-                raise ContractError(
-                    f"{where}: the default of `{name}` is a {type(value).__name__}; expected a number or bool"
-                )
+            _plain(value, f"{where}: the default sets `{name}`")
         return {"constants": constants, **options}
 
     def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:
@@ -131,8 +135,7 @@ class StudentModule:
             for name, compute in self.heuristics.items():
                 options = {option: config[option] for option in OPTIONS if option in config}
                 value = compute({**scalars, **meta, **options, **heuristics})
-                if not isinstance(value, (int, float, bool, str, type(None))):
-                    raise ContractError(f"the heuristic for `{name}` returned a {type(value).__name__}")
+                _plain(value, f"the heuristic for `{name}` sets it")
                 heuristics[name] = value
             answer["heuristics"] = heuristics
             if self.grid is not None:
@@ -150,8 +153,67 @@ class StudentModule:
         }
 
 
+def _plain(value: Any, where: str) -> None:
+    """Raises ContractError for what is no constant that a kernel can be compiled with and a report can tell."""
+    if not isinstance(value, (int, float, bool, str, type(None))):
+        raise ContractError(f"{where} to a {type(value).__name__}; expected a number, bool or str")
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        raise ContractError(f"{where} to {value}; expected a finite number: write float('inf') in the kernel itself")
+    if isinstance(value, int) and not abs(value) < 2**63:
+        raise ContractError(f"{where} to a number of {len(bin(value)) - 2} bits; expected at most 63")
+    if isinstance(value, str) and (len(value) > 200 or not value.isprintable()):
+        raise ContractError(f"{where} to text that is long or cannot be printed; expected a short name")
+
+
 def _as_data(grid: Any) -> Any:
     """What a grid function returned, as JSON: a list of numbers, or a description of what it is instead."""
     if isinstance(grid, (tuple, list)) and len(grid) <= 8:
         return [part if isinstance(part, (int, float)) and abs(part) < 2**63 else repr(part)[:60] for part in grid]
     return repr(grid)[:100]
+
+
+def report(value: Any, depth: int = 0) -> dict[str, Any]:
+    """One value as data: a constant, a constexpr, a dtype, a tuple, a function by its first line, or where Triton has it.
+
+    What is none of these is told by its type. Floats are text, since JSON knows no infinity.
+    """
+    import types
+
+    import triton.language as tl
+
+    kind = type(value).__name__
+    if isinstance(value, float):
+        return {"float": repr(float(value))}
+    if value is None or isinstance(value, (bool, int, str)):
+        return {"constant": value}
+    if isinstance(value, tl.constexpr):
+        return {"constexpr": report(value.value, depth + 1)}
+    if isinstance(value, tl.dtype) and not value.is_ptr() and not value.is_block():
+        return {"dtype": str(value)}
+    if isinstance(value, (tuple, list)) and len(value) <= 64 and depth < 3:
+        return {"tuple": [report(part, depth + 1) for part in value]}
+    if isinstance(value, types.ModuleType):
+        return {"module": value.__name__}
+    function = getattr(value, "fn", value)
+    home, name = str(getattr(function, "__module__", "")), str(getattr(function, "__name__", ""))
+    if kind in ("JITFunction", "ConstexprFunction") and home == "kernel_module":
+        parameters = getattr(value, "params", None) or []
+        return {
+            "function": "jit" if kind == "JITFunction" else "constexpr",
+            "line": function.__code__.co_firstlineno,
+            "noinline": bool(getattr(value, "noinline", False)),
+            "constexprs": [p.name for p in parameters if p.is_constexpr],
+            "defaults": {name: report(value, depth + 1) for name, value in _defaults(function)},
+        }
+    if name and (isinstance(value, types.BuiltinFunctionType) or home.startswith("triton")):
+        return {"object": [home, name]}
+    if value in (range, min, max, len, int, float):
+        return {"builtin": value.__name__}
+    return {"other": kind}
+
+
+def _defaults(function: Any) -> list[tuple[str, Any]]:
+    import inspect
+
+    parameters = inspect.signature(function).parameters.values()
+    return [(p.name, p.default) for p in parameters if p.default is not p.empty]

@@ -2,20 +2,31 @@
 
     python worker.py RESPONSE_FD
 
-The request `load` brings the student's module; `describe`, `compile` and `interpret` work on it. Before it may come
+The request `load` brings the student's module, which only `describe` works on; `made` brings the module that the grader
+wrote from its text, for `compile`, `read` and `interpret`. No sandbox is asked for both. Before them may come
 `prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
 What the student's code prints goes to nowhere: standard output is not part of any answer.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 import traceback
 from typing import Any, BinaryIO
 
+import isolation
 import wire
+
+OUT_OF_MEMORY = (
+    f"out of memory: one process may hold {isolation.MEMORY_BYTES >> 30} GB; "
+    "look for arrays far larger than the tensors"
+)
+DISK_FULL = (
+    f"no space left: files may hold {isolation.FILE_BYTES >> 20} MB together; a kernel's module needs to write none"
+)
 
 
 def exact_reader(stream: BinaryIO) -> Any:
@@ -50,6 +61,8 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
             messages.append(str(text))
         cause, seen = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__), seen + 1
     detail = messages[-1] if messages else type(error).__name__
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
+        detail = DISK_FULL
     return {"error": type(error).__name__, "message": detail.strip()[:600], "line": line}
 
 
@@ -86,11 +99,23 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
                     importlib.import_module(name)
                 answer = {}
             elif header["op"] == "describe":
-                answer = module.describe(header["contract"], header["problems"])
+                answer = {} if header["contract"] is None else module.describe(header["contract"], header["problems"])
+                answer["functions"] = module.report(header["names"])
+            elif header["op"] == "made":
+                import made
+
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(header["module"])
+                module = made.load(path, header["kernel"], header["capability"])
+                answer = {}
             elif header["op"] == "compile":
                 import compiling
 
                 answer, out = compiling.compile_one(module, header)
+            elif header["op"] == "read":
+                import compiling
+
+                answer = compiling.read_one(module, header)
             elif header["op"] == "interpret":
                 import interpreting
 
@@ -98,15 +123,24 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
             else:
                 raise ValueError(f"unknown request {header['op']!r}")
         except MemoryError:
-            answer = {"error": "MemoryError", "message": "out of memory", "line": None}
+            answer = {"error": "MemoryError", "message": OUT_OF_MEMORY, "line": None}
         except BaseException as error:
             answer = explain(error, path)
-        for buffer in wire.encode(answer, out):
+        for buffer in _frame(answer, out):
             responses.write(buffer)
         responses.flush()
+
+
+def _frame(answer: dict[str, Any], out: list[bytes]) -> list[bytes | memoryview]:
+    """The answer as bytes; one that cannot be told, such as a NaN among a student's constants, says why instead."""
+    try:
+        return wire.encode(answer, out)
+    except wire.WireError as error:
+        return wire.encode({"error": "WireError", "message": str(error), "line": None})
 
 
 if __name__ == "__main__":
     with os.fdopen(int(sys.argv[1]), "wb") as responses, os.fdopen(os.dup(0), "rb") as requests:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        isolation.bounded()
         serve(requests, responses)

@@ -1,0 +1,89 @@
+"""build: from a kernel's source to a KernelBundle, in sandboxes. No GPU is needed.
+
+describe runs the submission's Python and yields data; making writes a module of its own from the text of the jit
+functions; compiling turns that module into binaries.
+"""
+
+from __future__ import annotations
+
+from grader.building.compiling import Compiler, Progress, made_request
+from grader.building.describing import describe, load_request, made_module
+from grader.building.options import BuildOptions
+from grader.building.sentences import describe_error
+from grader.labs import Lab
+from grader.model import KernelBundle, KernelSource, Refusal
+
+__all__ = [
+    "BuildOptions", "Progress", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
+    "made_module", "made_request", "read_by_triton",
+]  # fmt: skip
+
+BUILD_SECONDS = 240.0
+
+
+def build(
+    lab: Lab, source: KernelSource, options: BuildOptions, progress: Progress = lambda text: None
+) -> KernelBundle | Refusal:
+    """Describes and compiles one lab's kernel. A kernel with no config that compiles is a `build_error`."""
+    described = describe(lab, source, options)
+    if isinstance(described, Refusal):
+        return described
+    return compile_described(lab, source, described, options, progress)
+
+
+def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
+    """Described, and read by Triton's front end for every launch of a correctness case; nothing is compiled yet."""
+    described = describe(lab, source, options)
+    if isinstance(described, Refusal):
+        return described
+    compiler = Compiler(lab, source, options, lambda text: None, BUILD_SECONDS)
+    pairs = [(case, index) for case, indices in assignments(lab, described, compiled=False).items() for index in indices]
+    bundle = compiler.read(
+        described, [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
+    )
+    if all(pair in bundle.refused for pair in pairs):
+        return Refusal("build_error", _why_nothing_builds(bundle))
+    return bundle
+
+
+def compile_described(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions, progress: Progress = lambda text: None
+) -> KernelBundle | Refusal:
+    """The second half of `build`: the bundle that `describe` made, with binaries."""
+    first = next(case for case in lab.cases if case.configs == "all")
+    wanted = [(capability, config, first.name) for capability in options.capabilities for config in bundle.configs]
+    compiler = Compiler(lab, source, options, progress, BUILD_SECONDS)
+    bundle = compiler.compile(bundle, wanted)
+    working = {config for _, config, _ in bundle.binaries}
+    if not working:
+        return Refusal("build_error", _why_nothing_builds(bundle))
+    pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
+    if options.scope != "all":
+        newest = max(capability for capability, _, _ in bundle.binaries)
+        return compiler.read(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
+    pairs += [(case.name, index) for case in lab.speed_cases for index in sorted(working)]
+    return compiler.compile(
+        bundle, [(capability, bundle.configs[index], case) for capability in options.capabilities for case, index in pairs]
+    )
+
+
+def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
+    """Which configs each correctness case runs with: those that compile, in turn; all of them where the case says so.
+
+    compiled=False: before anything was compiled, as if every config did.
+    """
+    working = sorted({config for _, config, _ in bundle.binaries}) if compiled else list(range(len(bundle.configs)))
+    return {
+        case.name: tuple(working) if case.configs == "all" else (working[number % len(working)],)
+        for number, case in enumerate(lab.cases)
+    }
+
+
+def _why_nothing_builds(bundle: KernelBundle) -> str:
+    if bundle.failures:
+        count = len({failure.config for failure in bundle.failures})
+        return f"none of the {count} configs compiles: {bundle.failures[0].message}"
+    first = next(iter(bundle.refused.values()), "no config can be launched")
+    return f"no config can be launched: {first}"
+
+

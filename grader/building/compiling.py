@@ -1,0 +1,226 @@
+"""make: from the made module to binaries. Compiles in sandboxes where no student's Python ever ran; no GPU is needed."""
+
+from __future__ import annotations
+
+import queue
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from grader import insight
+from grader.building.options import BuildOptions
+from grader.building.sentences import describe_error
+from grader.labs import Lab
+from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
+from grader.sandbox import Answer, Sandbox, SandboxDied, SandboxTimeout
+from grader.sandboxed.wire import WireError
+
+LOAD_SECONDS = 20.0
+COMPILE_SECONDS = 60.0
+MAX_TIMEOUTS = 2
+
+Progress = Callable[[str], None]
+
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One specialisation of one config for one capability. public: whether a case that is not hidden launches it."""
+
+    capability: int
+    config: Config
+    launch: Launch
+    public: bool
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        return self.capability, self.config.index, self.launch.key
+
+
+class Compiler:
+    """Compiles, or has Triton's front end read, launches of configs in several sandboxes at once.
+
+    A sandbox survives until it fails. Why a launch of hidden cases alone does not compile is told to nobody.
+    """
+
+    def __init__(self, lab: Lab, source: KernelSource, options: BuildOptions, progress: Progress, seconds: float) -> None:
+        self.lab, self.source, self.options, self.progress = lab, source, options, progress
+        self.deadline = time.monotonic() + seconds
+        self.timeouts = 0
+
+    def compile(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
+        """The bundle with binaries for the wanted (capability, config, case) that it lacks."""
+        failed = {(failure.capability, failure.config) for failure in bundle.failures}
+        jobs = [
+            job for job in self._jobs(bundle, wanted)
+            if job.key not in bundle.binaries and (job.capability, job.config.index) not in failed
+        ]  # fmt: skip
+        binaries, failures = dict(bundle.binaries), {(f.config, f.capability): f for f in bundle.failures}
+        for job, result in self._run("compile", bundle.made, jobs, len(bundle.binaries)):
+            if isinstance(result, Binary):
+                binaries[job.key] = result
+            elif isinstance(result, BuildFailure) and job.public:
+                failures.setdefault((job.config.index, job.capability), result)
+        return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
+
+    def read(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
+        """The bundle without the launches that Triton's front end refuses, and why."""
+        pairs = list(wanted)
+        jobs = [job for job in self._jobs(bundle, pairs) if job.key not in bundle.binaries]
+        refused, failures = dict(bundle.refused), {(f.config, f.capability): f for f in bundle.failures}
+        for job, result in self._run("read", bundle.made, jobs, 0):
+            if not isinstance(result, BuildFailure):
+                continue
+            if job.public:
+                failures.setdefault((job.config.index, job.capability), result)
+            for _, config, case in pairs:
+                launch = bundle.launches.get((case, config.index))
+                if config.index == job.config.index and launch is not None and launch.key == job.launch.key:
+                    refused[case, config.index] = result.message
+        return replace(bundle, refused=refused, failures=tuple(failures[key] for key in sorted(failures)))
+
+    def _jobs(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> list[_Job]:
+        jobs: dict[tuple[int, int, str], _Job] = {}
+        hidden = {case.name for case in self.lab.all_cases if case.hidden}
+        for capability, config, case in wanted:
+            launch = bundle.launches.get((case, config.index))
+            if launch is None:
+                continue
+            job = _Job(capability, config, launch, case not in hidden)
+            if job.public or job.key not in jobs:
+                jobs[job.key] = job
+        return list(jobs.values())
+
+    def _run(
+        self, operation: Literal["compile", "read"], made: MadeModule, jobs: Sequence[_Job], before: int
+    ) -> list[tuple[_Job, Binary | BuildFailure | None]]:
+        """What became of each job: a binary, a failure, or None where the front end had nothing against it."""
+        waiting: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        results: list[tuple[_Job, Binary | BuildFailure | None]] = []
+        lock = threading.Lock()
+
+        def work() -> None:
+            sandbox: Sandbox | None = None
+            try:
+                while True:
+                    try:
+                        job = waiting.get_nowait()
+                    except queue.Empty:
+                        return
+                    sandbox, result = self._one(operation, made, sandbox, job)
+                    with lock:
+                        results.append((job, result))
+                        if operation == "compile":
+                            self.progress(f"compiled {before + len(results)} of {before + len(jobs)} binaries")
+            finally:
+                if sandbox:
+                    sandbox.close()
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(self.options.jobs, len(jobs)))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sorted(results, key=lambda pair: jobs.index(pair[0]))
+
+    def _one(
+        self, operation: Literal["compile", "read"], made: MadeModule, sandbox: Sandbox | None, job: _Job
+    ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
+        def failure(message: str) -> BuildFailure:
+            return BuildFailure(job.config.index, job.capability, f"{job.config} for sm_{job.capability}: {message}")
+
+        if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
+            return sandbox, failure("not compiled: the configs before it used up the time for building")
+        try:
+            if sandbox is None:
+                sandbox = self.options.start(confined=self.options.confined)
+                loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
+                if "error" in loaded.header:
+                    return sandbox, failure(describe_error(self.source, loaded, made))
+            answer = sandbox.ask(_compile_request(operation, self.lab, job), timeout=COMPILE_SECONDS)
+            if "error" in answer.header:
+                return sandbox, failure(_compile_sentence(self.source, answer, made, job.capability))
+            if operation == "read":
+                return sandbox, None
+            return sandbox, _binary(answer, job.capability, job.config, job.launch)
+        except SandboxTimeout:
+            self.timeouts += 1
+            death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"
+        except SandboxDied as error:
+            death = f"the compiler's process died: {error}"
+        except (WireError, KeyError, TypeError, ValueError, OverflowError) as error:
+            death = f"the compiler answered something unusable ({error})"
+        if sandbox:
+            sandbox.close()
+        return None, failure(death)
+
+
+def made_request(made: MadeModule, capability: int) -> dict[str, Any]:
+    """The request that brings a made module into a sandbox; `capability` is what the kernel sees as its GPU."""
+    return {"op": "made", "module": made.text, "kernel": made.kernel, "capability": capability}
+
+
+def _compile_request(operation: str, lab: Lab, job: _Job) -> dict[str, Any]:
+    config, launch = job.config, job.launch
+    return {
+        "op": operation,
+        "capability": job.capability,
+        "signature": dict(launch.signature),
+        "divisible": list(launch.divisible),
+        "constants": {**lab.constants, **config.constants, **dict(launch.folded)},
+        "options": {"num_warps": config.num_warps, "num_stages": config.num_stages, "maxnreg": config.maxnreg},
+    }
+
+
+def _compile_sentence(source: KernelSource, answer: Answer, made: MadeModule, capability: int) -> str:
+    sentence = describe_error(source, answer, made)
+    if capability < 80:
+        sentence += "; the labs need compute capability 8.0 or later"
+    return sentence
+
+
+def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | BuildFailure:
+    """Checks what the sandbox sent before anything trusts it."""
+    header, (cubin, ptx) = answer.header, answer.blobs
+    entry = str(header["entry"])
+    machine = struct.unpack_from("<H", cubin, 18)[0] if len(cubin) > 64 and cubin[:4] == b"\x7fELF" else 0
+    if machine != 190 or not entry.isidentifier():
+        raise ValueError("a cubin that is none")
+    numbers = {
+        name: int(header[name])
+        for name in ("num_warps", "shared_bytes", "scratch_bytes_per_program", "profile_scratch_bytes", "registers",
+                     "local_bytes")
+    }  # fmt: skip
+    limit = insight.multiprocessor(capability).shared_bytes_per_program
+    if numbers["shared_bytes"] > limit:
+        return BuildFailure(
+            config.index,
+            capability,
+            f"{config} for sm_{capability}: needs {numbers['shared_bytes'] / 1024:.0f} KB of shared memory, a program "
+            f"may use {limit // 1024} KB; use smaller tiles or fewer stages",
+        )
+    if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
+        raise ValueError("numbers out of range")
+    return Binary(
+        config=config.index,
+        capability=capability,
+        cubin=cubin,
+        entry=entry,
+        num_warps=numbers["num_warps"],
+        shared_bytes=numbers["shared_bytes"],
+        scratch_bytes_per_program=numbers["scratch_bytes_per_program"],
+        parameters=tuple(name for name, _ in launch.signature),
+        facts=insight.facts(
+            ptx.decode(errors="replace"),
+            registers=numbers["registers"],
+            local_bytes=numbers["local_bytes"],
+            shared_bytes=numbers["shared_bytes"],
+            num_warps=numbers["num_warps"],
+            capability=capability,
+        ),
+    )

@@ -1,0 +1,255 @@
+"""describe: what a submission's Python says of its kernel - configs, grids, heuristics, constants - checked like any stranger's word.
+
+The module runs in a sandbox of its own, which does nothing else. Hidden cases have another one: of what it says, the
+launches of those cases are used and nothing reaches a student.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from grader.building import reports
+from grader.building.making import NotMade, make, referred_names
+from grader.building.options import BuildOptions
+from grader.building.sentences import describe_error
+from grader.labs import Lab
+from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
+from grader.sandbox import SandboxDied, SandboxTimeout
+from grader.sandboxed.wire import WireError
+
+MAX_CONFIGS = 16
+MAX_CONSTANTS = 64
+MAX_PROGRAMS = 1 << 24
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+OPTION_LIMITS = {"num_warps": (1, 32), "num_stages": (1, 16), "maxnreg": (16, 255)}
+DESCRIBE_SECONDS = 20.0
+HIDDEN = "a hidden case could not be launched"
+NO_ANSWER = "the sandbox answered something that is no answer; nothing of it was used"
+
+
+def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
+    """The first half of building: configs, the launch of each case and the made module, without a binary."""
+    public = [case for case in lab.all_cases if not case.hidden]
+    hidden = [case for case in lab.all_cases if case.hidden]
+    answer = _asked(lab, source, public, options)
+    if isinstance(answer, Refusal):
+        return answer
+    try:
+        bundle = _bundle(lab, source, public, answer)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        return Refusal("crash", NO_ANSWER)
+    if isinstance(bundle, Refusal) or not hidden:
+        return bundle
+    return _with_hidden(lab, source, hidden, bundle, options)
+
+
+def made_module(source: KernelSource, options: BuildOptions) -> MadeModule | Refusal:
+    """The made module of a kernel that belongs to no lab, such as a step's harness."""
+    answer = _asked(None, source, [], options)
+    if isinstance(answer, Refusal):
+        return answer
+    try:
+        return _made(source, answer)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return Refusal("crash", NO_ANSWER)
+
+
+def load_request(source: KernelSource, capability: int) -> dict[str, Any]:
+    """The request that runs a submission's module; `capability` is what it sees as its GPU."""
+    return {
+        "op": "load",
+        "module": source.module,
+        "kernel": source.kernel,
+        "grid": source.grid,
+        "capability": capability,
+    }
+
+
+def _asked(
+    lab: Lab | None, source: KernelSource, cases: Sequence[Case], options: BuildOptions
+) -> dict[str, Any] | Refusal:
+    """What a new sandbox says of the module and these cases."""
+    request: dict[str, Any] = {"op": "describe", "names": referred_names(source.module), "contract": None, "problems": []}
+    if lab is not None:
+        request["contract"] = [parameter.name for parameter in lab.parameters]
+        request["problems"] = [
+            {"name": case.name, "scalars": lab.scalars(case), "constants": dict(lab.constants)} for case in cases
+        ]
+    answer: dict[str, Any] = {}
+    try:
+        with options.start(confined=options.confined) as sandbox:
+            for header in (load_request(source, max(options.capabilities)), request):
+                said = sandbox.ask(header, timeout=DESCRIBE_SECONDS)
+                if "error" in said.header:
+                    return Refusal("rejected", describe_error(source, said))
+                answer = said.header
+    except SandboxTimeout:
+        return Refusal(
+            "timeout",
+            f"the configs or {source.grid or 'the grid'} did not return within {DESCRIBE_SECONDS:.0f} s; "
+            "look for an endless loop outside the kernel",
+        )
+    except SandboxDied as death:
+        return Refusal("crash", f"while the configs and the grid were evaluated: {death}")
+    except (WireError, KeyError, TypeError, ValueError):
+        return Refusal("crash", NO_ANSWER)
+    return answer
+
+
+def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[str, Any]) -> KernelBundle | Refusal:
+    described = answer["configs"]
+    if len(described) > MAX_CONFIGS:
+        return Refusal(
+            "rejected",
+            f"@triton.autotune of {lab.kernel} has {len(described)} configs, at most {MAX_CONFIGS} are graded; keep the best",
+        )
+    configs = tuple(_config(index, config) for index, config in enumerate(described))
+    made = _made(source, answer)
+    if isinstance(made, Refusal):
+        return made
+    launches, refused = _launches(lab, cases, configs, answer)
+    return KernelBundle(lab.id, configs, launches, refused, made)
+
+
+def _with_hidden(
+    lab: Lab, source: KernelSource, cases: Sequence[Case], bundle: KernelBundle, options: BuildOptions
+) -> KernelBundle:
+    """The bundle with the launches of hidden cases; why one of them has none stays unsaid."""
+    launches: dict[tuple[str, int], Launch] = {}
+    answer = _asked(lab, source, cases, options)
+    if not isinstance(answer, Refusal):
+        try:
+            launches, _ = _launches(lab, cases, bundle.configs, answer)
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+            launches = {}
+    pairs = {(case.name, config.index) for case in cases for config in bundle.configs}
+    refused = dict.fromkeys(sorted(pairs - set(launches)), HIDDEN)
+    return replace(bundle, launches={**bundle.launches, **launches}, refused={**bundle.refused, **refused})
+
+
+def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
+    kernel = reports.parse(answer["functions"]["kernel"])
+    if not isinstance(kernel, reports.FunctionReport):
+        return Refusal("rejected", f"{source.kernel} is no function under @triton.jit once the file has run; decorate it so")
+    try:
+        return make(source, kernel, reports.parse_names(answer["functions"]["names"]))
+    except NotMade as problem:
+        return Refusal("rejected", str(problem))
+
+
+def _config(index: int, data: dict[str, Any]) -> Config:
+    """One config within its limits. Raises ValueError, since the sandbox's own code has refused what a student can mend."""
+    if not isinstance(data["constants"], dict) or len(data["constants"]) > MAX_CONSTANTS:
+        raise ValueError("constants that are none")
+    constants = {str(name): _configured(value) for name, value in data["constants"].items()}
+    numbers: dict[str, int | None] = {"maxnreg": None}
+    for option, (low, high) in OPTION_LIMITS.items():
+        if option == "maxnreg" and data.get(option) is None:
+            continue
+        numbers[option] = _whole(data[option], low, high)
+    warps, stages = numbers["num_warps"], numbers["num_stages"]
+    assert warps is not None
+    assert stages is not None
+    if warps & (warps - 1):
+        raise ValueError("num_warps that is no power of two")
+    return Config(index, constants, warps, stages, numbers["maxnreg"])
+
+
+def _configured(value: Any) -> Constant:
+    """A config's or heuristic's value; the sandbox writes floats as text."""
+    if isinstance(value, dict):
+        report = reports.parse(value)
+        if not isinstance(report, reports.Constant):
+            raise ValueError("a config's value that is no constant")
+        return report.value
+    return reports.constant(value)
+
+
+def _whole(value: Any, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError("a number out of range")
+    return value
+
+
+def _launches(
+    lab: Lab, cases: Sequence[Case], configs: Sequence[Config], answer: dict[str, Any]
+) -> tuple[dict[tuple[str, int], Launch], dict[tuple[str, int], str]]:
+    """The launch of each case with each config, and why others have none."""
+    scalars = {case.name: lab.scalars(case) for case in cases}
+    names = {parameter.name for parameter in lab.parameters}
+    unspecialised = {
+        kind: [name for name in answer["unspecialised"][kind] if name in names] for kind in ("value", "alignment")
+    }
+    launches: dict[tuple[str, int], Launch] = {}
+    refused: dict[tuple[str, int], str] = {}
+    for described in answer["launches"]:
+        name, index = described["problem"], _whole(described["config"], 0, len(configs) - 1)
+        result = _launch(lab, scalars[name], configs[index], described, unspecialised)
+        if isinstance(result, Launch):
+            launches[name, index] = result
+        else:
+            refused[name, index] = f"{configs[index]} on {name}: {result}"
+    if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
+        raise ValueError("launches are missing")
+    return launches, refused
+
+
+def _launch(
+    lab: Lab, scalars: dict[str, int], config: Config, described: dict[str, Any], unspecialised: dict[str, list[str]]
+) -> Launch | str:
+    """The launch of one problem with one config, or a sentence why there is none."""
+    if "fault" in described:
+        return f"{lab.grid} or a heuristic raised {str(described['fault'])[:300]}"
+    heuristics = {str(name): _configured(value) for name, value in described["heuristics"].items()}
+    if set(heuristics) & ({parameter.name for parameter in lab.parameters} | set(config.constants)):
+        return "a heuristic sets a parameter that the lab or the config sets; give it a name of its own"
+    meta: dict[str, Constant] = {**lab.constants, **config.constants, **heuristics}
+    if "grid" in described:
+        grid: Any = described["grid"]
+        source = lab.grid
+    else:
+        source = f"the default grid {lab.default_grid_text}"
+        try:
+            grid = list(lab.default_grid(scalars["M"], scalars["N"], scalars["K"], meta))
+        except (KeyError, ValueError) as error:
+            reason = f"needs the meta parameter {error}" if isinstance(error, KeyError) else f"got {error}"
+            return f"{source} {reason}; add it to the config or define {lab.grid}(M, N, K, meta)"
+    fault = _grid_fault(source, grid)
+    if fault:
+        return fault
+    dimensions = tuple(grid) + (1,) * (3 - len(grid))
+    folded: list[tuple[str, Constant]] = sorted(heuristics.items())
+    signature, divisible = [], []
+    for parameter in lab.parameters:
+        if parameter.type == "constexpr":
+            continue
+        if parameter.type != "int":
+            signature.append((parameter.name, parameter.type))
+            divisible.append(parameter.name)
+            continue
+        value = scalars[parameter.name]
+        if value == 1 and parameter.name not in unspecialised["value"]:
+            folded.append((parameter.name, 1))
+            continue
+        signature.append((parameter.name, "i32" if -(2**31) <= value < 2**31 else "i64"))
+        if value % 16 == 0 and parameter.name not in unspecialised["value"] + unspecialised["alignment"]:
+            divisible.append(parameter.name)
+    return Launch((dimensions[0], dimensions[1], dimensions[2]), tuple(signature), tuple(divisible), tuple(folded))
+
+
+def _grid_fault(source: str, grid: Any) -> str | None:
+    shown = f"{source} returned {tuple(grid) if isinstance(grid, list) else grid}"[:300]
+    if not isinstance(grid, list) or not 1 <= len(grid) <= 3:
+        return f"{shown}; expected a tuple of one to three ints"
+    if not all(isinstance(part, int) and not isinstance(part, bool) for part in grid):
+        return f"{shown}; expected whole numbers: use triton.cdiv(a, b) or a // b instead of a / b"
+    if any(part < 1 for part in grid):
+        return f"{shown}; expected at least one program in each dimension"
+    programs = 1
+    for part in grid:
+        programs *= part
+    if programs > MAX_PROGRAMS or any(part > limit for part, limit in zip(grid, GRID_LIMITS, strict=False)):
+        return f"{shown}, {programs} programs; expected at most {MAX_PROGRAMS} (and 65535 in dimensions 2 and 3)"
+    return None

@@ -1,0 +1,290 @@
+"""From a submission's text and what describe reported of it to the one module that is compiled and interpreted.
+
+The made module holds the text of the jit functions that the kernel reaches, under decorators, annotations and defaults of
+the grader's, and the constants that describe reported, as literals. So machine code is what Triton made of text that a
+human can read: describe, where a student's Python runs, can choose numbers and which of several definitions counts, and
+no more.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grader.building.reports import (
+    Builtin,
+    Constant,
+    ConstexprReport,
+    DType,
+    FunctionReport,
+    Module,
+    Other,
+    Report,
+    TritonObject,
+    TupleReport,
+)
+from grader.building.resolving import Global, Resolver, language, permitted, permitted_module
+from grader.model import KernelSource, MadeModule
+from grader.reading.selection import needs
+
+HEADER = "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
+CONSTEXPR = "constexpr"
+"""Its one name in the made module: Triton's interpreter knows constexpr parameters by how the annotation is written."""
+
+MAX_FUNCTIONS = 64
+
+
+class NotMade(Exception):
+    """The text cannot be made into a module; the message is one sentence with the student's own place in it."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some lines of the made module, and for each the line of the submission's module it came from (0: ours)."""
+
+    text: str
+    lines: tuple[int, ...]
+
+
+def referred_names(module: str) -> tuple[str, ...]:
+    """Every name that a function of this module's text refers to outside itself, and the functions' own names."""
+    tree = ast.parse(module)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    names = {name for node in functions for name in needs(_bare(node))} | {node.name for node in functions}
+    return tuple(sorted(name for name in names if not name.startswith("__")))
+
+
+def make(source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report]) -> MadeModule:
+    """The made module. Raises NotMade where the text holds what may not be compiled."""
+    return _Maker(source, kernel, reported).made()
+
+
+class _Maker:
+    def __init__(self, source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report]) -> None:
+        self.source = source
+        self.reported = {**reported, source.kernel: kernel}
+        tree = ast.parse(source.module)
+        self.functions = {_first_line(node): node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        self.written = _written_constants(tree)
+
+    def made(self) -> MadeModule:
+        known: dict[str, Global] = {CONSTEXPR: Global(language().constexpr)}
+        headers: list[_Part] = [_Part(HEADER, (0, 0))]
+        bodies: list[_Part] = []
+        waiting, seen = [self.source.kernel], set[str]()
+        while waiting:
+            name = waiting.pop()
+            report = self.reported.get(name)
+            if name in seen or report is None:
+                continue
+            seen.add(name)
+            if len(seen) > 16 * MAX_FUNCTIONS:
+                raise NotMade(f"{self.source.kernel} refers to more than {16 * MAX_FUNCTIONS} names; use fewer")
+            if isinstance(report, FunctionReport):
+                node = self._function(name, report)
+                bodies.append(_function_part(self.source.module, name, node, report))
+                known[name] = Global()
+                waiting += sorted(needs(_bare(node)))
+            else:
+                part, known[name] = self._binding(name, report)
+                headers.append(part)
+        used = set(re.findall(r"\b__(\w+)\b", "\n".join(part.text for part in headers[1:] + bodies)))
+        dtypes = sorted(used & set(_dtypes().values()))
+        headers[1:1] = [_Part(f"from triton.language import {name} as __{name}", (0,)) for name in dtypes]
+        parts = headers + bodies
+        text = "\n".join(part.text for part in parts) + "\n"
+        lines = tuple(line for part in parts for line in part.lines)
+        assert len(lines) == text.count("\n")
+        self._check(text, lines, known)
+        return MadeModule(text, self.source.kernel, lines)
+
+    def _function(self, name: str, report: FunctionReport) -> ast.FunctionDef:
+        node = self.functions.get(report.line)
+        if node is None:
+            raise NotMade(
+                f"`{name}` was not made by a `def` of this file's text; expected a function written out under @triton.jit"
+            )
+        arguments = node.args
+        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
+            raise NotMade(f"{self._place(node.lineno)}: {node.name} has *args, **kwargs or keyword-only parameters; name each")
+        return node
+
+    def _binding(self, name: str, report: Report) -> tuple[_Part, Global]:
+        """The line that binds a name which is no function of the text, and what the name stands for."""
+        if name == CONSTEXPR:
+            if report != TritonObject("triton.language.core", CONSTEXPR):
+                raise NotMade(f"{self._use(name)}: `constexpr` is not Triton's here; give the name back to it")
+            return _Part(f"from triton.language import {CONSTEXPR}", (0,)), Global(language().constexpr)
+        if isinstance(report, Module):
+            module = permitted_module(report.name)
+            if module is None:
+                raise NotMade(f"{self._use(name)}: found the module `{report.name}` in a kernel; use triton.language")
+            return _Part(f"import {report.name} as {name}", (0,)), Global(module)
+        if isinstance(report, TritonObject):
+            module = permitted_module(report.module)
+            thing = getattr(module, report.name, ast) if module else ast
+            if thing is ast or not permitted(thing):
+                what = f"{report.module}.{report.name}".strip(".")
+                raise NotMade(f"{self._use(name)}: `{name}` is {what}, which a kernel may not use; use triton.language")
+            return _Part(f"from {report.module} import {report.name} as {name}", (0,)), Global(thing)
+        if isinstance(report, Builtin):
+            return _Part(f"{name} = {report.name}", (0,)), Global(report.name)
+        if isinstance(report, Other):
+            if report.type == "function":
+                raise NotMade(f"{self._use(name)}: `{name}` is a plain Python function; put @triton.jit above it")
+            raise NotMade(
+                f"{self._use(name)}: the kernel uses `{name}`, which is a {report.type}; expected a number, bool, string, "
+                "dtype or function of triton.language; write it as a constant"
+            )
+        if name in self.written and not _agrees(self.written[name], report):
+            raise NotMade(
+                f"{self._use(name)}: `{name}` is {self.written[name]!r} where it is written and {_literal(report)} once the "
+                "file has run; a constant keeps the value that it is written with"
+            )
+        return _Part(f"{name} = {_literal(report)}", (0,)), Global()
+
+    def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Global]) -> None:
+        """What Triton's front end will read of each function is what the resolver walks."""
+        for node in ast.parse(text).body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            report = self.reported[node.name]
+            assert isinstance(report, FunctionReport)
+            block = _block(text, _first_line(node))
+            if not _read_alike(block.rstrip("\n").split("\n")) or ast.dump(ast.parse(block).body[0]) != ast.dump(node):
+                raise NotMade(f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly")
+            fault = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
+            if fault:
+                line = lines[fault.line - 1] if 0 < fault.line <= len(lines) else report.line
+                raise NotMade(f"{self._place(line or report.line)}: {fault.sentence}")
+
+    def _place(self, line: int) -> str:
+        return self.source.locate(line)
+
+    def _use(self, name: str) -> str:
+        """Where the first function that refers to a name does so."""
+        for node in self.functions.values():
+            for part in ast.walk(node):
+                if isinstance(part, ast.Name) and part.id == name:
+                    return self._place(part.lineno)
+        return self.source.path.name
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
+    """The function without decorators, annotations and defaults, which the grader writes itself."""
+    names = [ast.arg(argument.arg) for argument in node.args.posonlyargs + node.args.args]
+    arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
+    bare = ast.FunctionDef(
+        name=node.name, args=arguments, body=node.body, decorator_list=[], lineno=node.lineno, col_offset=node.col_offset
+    )
+    return ast.fix_missing_locations(bare)
+
+
+def _function_part(module: str, name: str, node: ast.FunctionDef, report: FunctionReport) -> _Part:
+    """A function under our own decorator and signature, its body as it is written."""
+    decorator = "@__constexpr_function"
+    if report.kind == "jit":
+        decorator = "@__jit(noinline=True)" if report.noinline else "@__jit"
+    signature = ", ".join(_parameter(argument, report) for argument in node.args.posonlyargs + node.args.args)
+    head = [decorator, f"def {name}({signature}):"]
+    statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    source = module.split("\n")
+    if statements and not source[statements[0].lineno - 1][: statements[0].col_offset].strip():
+        places = range(statements[0].lineno, (node.end_lineno or 0) + 1)
+        body = [source[line - 1] for line in places]
+        if _read_alike([*head, *body]):
+            return _Part("\n".join([*head, *body]), (_first_line(node), node.lineno, *places))
+    unparsed = [(line, part.lineno) for part in statements for line in ast.unparse(part).split("\n")]
+    unparsed = unparsed or [("pass", node.lineno)]
+    lines = [*head, *(f"    {line}" for line, _ in unparsed)]
+    return _Part("\n".join(lines), (_first_line(node), node.lineno, *(line for _, line in unparsed)))
+
+
+def _read_alike(lines: Sequence[str]) -> bool:
+    """Whether a function's lines are the same function to Python, to Triton's compiler and to its interpreter.
+
+    The compiler takes inspect's block from the first `def` on, the interpreter from the last line that begins with it.
+    """
+    text = "\n".join(lines) + "\n"
+    if sum(line.strip().startswith(("def ", "async def ")) for line in lines) != 1:
+        return False
+    try:
+        whole, block = ast.parse(text), ast.parse(_block(text, 1))
+    except SyntaxError:
+        return False
+    return len(whole.body) == 1 and ast.dump(whole) == ast.dump(block)
+
+
+def _parameter(argument: ast.arg, report: FunctionReport) -> str:
+    written = ast.unparse(argument.annotation) if argument.annotation else ""
+    constexpr = "constexpr" in written or argument.arg in report.constexprs
+    text = f"{argument.arg}: constexpr" if constexpr else argument.arg
+    default = report.defaults.get(argument.arg)
+    return text if default is None else f"{text} = {_literal(default)}"
+
+
+def _literal(report: Report) -> str:
+    """A reported constant as Python text."""
+    if isinstance(report, Constant):
+        value = report.value
+        return f'float("{value!r}")' if isinstance(value, float) and abs(value) == float("inf") else repr(value)
+    if isinstance(report, ConstexprReport):
+        return f"constexpr({_literal(report.value)})"
+    if isinstance(report, DType):
+        return f"__{_dtypes()[report.name]}"
+    if isinstance(report, TupleReport):
+        parts = [_literal(part) for part in report.parts]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    raise NotMade(f"found {report} as a value; expected a number, bool, string, dtype or a tuple of these")
+
+
+def _dtypes() -> dict[str, str]:
+    """Names of triton.language's dtypes by how describe reports them."""
+    tl = language()
+    return {str(getattr(tl, name)): name for name in sorted(dir(tl)) if isinstance(getattr(tl, name), tl.dtype)
+            and not getattr(tl, name).is_ptr()}  # fmt: skip
+
+
+def _written_constants(tree: ast.Module) -> dict[str, object]:
+    """Values of names that the text binds once, at top level, to a literal or to constexpr(literal)."""
+    bound: dict[str, list[ast.expr]] = {}
+    rebound = {
+        part.id for node in tree.body for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and not isinstance(node, ast.Assign | ast.AnnAssign)
+    }  # fmt: skip
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            bound.setdefault(node.targets[0].id, []).append(node.value)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            bound.setdefault(node.target.id, []).append(node.value)
+    values: dict[str, object] = {}
+    for name, expressions in bound.items():
+        value = expressions[0]
+        if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("constexpr") and len(value.args) == 1:
+            value = value.args[0]
+        try:
+            written = ast.literal_eval(value)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if len(expressions) == 1 and name not in rebound and isinstance(written, bool | int | float | str | None):
+            values[name] = written
+    return values
+
+
+def _agrees(written: object, report: Report) -> bool:
+    if isinstance(report, ConstexprReport):
+        return _agrees(written, report.value)
+    return isinstance(report, Constant) and type(report.value) is type(written) and report.value == written
+
+
+def _block(text: str, first_line: int) -> str:
+    """The lines that inspect, and so Triton, takes for the function that begins at a line."""
+    return textwrap.dedent("".join(inspect.getblock([line + "\n" for line in text.split("\n")[first_line - 1 :]])))

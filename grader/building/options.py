@@ -1,0 +1,25 @@
+"""How to build: for what, how much, and in which sandboxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grader.sandbox import Sandbox
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """For which compute capabilities to build, with how many sandboxes at once, confined or not.
+
+    `scope` "all" builds what a GPU run launches; "check" builds each config once per capability and has the compiler's
+    front end read the rest. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
+    result is of no use.
+    """
+
+    capabilities: tuple[int, ...]
+    scope: str
+    jobs: int
+    confined: bool | None = None
+    start: Callable[..., Sandbox] = Sandbox
+    cancelled: Callable[[], bool] = lambda: False

@@ -1,0 +1,153 @@
+"""What describe says of the names that a kernel's text refers to: parsed strictly, since a student's Python said it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+NAME = re.compile(r"[A-Za-z_]\w{0,199}\Z", re.ASCII)
+PATH = re.compile(r"[A-Za-z_][\w.]{0,199}\Z", re.ASCII)
+MAX_TEXT = 1000
+MAX_NAMES = 2000
+MAX_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class ConstexprReport:
+    value: Report
+
+
+@dataclass(frozen=True)
+class DType:
+    name: str
+
+
+@dataclass(frozen=True)
+class TupleReport:
+    parts: tuple[Report, ...]
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+
+
+@dataclass(frozen=True)
+class TritonObject:
+    module: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Builtin:
+    name: str
+
+
+@dataclass(frozen=True)
+class FunctionReport:
+    """A function of the submission's text, by the first line of its definition, decorators included."""
+
+    kind: Literal["jit", "constexpr"]
+    line: int
+    noinline: bool = False
+    constexprs: tuple[str, ...] = ()
+    defaults: Mapping[str, Report] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Other:
+    """A value that no kernel can use, by the name of its type."""
+
+    type: str
+
+
+Report = Constant | ConstexprReport | DType | TupleReport | Module | TritonObject | Builtin | FunctionReport | Other
+
+
+def parse_names(data: Any) -> dict[str, Report]:
+    """Reports by name. Raises ValueError for what is none."""
+    if not isinstance(data, dict) or len(data) > MAX_NAMES:
+        raise ValueError("names that are no object")
+    return {_name(name): parse(value) for name, value in data.items()}
+
+
+def parse(data: Any, depth: int = 0) -> Report:
+    """One report. Raises ValueError for what is none."""
+    if not isinstance(data, dict) or depth > MAX_DEPTH:
+        raise ValueError("a report that is no object")
+    if "constant" in data:
+        return Constant(constant(data["constant"]))
+    if "float" in data:
+        return Constant(_float(data["float"]))
+    if "constexpr" in data:
+        return ConstexprReport(parse(data["constexpr"], depth + 1))
+    if "dtype" in data:
+        return DType(_name(data["dtype"]))
+    if "tuple" in data and isinstance(data["tuple"], list):
+        return TupleReport(tuple(parse(part, depth + 1) for part in data["tuple"][:64]))
+    if "module" in data:
+        return Module(_path(data["module"]))
+    if "object" in data and isinstance(data["object"], list) and len(data["object"]) == 2:
+        module, name = data["object"]
+        return TritonObject(_path(module), _name(name)) if module else Other("function")
+    if "builtin" in data:
+        return Builtin(_name(data["builtin"]))
+    if "function" in data:
+        return _function(data, depth)
+    if "other" in data:
+        return Other(_name(data["other"]))
+    raise ValueError("a report of no known kind")
+
+
+def _function(data: dict[str, Any], depth: int) -> FunctionReport:
+    kind, line = data["function"], data.get("line")
+    constexprs, defaults = data.get("constexprs", []), data.get("defaults", {})
+    if kind not in ("jit", "constexpr") or not isinstance(line, int) or not 0 < line < 1 << 24:
+        raise ValueError("a function that is none")
+    if not isinstance(constexprs, list) or not isinstance(defaults, dict) or len(constexprs) + len(defaults) > 512:
+        raise ValueError("a function's parameters that are none")
+    return FunctionReport(
+        kind, line, data.get("noinline") is True, tuple(_name(name) for name in constexprs),
+        {_name(name): parse(value, depth + 1) for name, value in defaults.items()},
+    )  # fmt: skip
+
+
+def constant(value: Any) -> bool | int | float | str | None:
+    """A plain constant within its limits. Raises ValueError for anything else."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) < 1 << 63:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, str) and len(value) <= MAX_TEXT:
+        value.encode()  # a lone surrogate raises UnicodeEncodeError, a ValueError
+        return value
+    raise ValueError("a constant out of range")
+
+
+def _float(text: Any) -> float:
+    value = float(text) if isinstance(text, str) and len(text) < 64 else math.nan
+    if math.isnan(value):
+        raise ValueError("a float that is none")
+    return value
+
+
+def _name(text: Any) -> str:
+    if not isinstance(text, str) or not NAME.match(text):
+        raise ValueError("a name that is none")
+    return text
+
+
+def _path(text: Any) -> str:
+    if not isinstance(text, str) or (text and not PATH.match(text)):
+        raise ValueError("a module that is none")
+    return text

