@@ -43,7 +43,7 @@ def describe(error: BaseException, path: str) -> dict[str, Any]:
     if isinstance(error, BlockCondition):
         return {**answer, "error": "ValueError", "message": "a condition of several elements; use tl.where"}
     ours = [frame for frame in frames if os.path.dirname(os.path.abspath(frame.filename)) == HERE]
-    if frames and frames[-1].filename != path and LANGUAGE not in frames[-1].filename:
+    if frames and frames[-1].filename != path and (LANGUAGE not in frames[-1].filename or "create_" in str(error)):
         place = ours[-1] if ours else frames[-1]
         where = f"{os.path.basename(place.filename)}:{place.lineno}"
         return {**answer, "error": "GraderDefect", "message": f"{where}: {type(error).__name__}: {error}"[:600]}

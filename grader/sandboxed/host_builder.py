@@ -81,7 +81,7 @@ def _root_inverse(values: np.ndarray) -> np.ndarray:
 for _name, _function in {
     "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": np.divide, "frem": np.fmod,
     "precise_divf": np.divide, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
-    "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "fneg": np.negative, "approx_divf": np.divide, "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "floor": np.floor, "ceil": np.ceil, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": _root_inverse, "fma": fused,
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
 }.items():  # fmt: skip
@@ -145,6 +145,18 @@ def create_ashr(self: Any, left: Any, right: Any) -> Any:
     signed = left.data.view(f"i{left.data.dtype.itemsize}")
     amount = np.minimum(right.data.view(f"u{right.data.dtype.itemsize}"), _width(left) - 1).astype(signed.dtype)
     return TensorHandle(np.right_shift(signed, amount).view(left.data.dtype), left.dtype.scalar)
+
+
+@_method
+def create_umulhi(self: Any, left: Any, right: Any) -> Any:
+    """The upper half of the product of two unsigned numbers, which is what the bits are taken for."""
+    bits = _width(left)
+    x, y = (handle.data.view(f"u{bits // 8}") for handle in (left, right))
+    if bits < 64:
+        high = (x.astype(np.uint64) * y.astype(np.uint64)) >> np.uint64(bits)
+    else:
+        high = np.vectorize(lambda a, b: (int(a) * int(b)) >> 64, otypes=[np.uint64])(x, y)
+    return TensorHandle(high.astype(x.dtype).view(left.data.dtype), left.dtype.scalar)
 
 
 @_method

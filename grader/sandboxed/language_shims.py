@@ -7,6 +7,8 @@ The corrections by place: control_flow (statements, numbers and tensors), host_b
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ import tile_access
 import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.jit import _normalize_ty, mangle_type
+from unsupported import unsupported
 
 _patched: dict[int, tuple[Any, Any]] = {}
 """By id, a function of the language that is kept alive here, and what stands for it."""
@@ -67,15 +70,29 @@ def _patch_language() -> None:
     interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     for owner in (tl, tl.core):
         owner.range, owner.static_range = loops
+        owner.static_print = control_flow.silent
         owner.reduce, owner.associative_scan = reductions.reduce, reductions.associative_scan
-        owner.map_elementwise = reductions.map_elementwise
+        owner.map_elementwise, owner.dot_scaled = reductions.map_elementwise, _dot_scaled
     for name in ("reduce", "associative_scan"):
         setattr(tl.core.tensor, name, getattr(reductions, name))
+    _give_semantics(tl.core.tensor)
+    _give_semantics(tl.core.tensor_descriptor_base)
     for owner, name, member in before:
         if getattr(owner, name) is not member:
             _patched[id(member)] = (member, getattr(owner, name))
     # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 refuses.
     tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.item())
+
+
+def _give_semantics(owner: Any) -> None:
+    """The methods that take the compiler's semantics and that Triton's own patching passes over."""
+    for name, member in list(vars(owner).items()):
+        if inspect.isfunction(member) and "_semantic" in inspect.signature(member).parameters:
+            setattr(owner, name, functools.partialmethod(member, _semantic=interpreter.interpreter_semantic))
+
+
+def _dot_scaled(*_: Any, **__: Any) -> Any:
+    raise unsupported("dot_scaled")
 
 
 def _argument(argument: Any, convert: Any) -> Any:

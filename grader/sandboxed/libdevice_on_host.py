@@ -6,23 +6,33 @@ import inspect
 from typing import Any
 
 import numpy as np
-from number_formats import fused
+from number_formats import fused, to_integer
 from unsupported import unsupported
 
 
 def _half_away(x: np.ndarray) -> np.ndarray:
-    return np.trunc(x + np.copysign(np.asarray(0.5, x.dtype), x))
+    whole = np.trunc(x)
+    return np.copysign(np.abs(whole) + (np.abs(x - whole) >= 0.5), x).astype(x.dtype)
+
+
+def _flushed(x: np.ndarray) -> np.ndarray:
+    """fp32 as libdevice reads it: what is too small for a normal number is zero."""
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(x.dtype.type(0), x), x)
+
+
+def _saturated(x: np.ndarray) -> np.ndarray:
+    return np.fmin(np.fmax(_flushed(x), 0), 1) + x.dtype.type(0)
 
 
 FLOAT = {
-    "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor, "ceil": np.ceil,
+    "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor, "ceil": lambda x: np.ceil(_flushed(x)),
     "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "pow": np.power, "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum, "copysign": np.copysign,
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan, "cbrt": np.cbrt,
     "hypot": np.hypot, "fmod": np.fmod, "sqrt_rn": np.sqrt, "fast_expf": np.exp, "fast_logf": np.log,
     "tanh": np.tanh, "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype), "fma": fused, "fma_rn": fused,
     "div_rn": np.divide, "mul_rn": np.multiply, "add_rn": np.add, "sub_rn": np.subtract, "fdiv_rn": np.divide,
-    "saturatef": lambda x: np.clip(x, 0, 1).astype(x.dtype),
+    "saturatef": _saturated,
     "fast_dividef": np.divide, "rcp_rn": lambda x: (1 / x).astype(x.dtype),
 }  # fmt: skip
 INTEGER = {
@@ -78,7 +88,8 @@ def _elementwise(tl: Any, function: Any, result: Any) -> Any:
         ]
         blocks = [tensor for tensor in tensors if tensor is not None and tensor.type.is_block()]
         dtype = types[result] if result else known
-        data = np.asarray(function(*arrays)).astype(interpreter._get_np_dtype(dtype))
+        values, form = np.asarray(function(*arrays)), interpreter._get_np_dtype(dtype)
+        data = to_integer(values, form) if form.kind == "i" and values.dtype.kind == "f" else values.astype(form)
         kind = tl.block_type(dtype, list(data.shape)) if blocks else dtype
         return tl.core.tensor(interpreter.TensorHandle(data, dtype), kind)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 METHODS: dict[str, Callable[..., Any]] = {}
+NO_POLICY = (None,) * (len(inspect.signature(interpreter.InterpreterBuilder.create_masked_store).parameters) - 4)
+"""Cache modifier and eviction policy; from Triton 3.9 on one value for both."""
 PACKED_OPERATIONS: dict[str, Callable[..., Any]] = {"FADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
 
 
@@ -82,41 +85,40 @@ def _filler(element: Any, shape: tuple[int, ...], padding: Any) -> Any:
 
 
 @_method
-def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, padding: Any, cache: Any, eviction: Any,
-                               volatile: Any) -> Any:  # fmt: skip
+def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, padding: Any, *policy: Any) -> Any:
     """Loads a block; what lies outside is zero, or NaN when asked for."""
     addresses, inside = pointer.materialize_pointers(boundary_check)
     other = _filler(addresses.get_element_ty(), inside.shape, padding)
-    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, cache, eviction, volatile)
+    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, *policy)
 
 
 @_method
-def create_tensor_pointer_store(self: Any, pointer: Any, value: Any, boundary_check: Any, cache: Any, eviction: Any) -> Any:
+def create_tensor_pointer_store(self: Any, pointer: Any, value: Any, boundary_check: Any, *policy: Any) -> Any:
     """Stores the part of a block that lies inside."""
     addresses, inside = pointer.materialize_pointers(boundary_check)
-    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), cache, eviction)
+    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), *policy)
 
 
 @_method
-def create_descriptor_load(self: Any, desc: Any, indices: Any, cache: Any, eviction: Any) -> Any:
+def create_descriptor_load(self: Any, desc: Any, indices: Any, *policy: Any) -> Any:
     """Loads a tile through a descriptor; what lies outside is its padding."""
     addresses, inside = desc.materialize_pointers(indices)
     other = _filler(addresses.get_element_ty(), inside.shape, desc.padding)
-    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, cache, eviction, False)
+    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, *policy, False)
 
 
 @_method
 def create_descriptor_store(self: Any, desc: Any, value: Any, indices: Any) -> Any:
     """Stores the part of a tile that lies inside."""
     addresses, inside = desc.materialize_pointers(indices)
-    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), None, None)
+    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), *NO_POLICY)
 
 
 @_method
 def create_descriptor_gather(self: Any, desc: Any, rows: Any, column: Any, *_: Any) -> Any:
     """One row for each entry of `rows`, from `column` on."""
     taken = [
-        self.create_descriptor_load(desc, [TensorHandle(rows.data[i : i + 1], tl.int32), column], None, None).data
+        self.create_descriptor_load(desc, [TensorHandle(rows.data[i : i + 1], tl.int32), column], *NO_POLICY).data
         for i in range(len(rows.data))
     ]
     return TensorHandle(np.concatenate(taken), desc.base.dtype.element_ty)
@@ -158,10 +160,10 @@ def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
         for lane in np.argwhere(mask.data):
             at = tuple(lane)
             place = TensorHandle(pointer.data[at].reshape(1), pointer.dtype)
-            here = self.create_load(place, None, None, False)
+            here = self.create_load(place, *NO_POLICY, False)
             before[at] = here.data[0]
             total = combine(decode(here.data, element), decode(value.data[at].reshape(1), element))
-            self.create_store(place, TensorHandle(encode(total, element), element), None, None)
+            self.create_store(place, TensorHandle(encode(total, element), element), *NO_POLICY)
         return TensorHandle(before, element)
 
     return create_atomic_rmw
@@ -173,5 +175,6 @@ def install() -> None:
     builder.create_atomic_rmw = _atomic(builder.create_atomic_rmw)
     for name, method in METHODS.items():
         setattr(builder, name, method)
-    interpreter.BlockPointerHandle.materialize_pointers = _block_pointer_tile
+    if hasattr(interpreter, "BlockPointerHandle"):  # Triton 3.9 has no block pointers
+        interpreter.BlockPointerHandle.materialize_pointers = _block_pointer_tile
     interpreter.TensorDescHandle.materialize_pointers = _descriptor_tile

@@ -1,0 +1,1 @@
+"""One small kernel for everything that triton.language documents; see table.py."""
