@@ -23,8 +23,8 @@ from grader.files import write_whole
 from grader.labs import all_labs, get_lab
 from grader.model import LabReport
 from grader.reporting import html
-from grader.reporting.listing import visible
 from grader.reporting.terminal import number
+from grader.reporting.text import page_value
 
 HERE = Path(html.__file__).parent
 LEADERS = 20
@@ -121,10 +121,11 @@ def class_page(
 ) -> str:
     """The instructor's page, one file with nothing to fetch."""
     standings = [row.standing for row in rows]
+    known = [standing.points for standing in standings if standing.points is not None]
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
+        finalize=page_value,
     )  # fmt: skip
     environment.filters["number"] = number
     return environment.get_template("class.html.j2").render(
@@ -135,9 +136,9 @@ def class_page(
         look=[row for row in rows if row.standing.graded.look],
         pairs=pairs,
         device=setup.device,
-        median=statistics.median([standing.points for standing in standings]),
+        median=statistics.median(known) if known else 0.0,
         most=max(standing.graded.report.max_points for standing in standings),
-        score_image=_histogram([standing.points for standing in standings], "points", "Points of the whole class"),
+        score_image=_histogram(known, "points", "Points of the whole class"),
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         names=names,
@@ -163,6 +164,7 @@ def summaries(standings: Sequence[Standing], *, names: bool) -> list[LabSummary]
 
 def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSummary:
     reports = _reports(lab_id, standings)
+    known = [report.points for _, report in reports if report.status != "not_graded"]
     statuses = Counter(report.status for _, report in reports)
     leaders = []
     for standing, report in reports:
@@ -171,7 +173,7 @@ def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSumm
             who = standing.student if names else pseudonym(standing)
             leaders.append(Leader(who, statistics.geometric_mean(ratios), report.points))
     leaders.sort(key=lambda leader: -leader.ratio)
-    images = [_histogram([report.points for _, report in reports], "points", f"Points in {lab_id}")]
+    images = [_histogram(known, "points", f"Points in {lab_id}")]
     if leaders:
         ratio = [leader.ratio for leader in leaders]
         images.append(_histogram(ratio, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
@@ -179,7 +181,7 @@ def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSumm
         lab_id,
         get_lab(lab_id).title if lab_id in all_labs() else lab_id,
         tuple(statuses.most_common()),
-        statistics.median([report.points for _, report in reports]),
+        statistics.median(known) if known else 0.0,
         tuple(leaders[:LEADERS]),
         tuple(image for image in images if image),
     )
@@ -212,4 +214,4 @@ def _modules(standings: Sequence[Standing]) -> dict[str, dict[str, str]]:
 
 
 def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | None:
-    return html.image(lambda drawn: drawn.histogram(values, unit, title))
+    return html.image(lambda drawn: drawn.histogram(values, unit, title)) if values else None
