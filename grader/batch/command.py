@@ -136,6 +136,13 @@ def batch(
     except (JournalFull, EngineFailed, WorkFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
         raise typer.Exit(GRADER_FAILED) from None
+    except OSError as problem:
+        errors.print(
+            f"[red]stopped:[/] {escape(str(problem))}; every verdict so far is kept: free some space and run the same command "
+            "again",
+            soft_wrap=True,
+        )
+        raise typer.Exit(GRADER_FAILED) from None
     except KeyboardInterrupt:
         errors.print("stopped; every verdict so far is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
@@ -296,7 +303,8 @@ def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
         late = f"{standing.days_late} d" if standing.days_late else ""
         look = standing.graded.look[0] if standing.graded.look else ""
         who = f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
-        table.add_row(escape(name(who)), *cells, "not graded" if standing.points is None else number(standing.points), late, escape(name(look[:80])))
+        total = "not graded" if standing.points is None else number(standing.points)
+        table.add_row(escape(name(who)), *cells, total, late, escape(name(look[:80])))
     console.print(table)
     minutes = seconds / 60
     rate = f", {len(found) / minutes:.0f} a minute" if minutes > 0.2 else ""

@@ -43,7 +43,6 @@ class Graded:
     report: Report
     look: tuple[str, ...] = ()
 
-
     @property
     def ungraded(self) -> tuple[str, ...]:
         """The labs that the grader came to no verdict on."""

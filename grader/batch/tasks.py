@@ -5,9 +5,15 @@ A student's code runs in the sandboxes that these functions start, and nowhere e
 
 from __future__ import annotations
 
+import contextlib
+import resource
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
+from grader.batch.archives import RefusedMember, UnusableArchive, unpack
 from grader.batch.hidden import Secrets
 from grader.grading import (
     CHECKED_CAPABILITIES,
@@ -23,6 +29,9 @@ from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal,
 from grader.reading import UnusablePath, read
 from grader.running.cpu import CASE_SECONDS
 from grader.scoring import load_rubric
+
+READ_BYTES = 4 << 30
+"""By how much reading one hand-in may make a worker grow."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +52,39 @@ class Setup:
         return self.secrets.lab(lab)
 
 
-def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Submission | str:
-    """What was handed in, or the sentence why it is none."""
+def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Submission | Refusal:
+    """What was handed in, or why it is none; `not_graded` where that is not the student's doing."""
     try:
-        return read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
+        with _bounded_memory():
+            return read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
     except UnusablePath as problem:
-        return str(problem)
-    except OSError as error:
-        return f"{path.name} cannot be read ({error.strerror}); check its permissions"
+        return Refusal("rejected", str(problem))
+    except PermissionError as error:
+        return Refusal("not_graded", f"{path.name} cannot be read ({error.strerror}); check its permissions")
+    except (MemoryError, RecursionError):
+        size = f"more than {READ_BYTES >> 30} GB of memory"
+        return Refusal("rejected", f"{path.name} takes {size} to read; clear its outputs, save it and hand it in again")
+
+
+@contextlib.contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Lets this process grow by READ_BYTES and no further: a crafted notebook costs itself, not the machine."""
+    kept = resource.getrlimit(resource.RLIMIT_AS)
+    now = psutil.Process().memory_info().vms
+    most = now + READ_BYTES if kept[1] == resource.RLIM_INFINITY else min(now + READ_BYTES, kept[1])
+    resource.setrlimit(resource.RLIMIT_AS, (most, kept[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, kept)
+
+
+def unpack_archive(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
+    """Unpacks in a worker; an archive that cannot be read is an answer, not an error of the grader."""
+    try:
+        return unpack(archive, target, max_bytes=max_bytes)
+    except UnusableArchive as problem:
+        return problem
 
 
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PREFIX = "grader-batch-"
@@ -16,17 +18,36 @@ PREFIX = "grader-batch-"
 @contextlib.contextmanager
 def workspace() -> Iterator[Path]:
     """A new folder, removed at the end; folders that killed batches of this user left are removed at the start."""
-    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        _remove_unless_in_use(left)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    descriptor = os.open(folder, os.O_RDONLY)
+    folder, descriptor = _locked_folder()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        folder.mkdir(mode=0o700, exist_ok=True)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+
+
+@cache
+def own_folder() -> Path:
+    """This process's folder for what lasts as long as it does, such as sockets."""
+    folder, _ = _locked_folder()
+    atexit.register(_remove_of, folder, os.getpid())
+    return folder
+
+
+def _remove_of(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # processes forked from this one end too, and leave its folder alone
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _locked_folder() -> tuple[Path, int]:
+    """A new folder and the lock on it, after the folders that nobody holds any more are removed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        _remove_unless_in_use(left)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder, descriptor
 
 
 def _remove_unless_in_use(folder: Path) -> None:

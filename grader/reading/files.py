@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 MAX_PYTHON_BYTES = 1 << 20
 MAX_NOTEBOOK_BYTES = 256 << 20
@@ -39,8 +39,8 @@ class Cell:
     error: str = ""
 
 
-def read_plain(path: Path, limit: int) -> bytes:
-    """The first `limit` bytes of a plain file. Raises OSError; for a link, a FIFO, a device or a socket UnreadableFile.
+def opened_plain(path: Path) -> BinaryIO:
+    """A plain file, opened to be read. Raises OSError; for a link, a FIFO, a device or a socket UnreadableFile.
 
     Nothing here waits for somebody else: a FIFO is opened without blocking, and left.
     """
@@ -50,10 +50,10 @@ def read_plain(path: Path, limit: int) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket or a FIFO's other kind
             raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself") from None
         raise
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
-        return file.read(limit)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
+    return os.fdopen(descriptor, "rb")
 
 
 def read_cells(path: Path) -> list[Cell]:
@@ -64,7 +64,8 @@ def read_cells(path: Path) -> list[Cell]:
     limit = MAX_NOTEBOOK_BYTES if path.suffix == ".ipynb" else MAX_PYTHON_BYTES
     try:
         size = path.lstat().st_size
-        data = read_plain(path, limit + 1)
+        with opened_plain(path) as file:
+            data = file.read(limit + 1)
     except OSError as error:
         raise UnreadableFile(f"{path.name} cannot be read ({error.strerror}); check its permissions") from None
     if len(data) > limit:
@@ -162,8 +163,9 @@ def _parsed(place: str, source: str) -> Cell:
         return Cell(place, source, tree)
     except SyntaxError as error:
         line = error.text.strip()[:80] if error.text else ""
-        return Cell(
-            place, source, None, f"{place} line {error.lineno}: {error.msg}" + (f" in `{line}`" if line else "")
-        )
-    except (RecursionError, MemoryError, ValueError) as error:
-        return Cell(place, source, None, f"{place}: {error or 'nested too deeply'}")
+        where = f"{place} line {error.lineno}" if error.lineno else place
+        return Cell(place, source, None, f"{where}: {error.msg}" + (f" in `{line}`" if line else ""))
+    except (RecursionError, MemoryError):
+        return Cell(place, source, None, f"{place}: nested too deeply for Python to read")
+    except ValueError as error:
+        return Cell(place, source, None, f"{place}: {error}")
