@@ -44,10 +44,10 @@ class PoolHere:
 
 
 class Answering:
-    """An engine that answers at once. `configs`: what every kernel is said to have."""
+    """An engine that answers at once. What it is given it says of kernels that hold the word HOSTILE."""
 
-    def __init__(self, configs: tuple[Config, ...] = (), message: str = "") -> None:
-        self._configs, self._message = configs, message
+    def __init__(self, configs: tuple[Config, ...] = (), message: str = "", metrics: Any = None) -> None:
+        self._configs, self._message, self._metrics = configs, message, metrics or {}
         self._events: list[Event] = []
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class Answering:
         points = float(len(source.module) % 60)
         hostile = "HOSTILE" in source.module
         told = self._message if hostile else "right"
-        tests = (TestResult("one_tile", "correctness", "passed", points, 60.0, told),)
+        tests = (TestResult("one_tile", "correctness", "passed", points, 60.0, told, None, self._metrics if hostile else {}),)
         return LabReport(
             source.lab_id, get_lab(source.lab_id).title, "graded", told, tests, points, 60.0, "skipped", 0.0, 40.0, 60.0,
             configs=self._configs if hostile else (), source=source,

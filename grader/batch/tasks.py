@@ -6,6 +6,7 @@ A student's code runs in the sandboxes that these functions start, and nowhere e
 from __future__ import annotations
 
 import contextlib
+import re
 import resource
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,6 +30,10 @@ from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal,
 from grader.reading import UnusablePath, read
 from grader.running.cpu import CASE_SECONDS
 from grader.scoring import load_rubric
+
+ATTEMPTS = 3
+DEATH = re.compile(r"process died|\bit (was killed|crashed|ended with exit status|used more than)|answered something")
+"""How grader.building and grader.running.cpu tell of a sandbox that ended before it answered."""
 
 READ_BYTES = 4 << 30
 """By how much reading one hand-in may make a worker grow."""
@@ -87,8 +92,39 @@ def unpack_archive(archive: Path, target: Path, max_bytes: int) -> list[RefusedM
         return problem
 
 
+class Undecided(RuntimeError):
+    """Sandboxes died on a kernel, each time in another way: somebody else's doing, and no verdict on the kernel."""
+
+
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
-    """One lab, by the interpreter."""
+    """One lab, by the interpreter. Raises Undecided.
+
+    A verdict that rests on the death of a sandbox holds when it comes out the same again: a kernel that kills its
+    process does so every time, and an administrator or the system's memory killer does not.
+    """
+    report = _graded_on_cpu(setup, source)
+    for _ in range(ATTEMPTS - 1):
+        if not rests_on_a_death(report):
+            return report
+        again = _graded_on_cpu(setup, source)
+        if _verdicts(again) == _verdicts(report):
+            return again
+        report = again
+    if rests_on_a_death(report):
+        raise Undecided(f"its sandboxes died in {ATTEMPTS} different ways; look at what ends processes on this machine")
+    return report
+
+
+def rests_on_a_death(report: LabReport) -> bool:
+    """Whether a process that ended before its time has a part in this verdict."""
+    return any(DEATH.search(text) for text in (report.message, *(test.message for test in report.tests)))
+
+
+def _verdicts(report: LabReport) -> list[tuple[str, str, str]]:
+    return [(test.name, test.status, test.message) for test in report.tests] or [("", report.status, report.message)]
+
+
+def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     options = GradeOptions(
         setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds, capabilities=setup.capabilities
     )

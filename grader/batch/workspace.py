@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
 import os
@@ -10,9 +9,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from functools import cache
+from multiprocessing import util
 from pathlib import Path
 
 PREFIX = "grader-batch-"
+AFTER_ITS_OWN = -200
+"""When multiprocessing has removed what it made in the folder, which is at -100."""
 
 
 @contextlib.contextmanager
@@ -30,13 +32,8 @@ def workspace() -> Iterator[Path]:
 def own_folder() -> Path:
     """This process's folder for what lasts as long as it does, such as sockets."""
     folder, _ = _locked_folder()
-    atexit.register(_remove_of, folder, os.getpid())
+    util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=AFTER_ITS_OWN)
     return folder
-
-
-def _remove_of(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # processes forked from this one end too, and leave its folder alone
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked_folder() -> tuple[Path, int]:
