@@ -29,6 +29,7 @@ from grader.labs import Lab, get_lab
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
 from grader.reading import UnusablePath, read
 from grader.running.cpu import CASE_SECONDS
+from grader.sandbox import bubblewrap
 from grader.scoring import load_rubric
 
 ATTEMPTS = 3
@@ -102,6 +103,7 @@ def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     A verdict that rests on the death of a sandbox holds when it comes out the same again: a kernel that kills its
     process does so every time, and an administrator or the system's memory killer does not.
     """
+    _require_sandbox(setup)
     report = _graded_on_cpu(setup, source)
     for _ in range(ATTEMPTS - 1):
         if not rests_on_a_death(report):
@@ -113,6 +115,19 @@ def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     if rests_on_a_death(report):
         raise Undecided(f"its sandboxes died in {ATTEMPTS} different ways; look at what ends processes on this machine")
     return report
+
+
+def _require_sandbox(setup: Setup) -> None:
+    """Raises Undecided where the sandbox that the batch began with is gone: that is no kernel's doing.
+
+    A process looks once whether bubblewrap works; when that look itself was killed, it looks again.
+    """
+    if setup.device.sandbox == "none" or bubblewrap():
+        return
+    bubblewrap.cache_clear()
+    if not bubblewrap():
+        bubblewrap.cache_clear()
+        raise Undecided("bubblewrap worked when the batch began and does not work now; see `python -m grader doctor`")
 
 
 def rests_on_a_death(report: LabReport) -> bool:
@@ -133,7 +148,8 @@ def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
 
 
 def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
-    """One lab's kernels as machine code for the device."""
+    """One lab's kernels as machine code for the device. Raises Undecided."""
+    _require_sandbox(setup)
     return build_lab(setup.lab(source.lab_id), source, gpu_build_options(setup.device, 1, True))
 
 
