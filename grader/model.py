@@ -14,7 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-LabStatus = Literal["graded", "not_attempted", "build_error", "rejected", "timeout", "crash"]
+LabStatus = Literal["graded", "not_attempted", "build_error", "rejected", "timeout", "crash", "not_graded"]
+"""not_graded: the grader came to no verdict, so there are no points to enter, not even 0."""
+
 TestKind = Literal["correctness", "speed", "memory", "build"]
 TestStatus = Literal["passed", "failed", "skipped", "error"]
 Constant = int | float | bool | str | None

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from grader.model import LabReport, Report, TestResult
-from grader.reporting.listing import visible
 from grader.reporting.terminal import next_step, number
+from grader.reporting.text import prose
 
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 HIDDEN_BY_DEFAULT: Visibility = "after_published"
@@ -74,7 +74,7 @@ def results(report: Report, hidden_cases: HiddenCases = (),
     sentences = [*_total(report, concealed), *report.notes, f"Next: {next_step(_without(report, concealed))}"]
     return Results(
         score=round(report.points, DECIMALS),
-        output="\n".join(visible(sentence) for sentence in sentences),
+        output="\n".join(prose(sentence) for sentence in sentences),
         execution_time=None if report.seconds is None else round(report.seconds, 2),
         tests=tuple(lines),
         leaderboard=tuple(places),
@@ -112,7 +112,7 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
     if not lab.tests:
         most = lab.correctness_max + (lab.speed_max if report.device.kind == "cuda" else 0.0)
         words = f"{lab.status.replace('_', ' ')}: {lab.message}"
-        yield Line(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", visible(words))
+        yield Line(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", prose(words))
         return
     for test in lab.tests:
         if test.status == "skipped" and test.kind == "speed":
@@ -131,7 +131,7 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
 
 
 def _words(test: TestResult) -> str:
-    return "\n".join(visible(line) for text in (test.message, test.diagnosis) if text for line in text.split("\n"))
+    return "\n".join(prose(text) for text in (test.message, test.diagnosis) if text)
 
 
 def _places(lab: LabReport) -> Iterator[Place]:

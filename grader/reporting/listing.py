@@ -13,14 +13,6 @@ MAX_LINE_LENGTH = 300
 MAX_CHARACTERS = 60_000
 """A page holds this much of a kernel; the largest one anybody wrote for these labs has a fifth of it."""
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-"""Characters that a page cannot hold, and those that would show text in another order than it has."""
-
-
-def visible(text: str) -> str:
-    """The text with control, surrogate and bidirectional characters written out: "\\u202e"."""
-    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
 
 @dataclass(frozen=True)
 class Token:

@@ -44,7 +44,7 @@ def _lab(lab: LabReport) -> RenderableType:
     head = Text.from_markup(f"[bold]{lab.lab_id}[/]  {escape(lab.title)}  ")
     head.append(f"{number(lab.points)} of {number(lab.max_points)} points", style="bold")
     if not lab.tests:
-        colour = "yellow" if lab.status == "not_attempted" else "red"
+        colour = "yellow" if lab.status in ("not_attempted", "not_graded") else "red"
         return Group(head, Padding(Text(f"{lab.status}: {lab.message}", style=colour), (0, 0, 0, 2)))
     table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=False)
     table.add_column("", width=1)
