@@ -15,6 +15,7 @@ from grader import memory
 from grader.building import describe_error, load_request
 from grader.guarded import Guarded, guard
 from grader.labs import Lab
+from grader.labs.slices import arrives_zeroed
 from grader.model import KernelBundle, KernelSource, MemoryFinding, Outcome, Problem
 from grader.sandbox import Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
@@ -103,11 +104,10 @@ def _run_one(
 ) -> tuple[Sandbox | None, Outcome]:
     launch = bundle.launches[case, config]
     chosen = bundle.configs[config]
-    buffers = [
-        guard(name, tensor, fill=name != lab.output or chosen.split_k > 1) for name, tensor in problem.tensors.items()
-    ]
+    zeroed = arrives_zeroed(lab, chosen)
+    buffers = [guard(name, tensor, fill=name != lab.output or zeroed) for name, tensor in problem.tensors.items()]
     for guarded in buffers:
-        if guarded.name == lab.output and chosen.split_k > 1:
+        if guarded.name == lab.output and zeroed:
             guarded.tensor.zero_()
     sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
     folded = {name: value for name, value in launch.folded if name not in problem.scalars}
@@ -117,7 +117,7 @@ def _run_one(
         "scalars": dict(problem.scalars),
         "constants": {**lab.constants, **chosen.constants, **folded},
         "grid": list(launch.grid),
-        "unwritten": lab.output if chosen.split_k == 1 else None,
+        "unwritten": None if zeroed else lab.output,
     }
     try:
         if sandbox is None:
