@@ -4,7 +4,7 @@ Y = A W^T is summed in fp32 or int32 and rounded to fp16 once; with split-K the 
 in fp16, in any order. For r slices, with u16 and u32 the unit roundoffs of fp16 and fp32,
 
     |y - y*|         <=  u16 |y*|  +  rho(K) u32 (|A| |W|^T)  +  3 sqrt(r - 1) u16 (|y*| + s)  +  permitted
-    (|E|_F / |Y|_F)^2 <=  u16^2 (1 + (r - 1) / 4 (1 + |S|_F^2 / |Y|_F^2))  +  K u32^2 (||A| |W|^T|_F / |Y|_F)^2  +  permitted^2
+    (|E|_F / |Y|_F)^2 <=  u16^2 (1 + (r - 1) / 8 (1 + |S|_F^2 / |Y|_F^2))  +  K u32^2 (||A| |W|^T|_F / |Y|_F)^2  +  permitted^2
     rho(K) = min(K, 8 sqrt(K) + K / 8),   s = sqrt((A o A) (W o W)^T)
 
 rho: K is the worst case of any order of additions that round to nearest (Higham, Accuracy and Stability of Numerical
@@ -33,8 +33,12 @@ CONFIDENCE = 8.0
 TRUNCATED = 8
 """Products that a tensor core adds before it truncates."""
 SLICE_CONFIDENCE = 3.0
-SLICE_VARIANCE = 0.25
-"""Mean square of one fp16 rounding over u16^2: 0.18 where mantissas are spread evenly, 1/3 at the worst mantissa."""
+SLICE_VARIANCE = 1 / 8
+"""Mean square of what one fp16 addition of a slice adds, over u16^2 (|y|^2 + s^2).
+
+A rounding to nearest has a mean square of 0.18 u16^2 |z|^2 where the mantissas of z are spread evenly; z, a partial sum
+in random order, has a mean square of at most (|y|^2 + s^2) / 2 over the additions.
+"""
 
 
 def additions(K: int) -> float:

@@ -6,9 +6,6 @@ import torch
 
 from grader.model import Case
 
-LARGE = 64.0
-
-
 def normal(generator: torch.Generator, *shape: int, device: torch.device) -> torch.Tensor:
     """Standard normal float32 of `shape`."""
     return torch.randn(*shape, generator=generator, device=device)
@@ -19,7 +16,7 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
 
     normal: standard normal. outliers: normal with a few entries 100 times as large. zero_rows: every third row
     zero. positive: no negative entry, so that partial sums grow and an fp16 accumulator rounds ever more coarsely.
-    large: positive and 64 times as large, so that sums of x q exceed fp16's range. traps: by row, in turn, an
+    large: positive and 512 times as large, so that sums of x q exceed fp16's range. traps: by row, in turn, an
     outlier, zeros, small, large, and four rows as they are.
     """
     x = normal(generator, case.M, case.K, device=device)
@@ -32,13 +29,13 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
     elif case.x == "positive":
         x = x.abs() + 0.5
     elif case.x == "large":
-        x = LARGE * (x.abs() + 0.5)
+        x = 512 * (x.abs() + 0.5)
     elif case.x == "traps":
         rows = torch.arange(0, case.M, 8, device=device)
         x[rows, torch.randint(case.K, (len(rows),), generator=generator, device=device)] *= 100
         x[1::8] = 0
         x[2::8] *= 0.01
-        x[3::8] = LARGE * x[3::8].abs()
+        x[3::8] = 256 * x[3::8].abs()
     elif case.x not in ("normal", "outliers", "zero_rows"):
         raise ValueError(f"unknown recipe {case.x!r} for X")
     return x.to(torch.float16)

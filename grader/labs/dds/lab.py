@@ -67,7 +67,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     if case.w == "slanted":
         values = values * torch.logspace(-1.5, 0.5, BLOCK, device=device)[None, :, None]
     elif case.w == "positive":
-        values = values.abs() + 0.1
+        values[:, ::2] = values[:, ::2].abs() + 0.1
     x = laid_out(activations(case, generator, device), case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
     return Problem(

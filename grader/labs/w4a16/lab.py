@@ -22,7 +22,7 @@ from grader.model import Case, Parameter, Problem, Reference
 CASES = (
     Case("one_tile", "one small, aligned tile", 64, 64, 128),
     Case("several_tiles", "several tiles in M, N and K", 256, 256, 256),
-    Case("single_token", "M = 1", 1, 256, 256),
+    Case("single_token", "M = 1", 1, 256, 512),
     Case("odd_m", "a number of tokens that no tile divides", 77, 128, 128),
     Case("n_tail", "N that ends inside a tile", 64, 72, 128),
     Case("k_tail", "K that ends inside a tile, a multiple of 8 only", 64, 128, 104),
@@ -34,7 +34,7 @@ CASES = (
     Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
     Case("zero_rows", "rows of zeros", 64, 128, 128, x="zero_rows"),
     Case("channel_scales", "scales that differ 1000-fold between channels", 64, 128, 128, w="graded"),
-    Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 32, 4096, x="positive", w="positive"),
+    Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 64, 4096, x="positive", w="positive"),
     Case("large_sums", "sums of x q beyond fp16's range, which the scale brings back into it", 32, 64, 512,
          x="large", w="positive"),
     Case("every_config", "each of your configs on rows of every kind; X and Y strided, a tail in N and at the end of K",
@@ -71,16 +71,19 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         scale = _scales(case, generator, device)
     elif case.w == "positive":
         q = torch.randint(1, 8, (case.K, case.N), generator=generator, device=device)
+        q[:, 1::2] *= 2 * torch.randint(0, 2, q[:, 1::2].shape, generator=generator, device=device) - 1
         scale = _scales(case, generator, device) / 8
     else:
         w = normal(generator, case.N, case.K, device=device)
-        if case.w == "graded":
+        if case.w == "traps":
+            w = w / 2
+        elif case.w == "graded":
             w = w * torch.logspace(-2, 1, case.N, device=device)[:, None]
         rows, scale = quantise_rows(w, 7)
         q = rows.t().contiguous()
         if case.w == "traps":
             q[:, 1::4] = torch.randint(-8, 8, q[:, 1::4].shape, generator=generator, device=device).to(torch.int32)
-            q[:, 2::4] = q[:, 2::4].abs()
+            q[:, 2::4] = torch.randint(4, 8, q[:, 2::4].shape, generator=generator, device=device).to(torch.int32)
             scale[1::4] = _scales(case, generator, device)[1::4]
             scale[2::4] = _scales(case, generator, device)[2::4] / 8
     x = laid_out(activations(case, generator, device), case.x_layout)

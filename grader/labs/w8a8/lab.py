@@ -60,12 +60,12 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     """Inputs of a case. x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp32 [M] and [N]."""
     w = normal(generator, case.N, case.K, device=device)
     if case.w == "positive":
-        w = w.abs() + 0.5
+        w[::2] = w[::2].abs() + 0.5
     elif case.w == "graded":
         w = w * torch.logspace(-2, 1, case.N, device=device)[:, None] / 10
     elif case.w == "traps":
         w[3::8] = w[3::8].abs()
-        w = w * (0.1 + torch.rand(case.N, generator=generator, device=device))[:, None]
+        w = w * (0.01 + 0.1 * torch.rand(case.N, generator=generator, device=device))[:, None]
     qweight, weight_scale = quantise_rows(w, 127)
     if case.w == "traps":
         qweight[1::8, ::5] = -128
