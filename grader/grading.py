@@ -249,7 +249,7 @@ def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
 
 
 def _check(lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]) -> list[Finding]:
-    return [check(lab, problems[o.case], o, bundle.configs[o.config]) for o in outcomes]
+    return [check(lab, problems[o.case], o, bundle) for o in outcomes]
 
 
 def _with_smallest(

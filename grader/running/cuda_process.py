@@ -16,6 +16,7 @@ import torch
 
 from grader.guarded import guard
 from grader.labs import Lab, get_lab
+from grader.labs.slices import arrives_zeroed
 from grader.model import Case, KernelBundle, Outcome, Problem, SpeedSample
 from grader.problems import make_problem
 
@@ -132,7 +133,7 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
         for name, tensor in problem.tensors.items()
     }
     y = buffers[lab.output]
-    if config.split_k > 1:
+    if arrives_zeroed(lab, config):
         y.tensor.zero_()
     launch = job.bundle.launches[case, part.config]
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
