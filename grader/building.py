@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import struct
 import threading
 import time
@@ -24,6 +25,7 @@ from grader.model import (
 )
 from grader.sandbox import Answer, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
+from grader.teaching import fault_of, teach, teach_config
 
 MAX_CONFIGS = 16
 MAX_PROGRAMS = 1 << 24
@@ -148,14 +150,14 @@ def load_request(source: KernelSource, capability: int) -> dict[str, Any]:
 
 
 def describe_error(source: KernelSource, answer: Answer) -> str:
-    """A sandbox's error as a sentence with the student's own place in it."""
-    header = answer.header
-    kind, message, line = str(header.get("error")), str(header.get("message", "")), header.get("line")
-    message = " ".join(message.split())[:400]
-    place = f"{source.locate(line)}: " if isinstance(line, int) else ""
-    if kind in ("ContractError", "Unsupported"):
-        return message
-    return f"{place}{kind}: {message}" if message and message != kind else f"{place}{kind}"
+    """A sandbox's error as a paragraph with the student's own place in it, or as the sentence that it is already."""
+    fault = fault_of(answer.header)
+    if fault.kind == "ContractError":
+        index = re.match(r"config (\d+) of ", fault.message)
+        return teach_config(source, int(index[1]), fault.message) if index else fault.message
+    if fault.kind == "Unsupported":
+        return fault.message
+    return teach(fault, source)
 
 
 def _bundle(lab: Lab, scalars: dict[str, dict[str, int]], header: dict[str, Any]) -> KernelBundle | Refusal:

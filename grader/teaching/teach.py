@@ -1,0 +1,150 @@
+"""From a sandbox's error to the paragraph that a student reads."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+
+from grader.model import KernelSource
+from grader.teaching.configs import config_node, grid_return, part_of_config
+from grader.teaching.excerpt import paragraph
+from grader.teaching.fault import Fault
+from grader.teaching.lessons import LESSONS, Lesson
+from grader.teaching.setting import Setting, plain_types, shortened, unparsed
+from grader.teaching.special import SPECIAL, Told
+
+MAX_TYPES = 4
+
+
+def teach(fault: Fault, source: KernelSource) -> str:
+    """Place, line and caret, what was found and expected, and a next step: at most six lines."""
+    setting = Setting(fault, source)
+    told = next((answer for special in SPECIAL if (answer := special(setting))), None)
+    return _written(told or _from_table(setting) or _unknown(setting))
+
+
+def teach_config(source: KernelSource, index: int, sentence: str) -> str:
+    """A sentence about config number `index`, at the place where the text makes it; "found, expected; next step"."""
+    setting = Setting(Fault("", sentence), source)
+    node = config_node(setting.tree, source.kernel, index)
+    cause, _, step = sentence.partition("; ")
+    at = setting.at(part_of_config(node, sentence) if node else None)
+    return _written(Told(at, cause, step or "correct this config", quiet=True))
+
+
+def teach_grid(source: KernelSource, grid: str, sentence: str) -> str:
+    """A sentence about what the grid returned, at its `return`."""
+    setting = Setting(Fault("", sentence), source)
+    node = grid_return(setting.tree, grid)
+    cause, _, step = sentence.partition("; ")
+    return _written(Told(setting.at(node), cause, step or "correct the grid", quiet=True))
+
+
+def _from_table(setting: Setting) -> Told | None:
+    fault = setting.fault
+    message = f"{fault.kind}: {plain_types(fault.message)}"
+    kind = type(setting.node).__name__
+    for lesson in LESSONS:
+        if lesson.node and kind not in lesson.node:
+            continue
+        if found := re.search(lesson.pattern, message):
+            return Told(setting, *_filled(lesson, found, setting), quiet=lesson.node == ("For",))
+    return None
+
+
+def _filled(lesson: Lesson, found: re.Match[str], setting: Setting) -> tuple[str, str]:
+    groups = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
+    words: dict[str, str] = defaultdict(str, {**setting.words(), **groups})
+    words.update(_about(words, setting))
+    return lesson.cause.format_map(words), lesson.next_step.format_map(words)
+
+
+def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
+    """The braces that are worked out from others."""
+    runtime = [
+        (text, kind) for text, kind in setting.fault.values if kind.startswith("scalar") or ("[" in kind and "const" not in kind)
+    ]
+    operands = setting.operands()
+    side = operands[1] if words["side"] == "rhs" and len(operands) > 1 else operands[0] if operands else None
+    pointer = next((text for text, kind in setting.fault.values if kind.startswith("pointer")), "")
+    kind = setting.type_of(words["subscripted"])
+    left_wide = isinstance(setting.node, ast.Compare) and any(
+        isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.BitAnd | ast.BitOr)
+        for inner in [setting.node.left, *setting.node.comparators]
+    )
+    tile = next((k for t, k in setting.fault.values if k.startswith("constexpr") and not _power_of_two(k)), "")
+    return {
+        "not_constexpr": f"; `{shortened(runtime[0][0])}` is known only at run time" if runtime else "",
+        "tile_found": f", found {tile.removeprefix('constexpr ')}" if tile else "",
+        "operand": shortened(unparsed(side)) if words["side"] else shortened(pointer) or words["left"] or "ptr + offs",
+        "conversion": _conversion(operands, setting),
+        "a_pointer": "a pointer" if kind.startswith("pointer") else "one number",
+        "what_lower": words["what"].lower(),
+        "mask_found": "",
+        "reassigned": f"`{words['name']}`" if words["name"] else "this name",
+        "assertion": f": {words['words']}" if words["words"] else "",
+        "keyword_next": setting.keyword_step(words["word"]) if words["word"] else "",
+        "comparison": "& and | bind more tightly than < and ==, so this compares twice at once"
+        if left_wide
+        else "a kernel cannot compare twice at once (a < b < c)",
+        "comparison_next": "put each comparison into brackets: (a < M) & (b < N)"
+        if left_wide
+        else "write (a < b) & (b < c)",
+        "shapes": f"{words['a']} and {words['b']}",
+    }
+
+
+def _power_of_two(kind: str) -> bool:
+    number = re.search(r"\b(\d+)\b", kind)
+    return not number or (int(number[1]) & (int(number[1]) - 1)) == 0
+
+
+def _conversion(operands: list[ast.expr], setting: Setting) -> str:
+    if len(operands) < 2:
+        return "x.to(...)"
+    dtypes = [setting.type_of(part).split(" ")[0] for part in operands[:2]]
+    want = "tl.int8" if setting.source.lab_id == "w8a8" else "tl.float16"
+    short = "int8" if want == "tl.int8" else "fp16"
+    turned = [shortened(unparsed(part)) for part, dtype in zip(operands, dtypes, strict=False) if dtype != short]
+    return " and ".join(f"{_bracketed(text)}.to({want})" for text in turned) or "x.to(...)"
+
+
+def _bracketed(text: str) -> str:
+    """`x.to(tl.int8)` is replaced, `a + b` is bracketed before a method is called on it."""
+    text = re.sub(r"\.to\([^()]*\)$", "", text)
+    return text if re.fullmatch(r"[\w.\[\], :()]+", text) else f"({text})"
+
+
+def _unknown(setting: Setting) -> Told:
+    fault = setting.fault
+    words = plain_types(fault.message).split(" at 0x")[0]
+    words = re.split(r"(?<=[.!?])\s", words)[0][:200]
+    said = f"{fault.kind}: {words}" if words and fault.kind not in ("CompilationError", "") else words or fault.kind
+    step = "compare the types above with what this operation takes" if fault.values else "simplify this line until it compiles"
+    return Told(setting, said, step)
+
+
+def _written(told: Told) -> str:
+    fault, source = told.setting.fault, told.setting.source
+    lines = source.module.split("\n")
+    text = lines[fault.line - 1] if fault.line and fault.line <= len(lines) else ""
+    end = fault.end_column if fault.end_line == fault.line else len(text.encode())
+    place = source.locate(fault.line) if fault.line else source.path.name
+    caller = f"; called in {source.locate(fault.callers[-1])}" if fault.callers and not told.quiet else ""
+    return paragraph(
+        place, told.cause + caller, told.next_step,
+        text=text, column=fault.column, end_column=end, found="" if told.quiet else _types(told.setting),
+    )  # fmt: skip
+
+
+def _types(setting: Setting) -> str:
+    """What the operands are: "x is fp32 [16, 32]; w is int8 [32, 64]"."""
+    chosen = {unparsed(part) for part in setting.operands()}
+    pairs = [(text, kind) for text, kind in setting.fault.values if text in chosen] or list(setting.fault.values)
+    useful = [
+        (text, kind) for text, kind in pairs
+        if kind and not text.replace(".", "").isdigit() and kind not in ("module", "function", "JITFunction")
+        and not kind.startswith("dtype")
+    ]  # fmt: skip
+    return "; ".join(f"{shortened(text)} is {kind}" for text, kind in useful[:MAX_TYPES])
