@@ -7,6 +7,8 @@ What is told here is the innermost error, and the innermost place that is the st
 from __future__ import annotations
 
 import ast
+import os
+import re
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
@@ -37,6 +39,8 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
         "callers": [first + at.lineno - 1 for first, at in places[:-1]][-4:],
         **(_span(*places[-1]) if places else _frame(chain, path)),
     }
+    if answer["line"] is None and isinstance(root, RuntimeError):
+        answer.update(_diagnostic(path))
     generators = list(_generators(chain))
     if node is not None and generators:
         own = [generator for generator in generators if _source(generator) in module] or generators[:1]
@@ -45,8 +49,16 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
     return answer
 
 
+_told_before = 0
+
+
 def keep_places() -> None:
-    """Lets Triton's errors keep where its code generator was, and what the names inside a loop or branch stood for."""
+    """Lets Triton's errors keep where its code generator was, and what the names inside a loop or branch stood for.
+
+    To be called before each compilation: what the compiler prints from then on belongs to it.
+    """
+    global _told_before
+    _told_before = _printed()
     from triton.compiler import code_generator, compiler
 
     compiler.filter_traceback = lambda error: None
@@ -62,6 +74,28 @@ def keep_places() -> None:
 
     leaving.keeps_names = True  # type: ignore[attr-defined]
     code_generator.enter_sub_region.__exit__ = leaving
+
+
+def _printed() -> int:
+    """Bytes on standard error so far, where that is a file."""
+    try:
+        return os.fstat(2).st_size
+    except OSError:
+        return 0
+
+
+def _diagnostic(path: str) -> dict[str, Any]:
+    """The last error that the compiler's C++ part printed with a line of the module."""
+    try:
+        text = os.pread(2, 1 << 16, _told_before).decode(errors="replace")
+    except OSError:
+        return {}
+    pattern = rf'{re.escape(os.path.basename(path))}"?:(\d+):(\d+)\)?: error: (.*)'
+    found = re.findall(pattern, text)
+    if not found:
+        return {}
+    line, column, words = found[-1]
+    return {"line": int(line), "column": max(0, int(column) - 1), "message": words[:MAX_MESSAGE]}
 
 
 def _scope(generator: Any) -> dict[str, Any]:
@@ -158,10 +192,21 @@ def _values(node: Any, generator: Any, chain: list[BaseException]) -> list[list[
                 for text, value in _operands(frame.f_code.co_name, values):
                     if values.get("node") is node:
                         found[text[:MAX_TEXT]] = describe(value)
-    for part in ast.walk(node) if isinstance(node, ast.AST) else ():
+    for part in ast.walk(_head(node)):
         if isinstance(part, ast.Name) and part.id in scope and len(found) < MAX_NAMES:
             found.setdefault(part.id, describe(scope[part.id]))
     return [[text, kind] for text, kind in list(found.items())[:MAX_NAMES]]
+
+
+def _head(node: Any) -> ast.AST:
+    """Of a loop or branch only what stands before its body."""
+    if isinstance(node, ast.For):
+        return node.iter
+    if isinstance(node, ast.If | ast.While):
+        return node.test
+    if isinstance(node, ast.FunctionDef) or not isinstance(node, ast.AST):
+        return ast.Pass()
+    return node
 
 
 def _operands(function: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ LESSONS = (
     Lesson(
         r"Unsupported (?P<side>lhs|rhs) dtype (?P<dtype>\w+)",
         "tl.dot does not multiply {dtype}; it takes int8 x int8, or fp16, bf16 or fp32 on both sides",
-        "convert the operand: {operand}.to(tl.int8) in W8A8, {operand}.to(tl.float16) in the other labs",
+        "convert the operand: {operand}.to({lab_dtype})",
     ),
     Lesson(
         r"only int8 supported|Unexpected dtype .* for dot",
@@ -50,8 +50,8 @@ LESSONS = (
     ),
     Lesson(
         r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
-        "this tile is too small for tl.dot, which needs M >= {m}, N >= {n} and K >= {k} for these dtypes",
-        "make BLOCK_K at least {k} (BLOCK_M and BLOCK_N at least 16) in this config",
+        "this tile is too small for tl.dot, which needs M >= {m}, N >= {n} and K >= {k} for these dtypes{inner}",
+        "make BLOCK_K at least {k} (BLOCK_M and BLOCK_N at least 16) in the configs",
     ),
     Lesson(
         r"equal reduction dimensions|First input shape .* and second input shape .* incompatible|must be equal to first dim",
@@ -214,8 +214,8 @@ LESSONS = (
     # ---- operators
     Lesson(
         r"invalid operands of type (?P<a>\S+) and (?P<b>\S+)",
-        "`{operator}` does not work on {a} and {b}: it needs whole numbers",
-        "convert to integers first, .to(tl.int32); `//` instead of `/` keeps offsets whole",
+        "`{operator}` works on whole numbers only, {whole}",
+        "convert to integers first with .to(tl.int32); // instead of / keeps offsets whole",
     ),
     Lesson(
         r"no attribute '__r?pow__'|'Pow'",
@@ -359,7 +359,7 @@ LESSONS = (
     Lesson(
         r"missing (?:\d+ )?(?:a )?required (?:positional |keyword-only )?arguments?: (?P<missing>.+)",
         "{call} lacks its argument {missing}{signature}",
-        "add it to the call",
+        "{example}",
         ("Call",),
     ),
     Lesson(
@@ -404,8 +404,8 @@ LESSONS = (
     ),
     Lesson(
         r"(?P<what>min|max) requires at least 2 values",
-        "Python's {what} of one tensor does not reduce it",
-        "write tl.{what}(x, axis=0) to reduce a tile, tl.{what}imum(a, b) for the {what} of two",
+        "Python's {call} of one tensor does not reduce it",
+        "write tl.{call}(x, axis=0) to reduce a tile, tl.{call}imum(a, b) for the {call} of two",
     ),
     Lesson(
         r"The result of (?P<what>\S+) is not being used",

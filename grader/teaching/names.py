@@ -6,6 +6,7 @@ import ast
 import builtins
 import difflib
 import inspect
+import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -123,9 +124,14 @@ def parameters_of(call: str) -> list[str]:
     return [p.name for p in found.values() if not p.name.startswith("_") and p.kind is not p.VAR_KEYWORD and p.name != "self"]
 
 
-def undefined(name: str, tree: ast.AST, function: ast.AST | None = None, scope: Iterable[str] = ()) -> tuple[str, str]:
-    """(cause, next step) for a name without a value. `function` holds the use; scope: names that had a value there."""
-    if function is not None and (told := _defined_elsewhere(name, function)):
+def undefined(
+    name: str, tree: ast.AST, function: ast.AST | None = None, line: int | None = None, scope: Iterable[str] = ()
+) -> tuple[str, str]:
+    """(cause, next step) for a name without a value.
+
+    `function` holds the use, which is in `line` of the tree; scope: names that had a value there.
+    """
+    if function is not None and (told := _defined_elsewhere(name, function, line)):
         return told
     if name in ("torch", "np", "numpy", "cupy", "jax"):
         return (
@@ -140,6 +146,8 @@ def undefined(name: str, tree: ast.AST, function: ast.AST | None = None, scope: 
             "`libdevice` is not defined: its import is missing",
             "put from triton.language.extra import libdevice at the top of the file",
         )
+    if name in INSTEAD and hasattr(builtins, name):
+        return f"Python's `{name}` does not work in a Triton kernel", f"write {INSTEAD[name]}"
     local = set(scope) | (_bound(function) if function is not None else set()) | _bound_at_top(tree)
     if f"tl.{name}" in language_names():
         return f"`{name}` is not defined", f"did you mean `tl.{name}`? Triton's functions need the prefix tl."
@@ -147,14 +155,13 @@ def undefined(name: str, tree: ast.AST, function: ast.AST | None = None, scope: 
     if near:
         return f"`{name}` is not defined", f"did you mean `{near}`?"
     if name in INSTEAD:
-        what = "Python's `" if hasattr(builtins, name) else "`"
-        return f"{what}{name}` does not work in a Triton kernel", f"write {INSTEAD[name]}"
+        return f"`{name}` is not defined", f"write {INSTEAD[name]}"
     if hasattr(builtins, name):
         return f"Python's `{name}` does not work in a Triton kernel", "write it with triton.language (tl.) operations"
     return f"`{name}` is not defined", f"give `{name}` a value above this line, or import it at the top of the file"
 
 
-def _defined_elsewhere(name: str, function: ast.AST) -> tuple[str, str] | None:
+def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
     """A name that the same function does define, only not where it is used."""
     for inner in ast.walk(function):
         if isinstance(inner, ast.If | ast.For | ast.While) and any(_stores(name, part) for part in inner.body + inner.orelse):
@@ -162,8 +169,9 @@ def _defined_elsewhere(name: str, function: ast.AST) -> tuple[str, str] | None:
             inside = [part for part in ast.walk(function) if _stores_itself(name, part)]
             within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
             if all(id(part) in within for part in inside):
+                where = "above" if line is None or inner.lineno < line else "below"
                 return (
-                    f"`{name}` has no value here: it gets one only inside the `{kind}` above or below",
+                    f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
                     f"give `{name}` a value of the same shape and dtype before that `{kind}`",
                 )
     stores = [part for part in ast.walk(function) if _stores_itself(name, part)]
@@ -200,6 +208,11 @@ def _bound_at_top(tree: ast.AST) -> set[str]:
     return found
 
 
+def _of(owner: str, advice: str) -> str:
+    """Advice that speaks of x, with the student's own name in its place."""
+    return re.sub(r"\bx\b(?!\d)", owner, advice) if re.fullmatch(r"\w{1,20}", owner) else advice
+
+
 def attribute(owner: str, name: str) -> tuple[str, str]:
     """(cause, next step) for an attribute that is not there. owner: how the text writes what has it: "tl", "x", "w.T"."""
     if owner in ("tl", "triton.language"):
@@ -217,7 +230,7 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
     near = suggest(name, tensor_names())
     if name in INSTEAD:
-        return cause, f"write {INSTEAD[name]}"
+        return cause, f"write {_of(owner, INSTEAD[name])}"
     if f"tl.{name}" in language_names():
         return cause, f"write tl.{name}(...)"
     return cause, f"did you mean `.{near}`?" if near else "write it with triton.language (tl.) operations"

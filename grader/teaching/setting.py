@@ -43,7 +43,7 @@ class Setting:
         wanted = (fault.line, fault.column, fault.end_line, fault.end_column)
         exact = [part for part in ast.walk(self.tree) if span(part) == wanted]
         if exact:
-            return exact[0]
+            return exact[0].value if isinstance(exact[0], ast.Expr) else exact[0]
         begun = [part for part in ast.walk(self.tree) if (span(part) or (0, 0))[:2] == wanted[:2]]
         if begun:
             return begun[-1]

@@ -40,7 +40,7 @@ def undefined_name(setting: Setting) -> Told | None:
         if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load)
     ]  # fmt: skip
     at = setting.at(uses[0] if uses else None)
-    cause, step = names.undefined(name, setting.tree, at.function, setting.fault.scope)
+    cause, step = names.undefined(name, setting.tree, at.function, at.fault.line, setting.fault.scope)
     return Told(at, cause, step, quiet=True)
 
 
@@ -262,7 +262,50 @@ def found_by_looking(setting: Setting) -> Told | None:
     return None
 
 
+def return_in_loop(setting: Setting) -> Told | None:
+    """A return inside a loop, which the compiler reports at the `if` around it."""
+    if "`return` statements inside" not in setting.fault.message:
+        return None
+    inner = [part for part in ast.walk(setting.node or setting.tree) if isinstance(part, ast.Return)]
+    return Told(
+        setting.at(inner[0] if inner else None),
+        "a kernel cannot return from inside a loop",
+        "put the condition into the bound of the loop or into masks, and return after it",
+        quiet=True,
+    )
+
+
+def constexpr_changed(setting: Setting) -> Told | None:
+    """A constexpr, such as a tile size, that a loop or branch assigns to."""
+    message = setting.fault.message
+    found = re.search(r"cannot reassign constexpr (\w+)|[Ll]oop carried variable (\w+) changed type|(\w+) is already defined", message)
+    if not found:
+        return None
+    name = next(group for group in found.groups() if group)
+    last = _last_store(setting.node, name)
+    own = setting.function and any(argument.arg == name for argument in setting.function.args.args)
+    what = "a constexpr parameter" if own else "a number known while compiling, or of another kind"
+    cause = f"`{name}` is {what} before the loop, and this line makes it something else"
+    return Told(setting.at(last), cause, "use another variable, with a tensor as its first value, for what changes", quiet=True)
+
+
+def misspelt_keyword(setting: Setting) -> Told | None:
+    """A call with a keyword that its function does not have; Triton may complain of the argument that it misses."""
+    node = setting.node
+    if not isinstance(node, ast.Call) or "argument" not in setting.fault.message:
+        return None
+    called = unparsed(node.func)
+    own = names.parameters_of(called) if called.startswith(("tl.", "triton.language.")) else []
+    word = next((word for word in node.keywords if own and word.arg and word.arg not in own), None)
+    if word is None or word.arg is None:
+        return None
+    near = names.suggest(word.arg, own) or ("axis" if word.arg == "dim" and "axis" in own else None)
+    step = f"did you mean `{near}`?" if near else "remove it, or pass the value by position"
+    cause = f"{called} has no argument `{word.arg}`: {called}({', '.join(own[:6])})"
+    return Told(setting.at(word), cause, step, quiet=True)
+
+
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
-    construct, found_by_looking, missing_attribute,
+    construct, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, misspelt_keyword,
 )  # fmt: skip

@@ -14,7 +14,25 @@ from grader.teaching.lessons import LESSONS, Lesson
 from grader.teaching.setting import Setting, plain_types, shortened, unparsed
 from grader.teaching.special import SPECIAL, Told
 
-MAX_TYPES = 4
+MAX_TYPES = 3
+SILENT = ("module", "function", "JITFunction", "tuple", "type", "builtin_function_or_method", "None")
+
+
+EXAMPLES = {
+    "tl.arange": "write tl.arange(0, SIZE)",
+    "tl.zeros": "write tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32), or tl.int32 for a sum of int8 products",
+    "tl.full": "write tl.full((BLOCK_M, BLOCK_N), value, dtype=tl.float32)",
+    "tl.store": "the value comes after the pointers: tl.store(ptrs, value, mask=...)",
+    "tl.load": "write tl.load(ptrs, mask=..., other=0.0)",
+    "tl.dot": "write tl.dot(a, b) with tiles [M, K] and [K, N]",
+    "tl.where": "write tl.where(condition, a, b)",
+    "tl.program_id": "write tl.program_id(0), or (1) for the second dimension of the grid",
+    "tl.cdiv": "write tl.cdiv(size, BLOCK)",
+    "tl.sum": "write tl.sum(x, axis=1)",
+    "tl.maximum": "write tl.maximum(a, b), or tl.max(x, axis=1) to reduce one tile",
+    "tl.minimum": "write tl.minimum(a, b), or tl.min(x, axis=1) to reduce one tile",
+    "tl.atomic_add": "write tl.atomic_add(ptrs, value, mask=...)",
+}
 
 
 def teach(fault: Fault, source: KernelSource) -> str:
@@ -77,8 +95,12 @@ def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
     return {
         "not_constexpr": f"; `{shortened(runtime[0][0])}` is known only at run time" if runtime else "",
         "tile_found": f", found {tile.removeprefix('constexpr ')}" if tile else "",
-        "operand": shortened(unparsed(side)) if words["side"] else shortened(pointer) or words["left"] or "ptr + offs",
+        "operand": _bracketed(shortened(unparsed(side))) if words["side"] else shortened(pointer) or words["left"] or "ptr + offs",
         "conversion": _conversion(operands, setting),
+        "lab_dtype": _lab_dtype(setting),
+        "inner": _inner_size(operands, setting),
+        "example": EXAMPLES.get(words["call"], "add it to the call"),
+        "whole": f"found {words['a']}" if words["a"] == words["b"] else f"found {words['a']} and {words['b']}",
         "a_pointer": "a pointer" if kind.startswith("pointer") else "one number",
         "what_lower": words["what"].lower(),
         "mask_found": "",
@@ -100,11 +122,23 @@ def _power_of_two(kind: str) -> bool:
     return not number or (int(number[1]) & (int(number[1]) - 1)) == 0
 
 
+def _lab_dtype(setting: Setting) -> str:
+    return "tl.int8" if setting.source.lab_id == "w8a8" else "tl.float16"
+
+
+def _inner_size(operands: list[ast.expr], setting: Setting) -> str:
+    """"; this tile is 16 x 8 x 32 (M x K x N)", from the types of the operands of a product."""
+    shapes = [re.search(r"\[(\d+), (\d+)\]$", setting.type_of(part)) for part in operands[:2]]
+    if len(shapes) < 2 or not shapes[0] or not shapes[1]:
+        return ""
+    return f": here M = {shapes[0][1]}, K = {shapes[0][2]}, N = {shapes[1][2]}"
+
+
 def _conversion(operands: list[ast.expr], setting: Setting) -> str:
     if len(operands) < 2:
         return "x.to(...)"
     dtypes = [setting.type_of(part).split(" ")[0] for part in operands[:2]]
-    want = "tl.int8" if setting.source.lab_id == "w8a8" else "tl.float16"
+    want = _lab_dtype(setting)
     short = "int8" if want == "tl.int8" else "fp16"
     turned = [shortened(unparsed(part)) for part, dtype in zip(operands, dtypes, strict=False) if dtype != short]
     return " and ".join(f"{_bracketed(text)}.to({want})" for text in turned) or "x.to(...)"
@@ -141,10 +175,10 @@ def _written(told: Told) -> str:
 def _types(setting: Setting) -> str:
     """What the operands are: "x is fp32 [16, 32]; w is int8 [32, 64]"."""
     chosen = {unparsed(part) for part in setting.operands()}
-    pairs = [(text, kind) for text, kind in setting.fault.values if text in chosen] or list(setting.fault.values)
+    values = sorted(setting.fault.values, key=lambda pair: pair[0] not in chosen)
     useful = [
-        (text, kind) for text, kind in pairs
-        if kind and not text.replace(".", "").isdigit() and kind not in ("module", "function", "JITFunction")
-        and not kind.startswith("dtype")
+        (text, kind) for text, kind in values
+        if kind and re.search(r"[^\W\d]", text) and kind not in SILENT and not kind.startswith("dtype")
     ]  # fmt: skip
-    return "; ".join(f"{shortened(text)} is {kind}" for text, kind in useful[:MAX_TYPES])
+    known = [pair for pair in useful if pair[0] in chosen] or useful
+    return "; ".join(f"{shortened(text)} is {kind}" for text, kind in known[:MAX_TYPES])
