@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.teaching.syntax import syntax_sentence
+
 MAX_PYTHON_BYTES = 1 << 20
 MAX_NOTEBOOK_BYTES = 256 << 20
 MAX_CELL_CHARS = 1 << 20
@@ -115,9 +117,6 @@ def _parsed(place: str, source: str) -> Cell:
     try:
         return Cell(place, source, ast.parse(source))
     except SyntaxError as error:
-        line = error.text.strip()[:80] if error.text else ""
-        return Cell(
-            place, source, None, f"{place} line {error.lineno}: {error.msg}" + (f" in `{line}`" if line else "")
-        )
+        return Cell(place, source, None, syntax_sentence(place, source, error))
     except (RecursionError, MemoryError, ValueError) as error:
         return Cell(place, source, None, f"{place}: {error or 'nested too deeply'}")

@@ -12,6 +12,7 @@ import builtins
 from functools import cache
 
 from grader.reading.selection import Statement
+from grader.teaching import refused
 
 MODULES = ("triton", "torch", "math", "typing", "__future__")
 BUILTINS = frozenset(
@@ -126,12 +127,9 @@ def _statement_violation(statement: Statement) -> str | None:
                     return _import_sentence(where, f"{module}.{alias.name}")
         elif isinstance(node, ast.Attribute):
             if node.attr not in _allowed_attributes():
-                return (
-                    f"{where}: found `.{node.attr}`, which a kernel has no use for; expected names of triton.language "
-                    "and plain tensor operations; remove it from the kernel and what the kernel uses"
-                )
+                return refused.unknown_attribute(place, statement.cell.source, node)
         elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
-            return f"{where}: found {type(node).__name__}; expected functions and plain constants; write it as one of these"
+            return refused.not_compiled(place, statement.cell.source, node)
     return None
 
 
@@ -162,13 +160,7 @@ def _torch_in_kernel(statement: Statement, jitted: set[str], kernel: str) -> str
     for part in statement.node.body:
         for node in ast.walk(part):
             if isinstance(node, ast.Name) and node.id == "torch":
-                return (
-                    f"{statement.cell.place} line {node.lineno}: `{statement.node.name}` uses torch; a Triton kernel "
-                    "works with triton.language only; compute it with tl operations"
-                )
+                return refused.torch_in_kernel(statement.cell.place, statement.cell.source, node, statement.node)
             if isinstance(node, ast.Import | ast.ImportFrom | ast.Try | ast.Lambda):
-                return (
-                    f"{statement.cell.place} line {node.lineno}: `{statement.node.name}` holds "
-                    f"{type(node).__name__.lower()}, which Triton does not compile; move it out of the kernel"
-                )
+                return refused.not_compiled(statement.cell.place, statement.cell.source, node)
     return None

@@ -171,6 +171,17 @@ def shapes_differ(setting: Setting) -> Told | None:
             step = f"write {shortened(unparsed(part))}{where}" if where else "load the vector with the offsets of the tile's dimension"
             return Told(setting, cause, step)
     shapes = [_shape(kind) for _, kind in kinds]
+    if isinstance(node, ast.AugAssign) and len(shapes) == 2 and all(shapes):
+        name = unparsed(node.target)
+        cause = f"`{name}` has the shape {shapes[0]}, what is added to it {shapes[1]}"
+        return Told(setting, cause, f"give both one shape: look at the tl.zeros of `{name}` and at the offsets of the tiles")
+    for (part, kind), (_, other) in zip(kinds, reversed(kinds), strict=True) if len(kinds) == 2 else ():
+        text, shape, tile = unparsed(part), _shape(kind), _shape(other)
+        if len(shape) == len(tile) == 2 and 1 in shape and shape[::-1] in ([tile[0], 1], [1, tile[1]]):
+            turned = text.replace("[:, None]", "[None, :]") if shape[1] == 1 else text.replace("[None, :]", "[:, None]")
+            if turned != text:
+                cause = f"{shortened(text)} runs along the wrong dimension of the tile {tile}"
+                return Told(setting, cause, f"write {shortened(turned)}")
     if len(shapes) == 2 and all(shape and len(shape) == 1 for shape in shapes):
         cause = f"two vectors of {shapes[0][0]} and {shapes[1][0]} elements do not fit"
         return Told(setting, cause, "make a tile of them: rows with [:, None], columns with [None, :]")
