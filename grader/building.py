@@ -25,7 +25,7 @@ from grader.model import (
 )
 from grader.sandbox import Answer, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
-from grader.teaching import fault_of, teach, teach_config
+from grader.teaching import fault_of, teach, teach_config, teach_grid
 
 MAX_CONFIGS = 16
 MAX_PROGRAMS = 1 << 24
@@ -101,9 +101,20 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
 def _why_nothing_builds(bundle: KernelBundle) -> str:
     if bundle.failures:
         count = len({failure.config for failure in bundle.failures})
-        return f"none of the {count} configs compiles: {bundle.failures[0].message}"
+        return f"none of the {count} configs compiles: {_common_reason(bundle)}"
     first = next(iter(bundle.refused.values()), "no config can be launched")
     return f"no config can be launched: {first}"
+
+
+def _common_reason(bundle: KernelBundle) -> str:
+    """The first failure; without its config where every config fails at the same place."""
+    by_index = {config.index: str(config) for config in bundle.configs}
+    reasons = [
+        failure.message.removeprefix(f"{by_index[failure.config]} for sm_{failure.capability}: ")
+        for failure in bundle.failures
+    ]
+    places = {reason.split(": ")[0] for reason in reasons}
+    return reasons[0] if len(places) == 1 and len(bundle.configs) > 1 else bundle.failures[0].message
 
 
 # ---------------------------------------------------------------- describe
@@ -125,7 +136,7 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
                 answer = sandbox.ask(header, timeout=DESCRIBE_SECONDS)
                 if "error" in answer.header:
                     return Refusal("rejected", describe_error(source, answer))
-            return _bundle(lab, scalars, answer.header)
+            return _bundle(lab, source, scalars, answer.header)
     except SandboxTimeout:
         return Refusal(
             "timeout",
@@ -160,7 +171,7 @@ def describe_error(source: KernelSource, answer: Answer) -> str:
     return teach(fault, source)
 
 
-def _bundle(lab: Lab, scalars: dict[str, dict[str, int]], header: dict[str, Any]) -> KernelBundle | Refusal:
+def _bundle(lab: Lab, source: KernelSource, scalars: dict[str, dict[str, int]], header: dict[str, Any]) -> KernelBundle | Refusal:
     configs = tuple(
         Config(
             index, dict(config["constants"]), int(config["num_warps"]), int(config["num_stages"]), config.get("maxnreg")
@@ -180,7 +191,8 @@ def _bundle(lab: Lab, scalars: dict[str, dict[str, int]], header: dict[str, Any]
         if isinstance(result, Launch):
             launches[name, index] = result
         else:
-            refused[name, index] = f"{configs[index]} on {name}: {result}"
+            told = teach_grid(source, lab.grid, result, tuple(configs[index].constants)) if source.grid else result
+            refused[name, index] = f"{configs[index]} on {name}: {told}"
     return KernelBundle(lab.id, configs, launches, refused)
 
 
@@ -312,7 +324,7 @@ class _Compiler:
             answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
             if "error" in answer.header:
                 return sandbox, failure(_compile_sentence(self.source, answer, capability))
-            return sandbox, _binary(answer, capability, config, launch)
+            return sandbox, _binary(self.source, answer, capability, config, launch)
         except SandboxTimeout:
             self.timeouts += 1
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"
@@ -343,7 +355,7 @@ def _compile_sentence(source: KernelSource, answer: Answer, capability: int) -> 
     return sentence
 
 
-def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | BuildFailure:
+def _binary(source: KernelSource, answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | BuildFailure:
     """Checks what the sandbox sent before anything trusts it."""
     header, (cubin, ptx) = answer.header, answer.blobs
     entry = str(header["entry"])
@@ -357,12 +369,12 @@ def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> 
     }  # fmt: skip
     limit = insight.multiprocessor(capability).shared_bytes_per_program
     if numbers["shared_bytes"] > limit:
-        return BuildFailure(
-            config.index,
-            capability,
-            f"{config} for sm_{capability}: needs {numbers['shared_bytes'] / 1024:.0f} KB of shared memory, a program "
-            f"may use {limit // 1024} KB; use smaller tiles or fewer stages",
+        sentence = (
+            f"needs {numbers['shared_bytes'] / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
+            "use smaller tiles or fewer stages"
         )
+        told = teach_config(source, config.index, sentence)
+        return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {told}")
     if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
         raise ValueError("numbers out of range")
     return Binary(

@@ -110,24 +110,23 @@ def _statement_violation(statement: Statement) -> str | None:
                 "write the value out or compute it with triton.language"
             )
     for node in ast.walk(statement.node):
-        where = f"{place} line {getattr(node, 'lineno', statement.first_line)}"
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] not in MODULES:
-                    return _import_sentence(where, alias.name)
+                    return _import_sentence(statement, node, alias.name)
                 if alias.name.split(".")[0] in ("triton", "torch") and not _import_path_allowed(alias.name):
-                    return _import_sentence(where, alias.name)
+                    return _import_sentence(statement, node, alias.name)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or "."
             if node.level or module.split(".")[0] not in MODULES or not _import_path_allowed(module):
-                return _import_sentence(where, "." * node.level + (node.module or ""))
+                return _import_sentence(statement, node, "." * node.level + (node.module or ""))
             for alias in node.names:
                 known = _allowed_attributes()
                 if module.split(".")[0] in ("triton", "torch") and alias.name not in known:
-                    return _import_sentence(where, f"{module}.{alias.name}")
+                    return _import_sentence(statement, node, f"{module}.{alias.name}")
         elif isinstance(node, ast.Attribute):
             if node.attr not in _allowed_attributes():
-                return refused.unknown_attribute(place, statement.cell.source, node)
+                return refused.unknown_attribute(place, statement.cell.source, node, statement.node)
         elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
             return refused.not_compiled(place, statement.cell.source, node)
     return None
@@ -140,11 +139,10 @@ def _import_path_allowed(module: str) -> bool:
     return head != "triton" or all(part in LANGUAGE_MODULES | {"language"} for part in rest)
 
 
-def _import_sentence(where: str, module: str) -> str:
-    return (
-        f"{where}: found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, math and "
-        "typing; remove what needs it from the kernel, its grid and its configs"
-    )
+def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
+    cause = f"found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, math and typing"
+    step = "remove what needs it from the kernel, its grid and its configs"
+    return refused.pointed(statement.cell.place, statement.cell.source, node, cause, step)
 
 
 @cache

@@ -274,11 +274,6 @@ LESSONS = (
     ),
     # ---- control flow
     Lesson(
-        r"`return` statements inside `while` or `for`",
-        "a kernel cannot return from inside a loop",
-        "put the condition into the bound of the loop or into masks, and return after it",
-    ),
-    Lesson(
         r"For loop bounds and step must all be ints, are \(.*pointer",
         "the bounds of this loop are pointers: the numbers that they point to were never loaded",
         "load them first: tl.load(ptr + index)",
@@ -350,11 +345,6 @@ LESSONS = (
         "a kernel cannot set attributes",
         "use a plain variable",
     ),
-    Lesson(
-        r"constexpr cannot be reassigned|cannot reassign constexpr (?P<name>\w+)|Loop carried variable (?P<name_>\w+) changed type, was .*(tensor|constexpr).* but is now",
-        "{reassigned} is a constexpr or number that this loop turns into something else",
-        "use another variable for what changes, and give it its first value, as a tensor, before the loop",
-    ),
     # ---- calls
     Lesson(
         r"missing (?:\d+ )?(?:a )?required (?:positional |keyword-only )?arguments?: (?P<missing>.+)",
@@ -365,7 +355,7 @@ LESSONS = (
     Lesson(
         r"unexpected keyword argument '(?P<word>\w+)'",
         "{call} has no argument `{word}`{signature}",
-        "{keyword_next}",
+        "remove it, or pass the value by position",
     ),
     Lesson(
         r"too many positional arguments|takes .* positional arguments? but \d+ (was|were) given",
@@ -438,11 +428,21 @@ LESSONS = (
         "a function calls itself without end, or an expression is nested too deeply",
         "write a loop instead",
     ),
-    # ---- configs and grid
+    # ---- the later passes, which name no line
     Lesson(
-        r"Config\.__init__\(\) got an unexpected keyword",
-        "triton.Config has no such argument",
-        "put sizes into the dictionary: triton.Config({{'BLOCK_M': 64}}, num_warps=4, num_stages=3)",
+        r"uses too much shared data|out of resource: shared memory",
+        "these tiles need more shared memory than a program has",
+        "use smaller tiles or fewer stages (num_stages)",
+    ),
+    Lesson(
+        r"PTXAS|ptxas",
+        "NVIDIA's assembler refuses what this config makes of the kernel",
+        "use smaller tiles, leave maxnreg out, or drop inline assembly",
+    ),
+    Lesson(
+        r"PassManager::run failed|LLVM ERROR",
+        "Triton's later passes fail on what this config makes of the kernel",
+        "try other tiles, fewer stages or warps; then leave out lines until it compiles to find the one that fails",
     ),
 )  # fmt: skip
 

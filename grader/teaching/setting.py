@@ -10,7 +10,7 @@ from functools import cached_property
 
 from grader.model import KernelSource
 from grader.teaching.fault import Fault
-from grader.teaching.names import parameters_of, suggest
+from grader.teaching.names import parameters_of
 
 OPERATORS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<",
@@ -109,14 +109,6 @@ class Setting:
             if isinstance(part, ast.FunctionDef) and part.name == called:
                 return f": {called}({', '.join(argument.arg for argument in part.args.args)})"
         return ""
-
-    def keyword_step(self, word: str) -> str:
-        """What to do about a keyword that a call does not have."""
-        node = self.node
-        called = unparsed(node.func) if isinstance(node, ast.Call) else ""
-        own = parameters_of(called)
-        near = suggest(word, own)
-        return f"did you mean `{near}`?" if near else "remove it, or pass the value by position"
 
 
 def span(node: ast.AST) -> tuple[int, int, int | None, int | None] | None:

@@ -300,6 +300,17 @@ def constexpr_changed(setting: Setting) -> Told | None:
     return Told(setting.at(last), cause, "use another variable, with a tensor as its first value, for what changes", quiet=True)
 
 
+def config_keyword(setting: Setting) -> Told | None:
+    """triton.Config(num_warp=4) or triton.Config(BLOCK_M=64)."""
+    found = re.search(r"Config\.__init__\(\) got an unexpected keyword argument '(\w+)'", setting.fault.message)
+    if not found:
+        return None
+    words = [part for part in ast.walk(setting.node or setting.tree) if isinstance(part, ast.keyword) and part.arg == found[1]]
+    near = names.suggest(found[1], ("num_warps", "num_stages", "maxnreg"))
+    step = f"did you mean `{near}`?" if near else "put sizes into the dictionary: triton.Config({'BLOCK_M': 64}, num_warps=4)"
+    return Told(setting.at(words[0] if words else None), f"triton.Config has no argument `{found[1]}`", step, quiet=True)
+
+
 def misspelt_keyword(setting: Setting) -> Told | None:
     """A call with a keyword that its function does not have; Triton may complain of the argument that it misses."""
     node = setting.node
@@ -318,5 +329,6 @@ def misspelt_keyword(setting: Setting) -> Told | None:
 
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
-    construct, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, misspelt_keyword,
+    construct, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
+    misspelt_keyword,
 )  # fmt: skip

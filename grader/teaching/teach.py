@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections import defaultdict
+from collections.abc import Collection
 
 from grader.model import KernelSource
 from grader.teaching.configs import config_node, grid_return, part_of_config
 from grader.teaching.excerpt import paragraph
 from grader.teaching.fault import Fault
 from grader.teaching.lessons import LESSONS, Lesson
+from grader.teaching.names import suggest
 from grader.teaching.setting import Setting, plain_types, shortened, unparsed
 from grader.teaching.special import SPECIAL, Told
 
@@ -51,12 +54,25 @@ def teach_config(source: KernelSource, index: int, sentence: str) -> str:
     return _written(Told(at, cause, step or "correct this config", quiet=True))
 
 
-def teach_grid(source: KernelSource, grid: str, sentence: str) -> str:
-    """A sentence about what the grid returned, at its `return`."""
+def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[str] = ()) -> str:
+    """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds."""
     setting = Setting(Fault("", sentence), source)
     node = grid_return(setting.tree, grid)
+    if node is None:
+        return sentence
     cause, _, step = sentence.partition("; ")
+    if key := re.search(r"KeyError: '(\w+)'", sentence):
+        near = suggest(key[1], keys) or min(keys, key=lambda known: _steps(known, key[1]), default="BLOCK_M")
+        cause, step = f"meta has no '{key[1]}': it holds {', '.join(keys)}", f"did you mean meta[\"{near}\"]?"
+        node = next((part for part in ast.walk(setting.tree) if isinstance(part, ast.Constant) and part.value == key[1]), node)
+    elif "positional argument" in sentence:
+        cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
+        node = next(part for part in setting.tree.body if isinstance(part, ast.FunctionDef | ast.Assign) and grid in unparsed(part))
     return _written(Told(setting.at(node), cause, step or "correct the grid", quiet=True))
+
+
+def _steps(known: str, name: str) -> float:
+    return -difflib.SequenceMatcher(None, known, name).ratio()
 
 
 def _from_table(setting: Setting) -> Told | None:
@@ -103,10 +119,7 @@ def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
         "whole": f"found {words['a']}" if words["a"] == words["b"] else f"found {words['a']} and {words['b']}",
         "a_pointer": "a pointer" if kind.startswith("pointer") else "one number",
         "what_lower": words["what"].lower(),
-        "mask_found": "",
-        "reassigned": f"`{words['name']}`" if words["name"] else "this name",
         "assertion": f": {words['words']}" if words["words"] else "",
-        "keyword_next": setting.keyword_step(words["word"]) if words["word"] else "",
         "comparison": "& and | bind more tightly than < and ==, so this compares twice at once"
         if left_wide
         else "a kernel cannot compare twice at once (a < b < c)",
