@@ -102,8 +102,12 @@ def _why_nothing_builds(bundle: KernelBundle) -> str:
     if bundle.failures:
         count = len({failure.config for failure in bundle.failures})
         return f"none of the {count} configs compiles: {_common_reason(bundle)}"
-    first = next(iter(bundle.refused.values()), "no config can be launched")
-    return f"no config can be launched: {first}"
+    refused = [
+        (f"{bundle.configs[index]} on {case}: ", sentence) for (case, index), sentence in bundle.refused.items()
+    ]
+    places = {sentence.removeprefix(prefix).split(": ")[0] for prefix, sentence in refused}
+    prefix, first = refused[0] if refused else ("", "there is none")
+    return f"no config can be launched: {first.removeprefix(prefix) if len(places) == 1 else first}"
 
 
 def _common_reason(bundle: KernelBundle) -> str:

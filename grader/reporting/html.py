@@ -18,6 +18,7 @@ from grader.reporting import drawings
 from grader.reporting.advice import advice
 from grader.reporting.listing import Listing, listing, visible
 from grader.reporting.terminal import describe_facts, next_step, number
+from grader.teaching import blocks
 
 HERE = Path(__file__).parent
 MAX_FAILURES_SHOWN = 4
@@ -95,6 +96,7 @@ def _template() -> tuple[Template, str]:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["blocks"] = blocks
     return environment.get_template("page.html.j2"), (HERE / "page.css").read_text(encoding="utf-8")
 
 

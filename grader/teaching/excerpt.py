@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 
 MAX_LINE = 76
 """Columns of the source line that are shown: with the indent it fits a terminal of 80."""
@@ -58,6 +59,26 @@ def headline(message: str) -> str:
     first, *rest = message.split("\n")
     steps = [line.removeprefix(NEXT) for line in rest if line.startswith(NEXT)]
     return f"{first}; {steps[-1]}" if steps else message
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a message: running text, or lines whose columns matter."""
+
+    text: str
+    verbatim: bool
+
+
+def blocks(message: str) -> list[Block]:
+    """The message in parts, so that a page can show the source line and its caret in one width."""
+    parts: list[Block] = []
+    for line in message.split("\n"):
+        verbatim = line.startswith(INDENT)
+        if verbatim and parts and parts[-1].verbatim:
+            parts[-1] = Block(f"{parts[-1].text}\n{line}", True)
+        else:
+            parts.append(Block(line, verbatim))
+    return parts
 
 
 def _one_line(text: str) -> str:

@@ -49,7 +49,10 @@ def teach_config(source: KernelSource, index: int, sentence: str) -> str:
     """A sentence about config number `index`, at the place where the text makes it; "found, expected; next step"."""
     setting = Setting(Fault("", sentence), source)
     node = config_node(setting.tree, source.kernel, index)
-    cause, _, step = sentence.partition("; ")
+    cause, step = _parts(sentence)
+    unknown = re.search(r"`(\w+)`, which is no parameter", cause)
+    if unknown and (near := suggest(unknown[1], re.findall(r"\w+", step))):
+        step = f"did you mean `{near}`? {step[:1].upper()}{step[1:]}"
     at = setting.at(part_of_config(node, sentence) if node else None)
     return _written(Told(at, cause, step or "correct this config", quiet=True))
 
@@ -60,7 +63,7 @@ def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[
     node = grid_return(setting.tree, grid)
     if node is None:
         return sentence
-    cause, _, step = sentence.partition("; ")
+    cause, step = _parts(sentence)
     if key := re.search(r"KeyError: '(\w+)'", sentence):
         near = suggest(key[1], keys) or min(keys, key=lambda known: _steps(known, key[1]), default="BLOCK_M")
         cause, step = f"meta has no '{key[1]}': it holds {', '.join(keys)}", f"did you mean meta[\"{near}\"]?"
@@ -69,6 +72,15 @@ def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[
         cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
         node = next(part for part in setting.tree.body if isinstance(part, ast.FunctionDef | ast.Assign) and grid in unparsed(part))
     return _written(Told(setting.at(node), cause, step or "correct the grid", quiet=True))
+
+
+def _parts(sentence: str) -> tuple[str, str]:
+    """"found; expected what: next" as what was found and expected, and what to do."""
+    cause, _, step = sentence.partition("; ")
+    if step.startswith("expected "):
+        expected, _, step = step.partition(": ")
+        cause = f"{cause}, {expected}"
+    return cause, step
 
 
 def _steps(known: str, name: str) -> float:
