@@ -95,7 +95,7 @@ def _diagnostic(path: str) -> dict[str, Any]:
     if not found:
         return {}
     line, column, words = found[-1]
-    return {"line": int(line), "column": max(0, int(column) - 1), "message": words[:MAX_MESSAGE]}
+    return {"line": int(line), "column": int(column), "message": words[:MAX_MESSAGE]}
 
 
 def _scope(generator: Any) -> dict[str, Any]:

@@ -265,8 +265,9 @@ def found_by_looking(setting: Setting) -> Told | None:
     if re.search(r"multiple assignment", message):
         node = next((part for part in bodies if isinstance(part, ast.Assign) and len(part.targets) > 1), None)
         return Told(setting.at(node), "Triton has no a = b = value", "write two assignments", quiet=True) if node else None
-    if re.search(r"error encountered during parsing|inconsistent types", message):
-        node = next((part for part in bodies if isinstance(part, ast.IfExp)), None)
+    if re.search(r"error encountered during parsing|'scf\.if' op operand #0", message):
+        choices = [part for part in bodies if isinstance(part, ast.IfExp)]
+        node = min(choices, key=lambda part: abs(part.lineno - (setting.fault.line or part.lineno)), default=None)
         if node:
             cause = "`a if condition else b` needs a condition that is one number, not a block"
             return Told(setting.at(node), cause, "write tl.where(condition, a, b)", quiet=True)

@@ -179,7 +179,7 @@ def _unknown(setting: Setting) -> Told:
     fault = setting.fault
     words = plain_types(fault.message).split(" at 0x")[0]
     words = re.split(r"(?<=[.!?])\s", words)[0][:200]
-    said = f"{fault.kind}: {words}" if words and fault.kind not in ("CompilationError", "") else words or fault.kind
+    said = f"Triton refuses this: {words}" if words else f"Triton stops here ({fault.kind})"
     step = "compare the types above with what this operation takes" if fault.values else "simplify this line until it compiles"
     return Told(setting, said, step)
 
@@ -188,7 +188,7 @@ def _written(told: Told) -> str:
     fault, source = told.setting.fault, told.setting.source
     lines = source.module.split("\n")
     text = lines[fault.line - 1] if fault.line and fault.line <= len(lines) else ""
-    end = fault.end_column if fault.end_line == fault.line else len(text.encode())
+    end = fault.end_column if fault.end_line in (fault.line, None) else len(text.encode())
     place = source.locate(fault.line) if fault.line else source.path.name
     caller = f"; called in {source.locate(fault.callers[-1])}" if fault.callers and not told.quiet else ""
     return paragraph(
