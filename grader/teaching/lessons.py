@@ -179,7 +179,7 @@ LESSONS = (
         "use // where the offset is computed",
     ),
     Lesson(
-        r"invalid operands of type pointers? to (?P<target>\S+).* and (?P<other>\S+)|invalid operands of type (?P<other_>\S+) and pointers? to (?P<target_>\S+)",
+        r"invalid operands of type pointers? to \S+.* and |invalid operands of type .+ and pointers? to ",
         "`{operator}` does not work on a pointer; only adding and subtracting whole numbers does",
         "tl.load the value first, or check which operand should be the pointer",
     ),
@@ -414,7 +414,8 @@ LESSONS = (
     ),
     # ---- the interpreter
     Lesson(
-        r"operands could not be broadcast together with shapes (?P<a>\(.*?\)) (?P<b>\(.*?\))|could not broadcast .* shape (?P<a_>\(.*?\)) into shape (?P<b_>\(.*?\))",
+        r"(operands could not be broadcast together with shapes|could not broadcast .* shape) (?P<a>\(.*?\))"
+        r"( into shape)? (?P<b>\(.*?\))",
         "two values have shapes that do not fit: {shapes}",
         "spread rows with [:, None] and columns with [None, :]",
     ),

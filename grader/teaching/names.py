@@ -100,7 +100,9 @@ def language_names() -> frozenset[str]:
     import triton.language as tl
 
     public = {name for name in tl.__all__ if hasattr(tl, name) and not inspect.ismodule(getattr(tl, name))}
-    return frozenset(f"tl.{name}" for name in public if name not in ("PropagateNan", "TRITON_MAX_TENSOR_NUMEL", "str_to_ty"))
+    return frozenset(
+        f"tl.{name}" for name in public if name not in ("PropagateNan", "TRITON_MAX_TENSOR_NUMEL", "str_to_ty")
+    )
 
 
 @cache
@@ -121,7 +123,11 @@ def parameters_of(call: str) -> list[str]:
         found = inspect.signature(getattr(target, "fn", target)).parameters  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return []
-    return [p.name for p in found.values() if not p.name.startswith("_") and p.kind is not p.VAR_KEYWORD and p.name != "self"]
+    return [
+        p.name
+        for p in found.values()
+        if not p.name.startswith("_") and p.kind is not p.VAR_KEYWORD and p.name != "self"
+    ]
 
 
 def undefined(
@@ -164,7 +170,9 @@ def undefined(
 def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
     """A name that the same function does define, only not where it is used."""
     for inner in ast.walk(function):
-        if isinstance(inner, ast.If | ast.For | ast.While) and any(_stores(name, part) for part in inner.body + inner.orelse):
+        if isinstance(inner, ast.If | ast.For | ast.While) and any(
+            _stores(name, part) for part in inner.body + inner.orelse
+        ):
             kind = {"If": "if", "For": "for", "While": "while"}[type(inner).__name__]
             inside = [part for part in ast.walk(function) if _stores_itself(name, part)]
             within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
@@ -208,6 +216,12 @@ def _bound_at_top(tree: ast.AST) -> set[str]:
     return found
 
 
+def _exists(name: str) -> bool:
+    import triton.language as tl
+
+    return hasattr(tl, name)
+
+
 def _of(owner: str, advice: str) -> str:
     """Advice that speaks of x, with the student's own name in its place."""
     return re.sub(r"\bx\b(?!\d)", owner, advice) if re.fullmatch(r"\w{1,20}", owner) else advice
@@ -216,14 +230,19 @@ def _of(owner: str, advice: str) -> str:
 def attribute(owner: str, name: str) -> tuple[str, str]:
     """(cause, next step) for an attribute that is not there. owner: how the text writes what has it: "tl", "x", "w.T"."""
     if owner in ("tl", "triton.language"):
-        cause = f"triton.language has no `{name}`"
+        cause = f"`tl.{name}` is not allowed in a kernel" if _exists(name) else f"triton.language has no `tl.{name}`"
         near = suggest(name, language_names())
         if name in INSTEAD and not (near and _plain(near) == _plain(f"tl.{name}")):
             return cause, f"write {INSTEAD[name]}"
         return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
     if owner == "triton":
-        near = suggest(name, {"triton.cdiv", "triton.jit", "triton.autotune", "triton.Config", "triton.next_power_of_2"})
-        return f"triton has no `{name}`", f"did you mean `{near}`?" if near else "use a function of triton.language"
+        near = suggest(
+            name, {"triton.cdiv", "triton.jit", "triton.autotune", "triton.Config", "triton.next_power_of_2"}
+        )
+        return (
+            f"`triton.{name}` is nothing for a kernel or its grid",
+            f"did you mean `{near}`?" if near else "use a function of triton.language",
+        )
     if owner in ("torch", "np", "numpy"):
         step = INSTEAD.get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
         return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"

@@ -11,7 +11,6 @@ from grader.teaching.lessons import CONSTRUCTS
 from grader.teaching.names import attribute, undefined
 from grader.teaching.setting import span, unparsed
 
-
 FOREIGN = ("torch", "np", "numpy")
 IMPORTS = {
     "math": "import math",
@@ -53,7 +52,11 @@ def undefined_name(place: str, source: str, statement: ast.stmt, name: str, know
     if name in IMPORTS:
         module = IMPORTS[name]
         return pointed(
-            place, source, use, f"`{name}` is not defined: its import is missing", f"put {module} at the top of the file"
+            place,
+            source,
+            use,
+            f"`{name}` is not defined: its import is missing",
+            f"put {module} at the top of the file",
         )
     tree = ast.Module([statement], [])
     function = statement if isinstance(statement, ast.FunctionDef) else None
@@ -83,10 +86,10 @@ def not_compiled(place: str, source: str, node: ast.AST) -> str:
 
 def torch_in_kernel(place: str, source: str, name: ast.Name, function: ast.AST) -> str:
     """About torch inside a kernel: what to write instead of the function that is called."""
-    holder = next(
-        (part for part in ast.walk(function) if isinstance(part, ast.Attribute) and part.value is name), None
-    )
+    holder = next((part for part in ast.walk(function) if isinstance(part, ast.Attribute) and part.value is name), None)
     if holder is None:
-        return pointed(place, source, name, "a Triton kernel cannot call torch", "compute it with tl operations on tiles")
+        return pointed(
+            place, source, name, "a Triton kernel cannot call torch", "compute it with tl operations on tiles"
+        )
     cause, step = attribute("torch", holder.attr)
     return pointed(place, source, holder, cause, step)

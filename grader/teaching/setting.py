@@ -47,7 +47,9 @@ class Setting:
         begun = [part for part in ast.walk(self.tree) if (span(part) or (0, 0))[:2] == wanted[:2]]
         if begun:
             return begun[-1]
-        return next((part for part in ast.walk(self.tree) if isinstance(part, ast.stmt) and part.lineno == fault.line), None)
+        return next(
+            (part for part in ast.walk(self.tree) if isinstance(part, ast.stmt) and part.lineno == fault.line), None
+        )
 
     @cached_property
     def function(self) -> ast.FunctionDef | None:

@@ -31,7 +31,9 @@ def undefined_name(setting: Setting) -> Told | None:
     plain = re.search(r"Cannot access global variable (\w+)", message)
     if plain:
         return _plain_constant(setting, plain[1])
-    found = re.search(r"name '(\w+)' is not defined|^(\w+) is not defined|cannot access local variable '(\w+)'", message)
+    found = re.search(
+        r"name '(\w+)' is not defined|^(\w+) is not defined|cannot access local variable '(\w+)'", message
+    )
     if not found:
         return None
     name = next(group for group in found.groups() if group)
@@ -87,7 +89,9 @@ def missing_attribute(setting: Setting) -> Told | None:
 def loop_carried(setting: Setting) -> Told | None:
     """A variable whose type at the end of a loop's body is another than before the loop."""
     message = plain_types(setting.fault.message)
-    found = re.search(r"Loop-carried variable (\w+) has initial type (.+?) but is re-assigned to (.+?) in loop", message)
+    found = re.search(
+        r"Loop-carried variable (\w+) has initial type (.+?) but is re-assigned to (.+?) in loop", message
+    )
     if not found:
         return None
     name, before, after = found[1], _scalar(found[2]), _scalar(found[3])
@@ -135,16 +139,24 @@ def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.expr]
 def branches_differ(setting: Setting) -> Told | None:
     """A variable that an `if` gives another type than it had, or than the other branch gives it."""
     message = plain_types(setting.fault.message)
-    found = re.search(r"initial value for `(\w+)` is of type (.+?), but the (then|else) block redefines it as (.+)", message)
+    found = re.search(
+        r"initial value for `(\w+)` is of type (.+?), but the (then|else) block redefines it as (.+)", message
+    )
     if found:
         body = getattr(setting.node, "body" if found[3] == "then" else "orelse", [])
         last = _last_store(ast.Module(body, []), found[1])
-        cause = f"`{found[1]}` is {_scalar(found[2])} before this `if` and {_scalar(found[4])} in it; its type must stay"
-        return Told(setting.at(last), cause, f"convert it before or after the `if`, or use another name inside", quiet=True)
+        cause = (
+            f"`{found[1]}` is {_scalar(found[2])} before this `if` and {_scalar(found[4])} in it; its type must stay"
+        )
+        return Told(
+            setting.at(last), cause, "convert it before or after the `if`, or use another name inside", quiet=True
+        )
     found = re.search(r"Mismatched type for (\w+) between then block \((.+?)\) and else block \((.+?)\)", message)
     if found:
         last = _last_store(ast.Module(getattr(setting.node, "orelse", []), []), found[1])
-        cause = f"`{found[1]}` is {_scalar(found[2])} in the `if` and {_scalar(found[3])} in the `else`; both must agree"
+        cause = (
+            f"`{found[1]}` is {_scalar(found[2])} in the `if` and {_scalar(found[3])} in the `else`; both must agree"
+        )
         return Told(setting.at(last), cause, "convert one of them with .to(...)", quiet=True)
     return None
 
@@ -162,19 +174,27 @@ def shapes_differ(setting: Setting) -> Told | None:
     if isinstance(node, ast.Call) and unparsed(node.func).rpartition(".")[2] in ("load", "store"):
         what = "the value or the mask" if unparsed(node.func).endswith("store") else "the mask (or other)"
         cause = f"{what} has another shape than the pointers: {a} and {b} in dimension {at}"
-        return Told(setting, cause, "build value and mask from the offsets of the pointers: rows [:, None], columns [None, :]")
+        return Told(
+            setting, cause, "build value and mask from the offsets of the pointers: rows [:, None], columns [None, :]"
+        )
     for (part, kind), (_, other) in zip(kinds, reversed(kinds), strict=True) if len(kinds) == 2 else ():
         shape, tile = _shape(kind), _shape(other)
         if shape and tile and len(shape) == 1 and len(tile) == 2:
             where = "[:, None]" if shape[0] == tile[0] else "[None, :]" if shape[0] == tile[1] else ""
             cause = f"a vector of {shape[0]} meets a tile {tile}: their shapes do not fit"
-            step = f"write {shortened(unparsed(part))}{where}" if where else "load the vector with the offsets of the tile's dimension"
+            step = (
+                f"write {shortened(unparsed(part))}{where}"
+                if where
+                else "load the vector with the offsets of the tile's dimension"
+            )
             return Told(setting, cause, step)
     shapes = [_shape(kind) for _, kind in kinds]
     if isinstance(node, ast.AugAssign) and len(shapes) == 2 and all(shapes):
         name = unparsed(node.target)
         cause = f"`{name}` has the shape {shapes[0]}, what is added to it {shapes[1]}"
-        return Told(setting, cause, f"give both one shape: look at the tl.zeros of `{name}` and at the offsets of the tiles")
+        return Told(
+            setting, cause, f"give both one shape: look at the tl.zeros of `{name}` and at the offsets of the tiles"
+        )
     for (part, kind), (_, other) in zip(kinds, reversed(kinds), strict=True) if len(kinds) == 2 else ():
         text, shape, tile = unparsed(part), _shape(kind), _shape(other)
         if len(shape) == len(tile) == 2 and 1 in shape and shape[::-1] in ([tile[0], 1], [1, tile[1]]):
@@ -206,7 +226,9 @@ def returned_nothing(setting: Setting) -> Told | None:
     calls = [
         part
         for part in ast.walk(setting.function or setting.tree)
-        if isinstance(part, ast.Call) and unparsed(part.func) in silent and part.lineno <= (setting.fault.line or 1 << 30)
+        if isinstance(part, ast.Call)
+        and unparsed(part.func) in silent
+        and part.lineno <= (setting.fault.line or 1 << 30)
     ]
     if not calls:
         return None
@@ -214,7 +236,12 @@ def returned_nothing(setting: Setting) -> Told | None:
     name = unparsed(call.func)
     last = silent[name].body[-1]
     result = last.targets[0].id if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name) else "..."
-    return Told(setting.at(call), f"`{name}` returns nothing, but its result is used", f"end {name} with return {result}", quiet=True)
+    return Told(
+        setting.at(call),
+        f"`{name}` returns nothing, but its result is used",
+        f"end {name} with return {result}",
+        quiet=True,
+    )
 
 
 def construct(setting: Setting) -> Told | None:
@@ -223,7 +250,8 @@ def construct(setting: Setting) -> Told | None:
     if not found:
         return None
     cause, step = CONSTRUCTS.get(
-        found[1], (f"Triton does not compile this kind of Python ({found[1]})", "write it with assignments, if, for and while")
+        found[1],
+        (f"Triton does not compile this kind of Python ({found[1]})", "write it with assignments, if, for and while"),
     )
     return Told(setting, cause, step, quiet=True)
 
@@ -231,11 +259,15 @@ def construct(setting: Setting) -> Told | None:
 def nested_function(setting: Setting) -> Told | None:
     """A function inside a kernel; some versions of Triton stop without words."""
     for function in jitted(setting.tree):
-        inner = next((part for part in ast.walk(function) if isinstance(part, ast.FunctionDef) and part is not function), None)
+        inner = next(
+            (part for part in ast.walk(function) if isinstance(part, ast.FunctionDef) and part is not function), None
+        )
         lines = range(inner.lineno, (inner.end_lineno or inner.lineno) + 1) if inner else ()
         if inner and (setting.fault.line in lines or setting.fault.kind == "StopIteration"):
             cause = f"`{inner.name}` is defined inside the kernel, which Triton does not compile"
-            return Told(setting.at(inner), cause, "move it to the top of the file, with @triton.jit above it", quiet=True)
+            return Told(
+                setting.at(inner), cause, "move it to the top of the file, with @triton.jit above it", quiet=True
+            )
     return None
 
 
@@ -255,7 +287,9 @@ def plain_function(setting: Setting) -> Told | None:
 
 def _head(function: ast.FunctionDef) -> ast.AST:
     end = function.col_offset + len(f"def {function.name}".encode())
-    return ast.Pass(lineno=function.lineno, col_offset=function.col_offset, end_lineno=function.lineno, end_col_offset=end)
+    return ast.Pass(
+        lineno=function.lineno, col_offset=function.col_offset, end_lineno=function.lineno, end_col_offset=end
+    )
 
 
 def found_by_looking(setting: Setting) -> Told | None:
@@ -263,8 +297,8 @@ def found_by_looking(setting: Setting) -> Told | None:
     message = setting.fault.message
     bodies = [part for function in jitted(setting.tree) for part in ast.walk(function)]
     if re.search(r"multiple assignment", message):
-        node = next((part for part in bodies if isinstance(part, ast.Assign) and len(part.targets) > 1), None)
-        return Told(setting.at(node), "Triton has no a = b = value", "write two assignments", quiet=True) if node else None
+        double = next((part for part in bodies if isinstance(part, ast.Assign) and len(part.targets) > 1), None)
+        return Told(setting.at(double), "Triton has no a = b = value", "write two assignments", quiet=True)
     if re.search(r"error encountered during parsing|'scf\.if' op operand #0", message):
         choices = [part for part in bodies if isinstance(part, ast.IfExp)]
         node = min(choices, key=lambda part: abs(part.lineno - (setting.fault.line or part.lineno)), default=None)
@@ -290,7 +324,9 @@ def return_in_loop(setting: Setting) -> Told | None:
 def constexpr_changed(setting: Setting) -> Told | None:
     """A constexpr, such as a tile size, that a loop or branch assigns to."""
     message = setting.fault.message
-    found = re.search(r"cannot reassign constexpr (\w+)|[Ll]oop carried variable (\w+) changed type|(\w+) is already defined", message)
+    found = re.search(
+        r"cannot reassign constexpr (\w+)|[Ll]oop carried variable (\w+) changed type|(\w+) is already defined", message
+    )
     if not found:
         return None
     name = next(group for group in found.groups() if group)
@@ -298,7 +334,9 @@ def constexpr_changed(setting: Setting) -> Told | None:
     own = setting.function and any(argument.arg == name for argument in setting.function.args.args)
     what = "a constexpr parameter" if own else "a number known while compiling, or of another kind"
     cause = f"`{name}` is {what} before the loop, and this line makes it something else"
-    return Told(setting.at(last), cause, "use another variable, with a tensor as its first value, for what changes", quiet=True)
+    return Told(
+        setting.at(last), cause, "use another variable, with a tensor as its first value, for what changes", quiet=True
+    )
 
 
 def config_keyword(setting: Setting) -> Told | None:
@@ -306,10 +344,20 @@ def config_keyword(setting: Setting) -> Told | None:
     found = re.search(r"Config\.__init__\(\) got an unexpected keyword argument '(\w+)'", setting.fault.message)
     if not found:
         return None
-    words = [part for part in ast.walk(setting.node or setting.tree) if isinstance(part, ast.keyword) and part.arg == found[1]]
+    words = [
+        part
+        for part in ast.walk(setting.node or setting.tree)
+        if isinstance(part, ast.keyword) and part.arg == found[1]
+    ]
     near = names.suggest(found[1], ("num_warps", "num_stages", "maxnreg"))
-    step = f"did you mean `{near}`?" if near else "put sizes into the dictionary: triton.Config({'BLOCK_M': 64}, num_warps=4)"
-    return Told(setting.at(words[0] if words else None), f"triton.Config has no argument `{found[1]}`", step, quiet=True)
+    step = (
+        f"did you mean `{near}`?"
+        if near
+        else "put sizes into the dictionary: triton.Config({'BLOCK_M': 64}, num_warps=4)"
+    )
+    return Told(
+        setting.at(words[0] if words else None), f"triton.Config has no argument `{found[1]}`", step, quiet=True
+    )
 
 
 def misspelt_keyword(setting: Setting) -> Told | None:

@@ -48,7 +48,11 @@ LESSONS = (
         "`{0}` ({1}) is no character of Python, though it looks like one",
         "type it again on an English keyboard: , ( ) : are ASCII",
     ),
-    (r"positional argument follows keyword", "an argument without a name follows one with a name", "give it its name, or move it to the front"),
+    (
+        r"positional argument follows keyword",
+        "an argument without a name follows one with a name",
+        "give it its name, or move it to the front",
+    ),
     (r"keyword argument repeated: (\w+)", "`{0}` is passed twice", "delete one of the two"),
     (r"duplicate argument '(\w+)'", "the parameter `{0}` stands twice in the list", "delete one of the two"),
     (r"'return' outside function", "`return` stands outside of every function", "indent it under the function that it ends"),

@@ -66,16 +66,22 @@ def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[
     cause, step = _parts(sentence)
     if key := re.search(r"KeyError: '(\w+)'", sentence):
         near = suggest(key[1], keys) or min(keys, key=lambda known: _steps(known, key[1]), default="BLOCK_M")
-        cause, step = f"meta has no '{key[1]}': it holds {', '.join(keys)}", f"did you mean meta[\"{near}\"]?"
-        node = next((part for part in ast.walk(setting.tree) if isinstance(part, ast.Constant) and part.value == key[1]), node)
+        cause, step = f"meta has no '{key[1]}': it holds {', '.join(keys)}", f'did you mean meta["{near}"]?'
+        node = next(
+            (part for part in ast.walk(setting.tree) if isinstance(part, ast.Constant) and part.value == key[1]), node
+        )
     elif "positional argument" in sentence:
         cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
-        node = next(part for part in setting.tree.body if isinstance(part, ast.FunctionDef | ast.Assign) and grid in unparsed(part))
+        node = next(
+            part
+            for part in setting.tree.body
+            if isinstance(part, ast.FunctionDef | ast.Assign) and grid in unparsed(part)
+        )
     return _written(Told(setting.at(node), cause, step or "correct the grid", quiet=True))
 
 
 def _parts(sentence: str) -> tuple[str, str]:
-    """"found; expected what: next" as what was found and expected, and what to do."""
+    """ "found; expected what: next" as what was found and expected, and what to do."""
     cause, _, step = sentence.partition("; ")
     if step.startswith("expected "):
         expected, _, step = step.partition(": ")
@@ -109,7 +115,9 @@ def _filled(lesson: Lesson, found: re.Match[str], setting: Setting) -> tuple[str
 def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
     """The braces that are worked out from others."""
     runtime = [
-        (text, kind) for text, kind in setting.fault.values if kind.startswith("scalar") or ("[" in kind and "const" not in kind)
+        (text, kind)
+        for text, kind in setting.fault.values
+        if kind.startswith("scalar") or ("[" in kind and "const" not in kind)
     ]
     operands = setting.operands()
     side = operands[1] if words["side"] == "rhs" and len(operands) > 1 else operands[0] if operands else None
@@ -123,7 +131,9 @@ def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
     return {
         "not_constexpr": f"; `{shortened(runtime[0][0])}` is known only at run time" if runtime else "",
         "tile_found": f", found {tile.removeprefix('constexpr ')}" if tile else "",
-        "operand": _bracketed(shortened(unparsed(side))) if words["side"] else shortened(pointer) or words["left"] or "ptr + offs",
+        "operand": _bracketed(shortened(unparsed(side)))
+        if words["side"]
+        else shortened(pointer) or words["left"] or "ptr + offs",
         "conversion": _conversion(operands, setting),
         "lab_dtype": _lab_dtype(setting),
         "inner": _inner_size(operands, setting),
@@ -152,7 +162,7 @@ def _lab_dtype(setting: Setting) -> str:
 
 
 def _inner_size(operands: list[ast.expr], setting: Setting) -> str:
-    """"; this tile is 16 x 8 x 32 (M x K x N)", from the types of the operands of a product."""
+    """ "; this tile is 16 x 8 x 32 (M x K x N)", from the types of the operands of a product."""
     shapes = [re.search(r"\[(\d+), (\d+)\]$", setting.type_of(part)) for part in operands[:2]]
     if len(shapes) < 2 or not shapes[0] or not shapes[1]:
         return ""
@@ -179,8 +189,15 @@ def _unknown(setting: Setting) -> Told:
     fault = setting.fault
     words = plain_types(fault.message).split(" at 0x")[0]
     words = re.split(r"(?<=[.!?])\s", words)[0][:200]
+    if not fault.scope:  # Python ran this line: configs, the grid, or the kernel on the interpreter
+        said = f"{fault.kind}: {words}" if words and words != fault.kind else fault.kind
+        return Told(setting, said, "correct this line: Python stops at it")
     said = f"Triton refuses this: {words}" if words else f"Triton stops here ({fault.kind})"
-    step = "compare the types above with what this operation takes" if fault.values else "simplify this line until it compiles"
+    step = (
+        "compare the types above with what this operation takes"
+        if fault.values
+        else "simplify this line until it compiles"
+    )
     return Told(setting, said, step)
 
 
