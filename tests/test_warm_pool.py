@@ -14,7 +14,8 @@ import pytest
 
 from grader.building import BuildOptions, build
 from grader.labs import get_lab
-from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, pool as pools, prewarm
+from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, prewarm
+from grader.sandbox import pool as pools
 from grader.sandbox.lives import Cold, Fork
 from grader.sandbox.pool import Pool, WarmParent
 from tests.hostile import load, told

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from grader.teaching.syntax import syntax_sentence
+
 MAX_PYTHON_BYTES = 1 << 20
 MAX_NOTEBOOK_BYTES = 256 << 20
 MAX_CELL_CHARS = 1 << 20
@@ -162,9 +164,7 @@ def _parsed(place: str, source: str) -> Cell:
             return Cell(place, source, None, f"{place} holds more than {MAX_STATEMENTS} statements; keep the kernel's")
         return Cell(place, source, tree)
     except SyntaxError as error:
-        line = error.text.strip()[:80] if error.text else ""
-        where = f"{place} line {error.lineno}" if error.lineno else place
-        return Cell(place, source, None, f"{where}: {error.msg}" + (f" in `{line}`" if line else ""))
+        return Cell(place, source, None, syntax_sentence(place, source, error))
     except (RecursionError, MemoryError):
         return Cell(place, source, None, f"{place}: nested too deeply for Python to read")
     except ValueError as error:

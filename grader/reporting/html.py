@@ -19,6 +19,7 @@ from grader.reporting.advice import advice
 from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import describe_facts, next_step, number
 from grader.reporting.text import page_value
+from grader.teaching import blocks
 
 HERE = Path(__file__).parent
 MAX_FAILURES_SHOWN = 4
@@ -96,6 +97,7 @@ def _template() -> tuple[Template, str]:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["blocks"] = blocks
     return environment.get_template("page.html.j2"), (HERE / "page.css").read_text(encoding="utf-8")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.model import KernelSource, LabReport
+from grader.teaching import headline
 
 MAX_LINES = 1200
 MAX_LINE_LENGTH = 300
@@ -89,9 +90,9 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
 
 
 def _messages(lab: LabReport) -> list[Note]:
-    notes = [Note("", lab.message)] if lab.message else []
+    notes = [Note("", headline(lab.message))] if lab.message else []
     for test in lab.tests:
-        notes += [Note(test.name, text) for text in (test.message, test.diagnosis) if text]
+        notes += [Note(test.name, headline(text)) for text in (test.message, test.diagnosis) if text]
     return notes
 
 

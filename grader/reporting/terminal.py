@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
+from grader.teaching import headline
 
 MARKS = {
     "passed": ("✓", "green"),
@@ -150,7 +151,7 @@ def next_step(report: Report) -> str:
     waiting = [lab for lab in report.labs.values() if lab.status == "not_attempted"]
     for lab in report.labs.values():
         if lab.status in ("rejected", "build_error", "timeout", "crash"):
-            return f"{lab.lab_id}: {lab.message}"
+            return f"{lab.lab_id}: {headline(lab.message)}"
         failed = next((test for test in lab.tests if test.status == "failed" and test.kind == "correctness"), None)
         if failed:
             return f"{lab.lab_id}: make `{failed.name}` pass first; {failed.diagnosis or failed.message}"
