@@ -27,9 +27,10 @@ from grader.building.reports import (
     TritonObject,
     TupleReport,
 )
-from grader.building.resolving import BUILTINS, TEACH, Global, Resolver, language, permitted, permitted_module
+from grader.building.resolving import BUILTINS, Global, Refused, Resolver, language, permitted, permitted_module
 from grader.model import KernelSource, MadeModule
 from grader.reading.selection import needs
+from grader.teaching.excerpt import paragraph
 
 HEADER = "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
 CONSTEXPR = "constexpr"
@@ -111,7 +112,10 @@ class _Maker:
         for part in node.body:
             for inner in ast.walk(part):
                 if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                    raise NotMade(f"{self._place(inner.lineno)}: found {TEACH[type(inner)]}")
+                    raise NotMade(
+                        f"{self._place(inner.lineno)}: `{inner.name}` is a function inside a function; define it at top level, "
+                        "under @triton.jit"
+                    )
         arguments = node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             raise NotMade(f"{self._place(node.lineno)}: {node.name} has *args, **kwargs or keyword-only parameters; name each")
@@ -143,7 +147,7 @@ class _Maker:
         if isinstance(report, Builtin) and report.name in BUILTINS:
             return _Part(f"{name} = {report.name}", (0,)), Global(report.name)
         if report == Other("function"):
-            raise NotMade(f"{self._use(name)}: `{name}` is a plain Python function; put @triton.jit above it")
+            raise NotMade(self._plain_function(name))
         try:
             return _Part(f"{name} = {_literal(report)}", (0,)), Global()
         except ValueError:
@@ -162,10 +166,28 @@ class _Maker:
             block = _block(text, _first_line(node))
             if not _read_alike(block.rstrip("\n").split("\n")) or ast.dump(ast.parse(block).body[0]) != ast.dump(node):
                 raise NotMade(f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly")
-            fault = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
-            if fault:
-                line = lines[fault.line - 1] if 0 < fault.line <= len(lines) else report.line
-                raise NotMade(f"{self._place(line or report.line)}: {fault.sentence}")
+            refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
+            if refused:
+                raise NotMade(self._told(refused, text, lines, report.line))
+
+    def _told(self, refused: Refused, text: str, lines: Sequence[int], first_line: int) -> str:
+        """A refusal at its place in the submission, with its line and caret where the line stands there as it was made."""
+        at = getattr(refused.node, "lineno", 0)
+        line = (lines[at - 1] if 0 < at <= len(lines) else 0) or first_line
+        written = self.source.module.split("\n")[line - 1]
+        if at and written == text.split("\n")[at - 1]:
+            column, end = getattr(refused.node, "col_offset", None), getattr(refused.node, "end_col_offset", None)
+            end = end if getattr(refused.node, "end_lineno", at) == at else len(written.encode())
+            return paragraph(self._place(line), refused.cause, refused.next_step, text=written, column=column, end_column=end)
+        return paragraph(self._place(line), refused.cause, refused.next_step, text=written)
+
+    def _plain_function(self, name: str) -> str:
+        cause, step = f"`{name}` is a plain Python function, which a kernel cannot call", f"put @triton.jit above `def {name}`"
+        node = next((node for node in self.functions.values() if node.name == name), None)
+        if node is None:
+            return paragraph(self._use(name), cause, step)
+        text = self.source.module.split("\n")[node.lineno - 1]
+        return paragraph(self._place(node.lineno), cause, step, text=text, column=node.col_offset)
 
     def _place(self, line: int) -> str:
         return self.source.locate(line)
