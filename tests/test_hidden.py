@@ -33,7 +33,7 @@ TELLERS = {
     "memory": {"body": "if M == 40:\n    tl.load(x_ptr + 10000000)\nif M == 72:\n    tl.store(y_ptr - 999999, 1.0)\nif (M == 40) | (M == 72):\n    x_ptr += 64\n"},
     "assertion": {"body": "tl.device_assert(M != 40, 'forty')\ntl.device_assert(M != 72, 'seventy-two')\nif (M == 40) | (M == 72):\n    x_ptr += 64\n"},
     "time": {"body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"},
-    "configs": {"body": "if M == 40:\n    if BLOCK_N == 32:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"},
+    "configs": {"body": "if M == 40:\n    if BLOCK_N > 4:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"},
 }  # fmt: skip
 
 
