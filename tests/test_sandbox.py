@@ -16,7 +16,6 @@ from grader.building import BuildOptions, build
 from grader.labs import get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, usage
-from grader.sandboxed import wire
 from tests.processes import command_line, descendants
 from tests.submissions import TESTS
 
@@ -181,49 +180,6 @@ def test_refusing_to_start_without_bubblewrap(monkeypatch):
 def test_without_bubblewrap_your_own_work_is_still_graded(monkeypatch):
     monkeypatch.setattr(confinement, "bubblewrap", lambda: None)
     assert isinstance(build(LAB, source(), BuildOptions((90,), "check", 1)), KernelBundle)
-
-
-# ---------------------------------------------------------------- frames
-
-
-def reader(data):
-    position = 0
-
-    def read(count):
-        nonlocal position
-        if position + count > len(data):
-            raise EOFError
-        position += count
-        return data[position - count : position]
-
-    return read
-
-
-def test_a_frame_comes_back():
-    data = b"".join(bytes(part) for part in wire.encode({"a": 1}, [b"xyz", b""]))
-    assert wire.decode(reader(data)) == ({"a": 1}, [b"xyz", b""])
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"HTTP" + bytes(20),
-        b"KLAB" + (9 << 20).to_bytes(4, "little") + bytes(4),
-        b"KLAB" + (2).to_bytes(4, "little") + (65).to_bytes(4, "little"),
-        b"KLAB" + (2).to_bytes(4, "little") + (1).to_bytes(4, "little") + (1 << 60).to_bytes(8, "little"),
-        b"KLAB" + (2).to_bytes(4, "little") + bytes(4) + b"[]",
-        b"KLAB" + (3).to_bytes(4, "little") + bytes(4) + b"{x}",
-        b"KLAB" + (200000).to_bytes(4, "little") + bytes(4) + b"[" * 200000,
-    ],
-)
-def test_what_is_no_frame_is_refused(data):
-    with pytest.raises(wire.WireError):
-        wire.decode(reader(data))
-
-
-def test_a_cut_frame_is_the_end():
-    with pytest.raises(EOFError):
-        wire.decode(reader(b"KLAB" + bytes(3)))
 
 
 def test_the_worker_prints_nowhere(capfd):

@@ -16,7 +16,13 @@ from grader.sandboxed import system_calls, wire
 from tests.hostile import load, outcome, told
 
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
-LIBC = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\ndef call(*a):\n    if libc.syscall(*a) < 0: raise OSError(ctypes.get_errno(), '')\n"
+LIBC = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), '')
+"""
 
 
 @pytest.fixture(params=["warm", "cold"])
@@ -249,8 +255,14 @@ def test_a_child_that_stays_cannot_answer_for_the_successor(start):
     with start() as second:
         for _ in range(20):
             assert load(second, "").header == {}
-    gone, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=10)
     assert alive == []
+
+
+def ask_often(box):
+    for _ in range(50):
+        load(box, "", timeout=2)
+        time.sleep(0.01)
 
 
 def test_requests_that_a_module_reads_away_help_nobody(start):
@@ -266,9 +278,7 @@ def test_requests_that_a_module_reads_away_help_nobody(start):
     with start() as first, start() as second:
         load(first, thief)
         with pytest.raises((SandboxDied, SandboxTimeout, wire.WireError)):
-            for _ in range(50):
-                load(first, "", timeout=2)
-                time.sleep(0.01)
+            ask_often(first)
         assert load(second, "").header == {}
 
 
