@@ -189,6 +189,26 @@ def test_no_mapping_is_shared_and_writable():
         assert shared == []
 
 
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.flock(f, fcntl.LOCK_EX)"),
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.lockf(f, fcntl.LOCK_SH)"),
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK)"),
+        ("import fcntl, os; f = os.open('/usr/lib', os.O_RDONLY)", "fcntl.fcntl(f, fcntl.F_NOTIFY, fcntl.DN_ACCESS)"),
+        (LIBC, "call({'x86_64': 294, 'aarch64': 26}[os.uname().machine], 0)"),
+    ],
+)
+def test_files_that_two_sandboxes_read_carry_no_message(box, before, statement):
+    assert outcome(box, statement, before) == "EPERM"
+
+
+def test_forks_share_no_terminal():
+    with Sandbox(confined=True) as box:
+        assert told(box, "import os; answer = os.listdir('/dev/pts')") == []
+        assert outcome(box, "os.openpty()", "import os") == "ENOENT"
+
+
 # ---------------------------------------------------------------- successors
 
 

@@ -60,7 +60,7 @@ def test_every_named_call_is_refused_and_every_needed_one_allowed(machine):
 def test_nothing_else_is_refused(machine):
     refused = {number for number in range(600) if decide(machine, number) != ALLOW}
     assert refused == set({**NUMBERS[machine], **EVERYWHERE}.values()) - {
-        NUMBERS[machine]["clone"], NUMBERS[machine]["mmap"],
+        NUMBERS[machine]["clone"], NUMBERS[machine]["fcntl"], NUMBERS[machine]["mmap"],
     }  # fmt: skip
 
 
@@ -82,6 +82,14 @@ def test_mappings_are_private(machine):
                             (0x21, REFUSED | errno.EPERM), (0x03, REFUSED | errno.EPERM),
                             (0x40001, REFUSED | errno.EPERM), (0x8001, REFUSED | errno.EPERM)):  # fmt: skip
         assert decide(machine, mmap, 0, 4096, 3, flags, 2**64 - 1, 0) == expected, hex(flags)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_descriptor_can_be_copied_and_asked_but_not_locked(machine):
+    fcntl = NUMBERS[machine]["fcntl"]
+    for command in range(1100):
+        expected = REFUSED | errno.EPERM if command in system_calls.FILE_LOCKS else ALLOW
+        assert decide(machine, fcntl, 3, command) == expected, command
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -138,19 +138,24 @@ def test_a_session_ends_what_it_started(own_pool):
 
 
 GRADER = """
-import sys, time
-from grader.sandbox import Sandbox, prewarm
-prewarm()
-boxes = [Sandbox(confined=True), Sandbox(confined=True, interpret=True)]
+import sys, threading, time
+from grader.sandbox import Sandbox
+confined = sys.argv[1] == "confined"
+endless = {"op": "load", "module": "while True: pass", "kernel": "", "grid": None, "capability": 90}
+boxes = [Sandbox(confined=confined), Sandbox(confined=confined, interpret=True)]
+for box in boxes:
+    threading.Thread(target=box.ask, args=(endless,), kwargs={"timeout": 60}, daemon=True).start()
+time.sleep(0.5)
 print(*(box.pid for box in boxes), flush=True)
 time.sleep(60)
 """
 
 
+@pytest.mark.parametrize("how", ["confined", "unconfined"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_everything_ends_with_the_grader_whatever_ends_that(end):
-    with subprocess.Popen([sys.executable, "-c", GRADER], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True) as grader:  # fmt: skip
+def test_everything_ends_with_the_grader_whatever_ends_that(end, how):
+    with subprocess.Popen([sys.executable, "-c", GRADER, how], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as grader:  # fmt: skip
         assert grader.stdout is not None
         pids = [int(pid) for pid in grader.stdout.readline().split()]
         family = tree(grader.pid)
