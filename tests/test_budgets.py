@@ -53,11 +53,14 @@ class Clock:
         self.runnable = runnable
         began, watch = self.now, process._Watch(1, timeout)
         with pytest.raises(SandboxTimeout):
-            while True:
-                self.now += 0.125
-                self.cpu += cpus * 0.125
-                watch.look()
+            self._live(watch, cpus)
         return self.now - began
+
+    def _live(self, watch, cpus):
+        while True:
+            self.now += 0.125
+            self.cpu += cpus * 0.125
+            watch.look()
 
 
 @pytest.mark.parametrize(
@@ -101,8 +104,18 @@ def test_a_large_request_that_nobody_reads_ends_at_its_deadline():
 @confined
 def test_memory_is_watched_while_an_answer_drips(box, monkeypatch):
     monkeypatch.setattr(usage, "MEMORY_BYTES", 300 << 20)
-    hog = f"{MANY}import time\nanswers({FRAME})\nheld = []\nfor _ in range(64):\n    held.append(b'x' * (16 << 20))\n    answers(b' ')\nwhile True:\n    answers(b' '); time.sleep(0.02)\n"
-    with pytest.raises(SandboxDied, match="more than 0.29 GB of memory"):
+    hog = f"""{MANY}
+import time
+answers({FRAME})
+held = []
+for _ in range(64):
+    held.append(b'x' * (16 << 20))
+    answers(b' ')
+while True:
+    answers(b' ')
+    time.sleep(0.02)
+"""
+    with pytest.raises(SandboxDied, match=r"more than 0\.29 GB of memory"):
         load(box, hog, 20)
 
 
@@ -117,7 +130,9 @@ def test_memory_of_all_children_together_counts(box, monkeypatch):
 @confined
 def test_what_children_share_with_their_parent_counts_once(monkeypatch):
     monkeypatch.setattr(usage, "MEMORY_BYTES", 500 << 20)
-    idle = "import os, time\nfor _ in range(10):\n    if os.fork() == 0: time.sleep(60)\ntime.sleep(1)\nanswer = 'fine'\n"
+    idle = (
+        "import os, time\nfor _ in range(10):\n    if os.fork() == 0: time.sleep(60)\ntime.sleep(1)\nanswer = 'fine'\n"
+    )
     with Sandbox(confined=True, interpret=True) as sandbox:
         assert told(sandbox, idle) == "fine"
 
@@ -183,7 +198,12 @@ def test_one_process_gets_no_more_than_its_memory(box):
 
 @confined
 def test_threads_are_counted(box):
-    bomb = "import threading, time\nfor _ in range(400): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\ntime.sleep(60)\n"
+    bomb = """
+    import threading, time
+    for _ in range(400):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    time.sleep(60)
+    """
     with pytest.raises(SandboxDied, match="more than 256 threads"):
         load(box, bomb, 20)
 
@@ -223,7 +243,13 @@ def test_descriptors_are_bounded_and_cannot_be_raised(box):
 
 @confined
 def test_output_goes_nowhere(box, capfd):
-    code = "import os, sys\nfor d in (1, 2):\n    for _ in range(64): os.write(d, b'points: 100' * 100000)\nsys.stderr.write('y' * (1 << 20)); print('z' * (1 << 20))\nanswer = 1\n"
+    code = """
+    import os, sys
+    for descriptor in (1, 2):
+        for _ in range(64): os.write(descriptor, b'points: 100' * 100000)
+    sys.stderr.write('y' * (1 << 20)); print('z' * (1 << 20))
+    answer = 1
+    """
     assert told(box, code, 30) == 1
     said = capfd.readouterr()
     assert said.out == said.err == ""

@@ -16,7 +16,13 @@ from grader.sandboxed import system_calls, wire
 from tests.hostile import load, outcome, told
 
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
-LIBC = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\ndef call(*a):\n    if libc.syscall(*a) < 0: raise OSError(ctypes.get_errno(), '')\n"
+LIBC = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), '')
+"""
 
 
 @pytest.fixture(params=["warm", "cold"])
@@ -183,6 +189,26 @@ def test_no_mapping_is_shared_and_writable():
         assert shared == []
 
 
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.flock(f, fcntl.LOCK_EX)"),
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.lockf(f, fcntl.LOCK_SH)"),
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK)"),
+        ("import fcntl, os; f = os.open('/usr/lib', os.O_RDONLY)", "fcntl.fcntl(f, fcntl.F_NOTIFY, fcntl.DN_ACCESS)"),
+        (LIBC, "call({'x86_64': 294, 'aarch64': 26}[os.uname().machine], 0)"),
+    ],
+)
+def test_files_that_two_sandboxes_read_carry_no_message(box, before, statement):
+    assert outcome(box, statement, before) == "EPERM"
+
+
+def test_forks_share_no_terminal():
+    with Sandbox(confined=True) as box:
+        assert told(box, "import os; answer = os.listdir('/dev/pts')") == []
+        assert outcome(box, "os.openpty()", "import os") == "ENOENT"
+
+
 # ---------------------------------------------------------------- successors
 
 
@@ -249,8 +275,14 @@ def test_a_child_that_stays_cannot_answer_for_the_successor(start):
     with start() as second:
         for _ in range(20):
             assert load(second, "").header == {}
-    gone, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=10)
     assert alive == []
+
+
+def ask_often(box):
+    for _ in range(50):
+        load(box, "", timeout=2)
+        time.sleep(0.01)
 
 
 def test_requests_that_a_module_reads_away_help_nobody(start):
@@ -266,9 +298,7 @@ def test_requests_that_a_module_reads_away_help_nobody(start):
     with start() as first, start() as second:
         load(first, thief)
         with pytest.raises((SandboxDied, SandboxTimeout, wire.WireError)):
-            for _ in range(50):
-                load(first, "", timeout=2)
-                time.sleep(0.01)
+            ask_often(first)
         assert load(second, "").header == {}
 
 

@@ -14,6 +14,9 @@ import pytest
 
 from grader.building import BuildOptions, build
 from grader.labs import get_lab
+from grader.model import KernelSource
+from grader.problems import make_problem
+from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, prewarm
 from grader.sandbox import pool as pools
 from grader.sandbox.lives import Cold, Fork
@@ -22,6 +25,7 @@ from tests.hostile import load, told
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
+KERNEL = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
 
@@ -134,19 +138,24 @@ def test_a_session_ends_what_it_started(own_pool):
 
 
 GRADER = """
-import sys, time
-from grader.sandbox import Sandbox, prewarm
-prewarm()
-boxes = [Sandbox(confined=True), Sandbox(confined=True, interpret=True)]
+import sys, threading, time
+from grader.sandbox import Sandbox
+confined = sys.argv[1] == "confined"
+endless = {"op": "load", "module": "while True: pass", "kernel": "", "grid": None, "capability": 90}
+boxes = [Sandbox(confined=confined), Sandbox(confined=confined, interpret=True)]
+for box in boxes:
+    threading.Thread(target=box.ask, args=(endless,), kwargs={"timeout": 60}, daemon=True).start()
+time.sleep(0.5)
 print(*(box.pid for box in boxes), flush=True)
 time.sleep(60)
 """
 
 
+@pytest.mark.parametrize("how", ["confined", "unconfined"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_everything_ends_with_the_grader_whatever_ends_that(end):
-    with subprocess.Popen([sys.executable, "-c", GRADER], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True) as grader:  # fmt: skip
+def test_everything_ends_with_the_grader_whatever_ends_that(end, how):
+    with subprocess.Popen([sys.executable, "-c", GRADER, how], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as grader:  # fmt: skip
         assert grader.stdout is not None
         pids = [int(pid) for pid in grader.stdout.readline().split()]
         family = tree(grader.pid)
@@ -204,20 +213,23 @@ def test_without_bubblewrap_a_fork_has_a_folder_of_its_own(own_pool):
     assert alive == []
 
 
-def test_a_fork_compiles_the_same_binary_as_a_cold_start(own_pool, monkeypatch):
-    from grader.reading import read
+def test_a_fork_compiles_and_interprets_as_a_cold_start_does(own_pool, monkeypatch):
+    source = KernelSource("w8a8", "W8A8_MM", None, KERNEL, (), ROOT / "w8a8.py")
+    lab = get_lab("w8a8")
+    problem = make_problem(lab, lab.cases[0], 1)
 
-    lab = get_lab("w4a16")
-    source = read(ROOT / "solutions", [lab]).labs["w4a16"]
-
-    def binaries():
+    def results():
         bundle = build(lab, source, BuildOptions((90,), "check", 1, confined=True))
-        return {key: (binary.cubin, binary.facts) for key, binary in bundle.binaries.items()}
+        binaries = {key: (binary.cubin, binary.facts) for key, binary in bundle.binaries.items()}
+        pairs = [(lab.cases[0].name, 0)]
+        outcome = interpret(lab, source, bundle, {lab.cases[0].name: problem}, pairs, InterpretOptions(1, True))[0]
+        return binaries, outcome.y.numpy().tobytes(), outcome.status
 
-    warm = binaries()
-    assert len(warm) >= 2
+    warm = results()
+    assert len(warm[0]) == 3
+    assert warm[2] == "ran"
     monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
-    assert binaries() == warm
+    assert results() == warm
 
 
 def test_a_fork_is_ready_much_sooner_than_a_cold_start(own_pool, monkeypatch):

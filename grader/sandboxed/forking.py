@@ -139,6 +139,7 @@ def _live(request: dict[str, Any], requests: int, answers: int, news: socket.soc
         else:
             name = str(os.getpid())
             _become(request["user"])
+            isolation.prctl(isolation.PR_SET_PDEATHSIG, signal.SIGKILL)
             for variable in ("HOME", "TMPDIR", "TRITON_HOME"):
                 os.environ[variable] = request["scratch"]
             os.environ["TRITON_CACHE_DIR"] = os.path.join(request["scratch"], "triton-cache")

@@ -71,6 +71,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
 
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(header["module"])
+                os.utime(path, (0, 0))  # line tables hold the time: a cubin is the same for the same text
                 module = student.load(path, header["kernel"], header["grid"], header["capability"])
                 answer = {}
             elif header["op"] == "prepare":
