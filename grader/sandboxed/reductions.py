@@ -112,7 +112,7 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
     parts = [np.moveaxis(tensor.handle.data, axis, 0) for tensor in inputs]
     if plain(reverse):
         parts = [part[::-1] for part in parts]
-    known = _known_scan(combine_fn, parts[0])
+    known = None if is_packed(dtypes[0]) else _known_scan(combine_fn, parts[0])
     results = [known] if known is not None else _walk(combine_fn, parts, dtypes)
     if plain(reverse):
         results = [result[::-1] for result in results]

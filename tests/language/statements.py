@@ -229,7 +229,7 @@ whole("random_normal", "tl.randn tl.randn4x tl.pair_uniform_to_normal", """
 i = tl.arange(0, 64)
 w, x, y, z = tl.randn4x(seed, i)
 tl.store(out + i, tl.randn(seed, i) + z)
-""", seed=42, out="fp32[64]", ulp=16, near=1e-5)  # fmt: skip
+""", seed=42, out="fp32[64]", ulp=16, near=1e-5, why="logarithm, root, sine and cosine are approximations on a GPU")  # fmt: skip
 whole("unsigned_widths", "tl.uint8 tl.uint16 tl.uint32 tl.uint64 tl.int8 tl.int16 tl.int32 tl.int64", """
 x = tl.full((), 200, tl.uint8)
 y = tl.full((), 100, tl.int8)
@@ -277,3 +277,74 @@ tl.store(out + 32 + i, tl.maximum(total, 0.0))
 whole("to_tensor", "tl.to_tensor", """
 tl.store(out, (tl.to_tensor(5) + tl.to_tensor(2.5)).to(tl.int64))
 """, since="3.7", **I64)  # fmt: skip
+whole("wide_bounds", "tl.range tl.int64", """
+n = tl.load(n_ptr)
+total = tl.zeros((), tl.int64)
+for b in range(n, n + 3):
+    total += b * 4000000000
+for b in range(0, n.to(tl.int32) % 3 + 2):
+    total -= b.to(tl.int64) << 33
+tl.store(out, total)
+tl.store(out + 1, total >> 40)
+""", n_ptr="i64[1]<50", **I64)  # fmt: skip
+whole("nested_loops", "tl.range tl.static_range", """
+rows = tl.zeros((4,), tl.int32)
+count = 0
+step = 1
+while count < 3:
+    for j in tl.range(0, 6, 2):
+        for k in tl.static_range(2):
+            if j > count:
+                rows += j * 10 + k
+            else:
+                rows = tl.where(rows > 20, rows - 1, rows + step)
+        step = step * 3 % 7
+    count += 1
+tl.store(out + tl.arange(0, 4), rows)
+tl.store(out + 4, step)
+""", **I64)  # fmt: skip
+whole("infinities", "tl.where tl.max", """
+i = tl.arange(0, 8)
+best = tl.full((8,), float("-inf"), tl.float32)
+x = tl.load(x_ptr + i)
+best = tl.maximum(best, tl.where(i < 5, x, float("-inf")))
+tl.store(out + i, best)
+tl.store(out + 8, tl.max(best))
+tl.store(out + 9, tl.sum(tl.where(x == x, x * 65504.0, float("nan"))))
+""", x_ptr="fp32[8]", out="fp32[16]", ulp=4)  # fmt: skip
+whole("bool_reductions", "tl.sum tl.max tl.reduce_or", """
+x = tl.load(x_ptr + tl.arange(0, 64))
+tl.store(out, tl.sum((x > 0).to(tl.int32)))
+tl.store(out + 1, tl.sum(x > 0))
+tl.store(out + 2, tl.max((x > 3).to(tl.int32)))
+tl.store(out + 3, tl.sum((x > 0) & (x < 5)))
+tl.store(out + 4, tl.reduce_or(x > 0, 0))
+tl.store(out + 5, True)
+tl.store(out + 6, 1 - (tl.min(x) > 0).to(tl.int32))
+""", x_ptr="i32[64]<10", **I64)  # fmt: skip
+whole("other_names", "tl.extra tl.math tl.core", """
+i = tl.core.arange(0, 8)
+x = tl.core.load(x_ptr + i)
+y = tl.extra.cuda.libdevice.rint(x) + tl.math.floor(x) + tl.math.abs(x)
+tl.core.store(out + i, y)
+""", x_ptr="fp32[8]", out="fp32[8]")  # fmt: skip
+whole("hexadecimal", "tl.uint32", """
+i = tl.arange(0, 8)
+x = tl.load(x_ptr + i)
+tl.store(out + i, ((x ^ 0x80000000) >> 28).to(tl.int64) + (x & 0xF))
+""", x_ptr="u32[8]", **I64)  # fmt: skip
+whole("float_constants", "tl.constexpr", """
+i = tl.arange(0, 8)
+x = tl.load(x_ptr + i)
+y = x * S if S > 1 else x
+y = y / (K / 3) + (7 // 2)
+tl.store(out + i, (y * 8).to(tl.int32))
+tl.store(out + i, 1.75, mask=i > 5)
+""", x_ptr="fp16[8]", constants={"S": 1.5, "K": 12}, **I64)  # fmt: skip
+whole("fp16_loop", "tl.float16", """
+i = tl.arange(0, 16)
+total = tl.zeros((16,), dtype=tl.float16)
+for b in range(0, 6):
+    total += tl.load(x_ptr + b * 16 + i)
+tl.store(out + i, total)
+""", x_ptr="fp16[96]", out="fp16[16]")  # fmt: skip

@@ -42,7 +42,8 @@ class Case:
     covers: names as in "tl.exp tensor.exp". ulp: how many units in the last place the results may differ; 0 means bit for
     bit. near: an absolute distance allowed besides. unordered: compared after sorting. refused: the sentence with which the
     interpreter must say that it cannot run this. why: why the results may differ. capability, since, until: the first GPU
-    and the Tritons that compile it. text: what stands before the kernel, such as helpers.
+    and the Tritons that compile it. differs: the sentence for a result on which nothing may depend, since the compiler's is not
+    what the language says. text: what stands before the kernel, such as helpers.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Case:
     capability: int = 80
     since: str = "3.6"
     until: str = "99.0"
+    differs: str = ""
     constants: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,10 +77,10 @@ CASES: dict[str, Case] = {}
 
 def whole(name: str, covers: str, body: str, *, ulp: int = 0, near: float = 0.0, unordered: bool = False, refused: str = "",
           text: str = "", grid: tuple[int, ...] = (1,), why: str = "", capability: int = 80, since: str = "3.6",
-          until: str = "99.0", constants: dict[str, Any] | None = None, **arguments: Any) -> None:  # fmt: skip
+          until: str = "99.0", differs: str = "", constants: dict[str, Any] | None = None, **arguments: Any) -> None:  # fmt: skip
     """Adds a kernel with a body of its own."""
     assert name not in CASES, name
-    CASES[name] = Case(name, body, covers, arguments, ulp, near, unordered, refused, text, grid, why, capability, since, until, constants or {})
+    CASES[name] = Case(name, body, covers, arguments, ulp, near, unordered, refused, text, grid, why, capability, since, until, differs, constants or {})
 
 
 def elementwise(name: str, covers: str, expression: str, *types: str, out: str | None = None, shape: str = "64",

@@ -1,0 +1,119 @@
+"""The interpreter means what the compiler means: for everything that triton.language documents a small kernel was compiled and
+run on a GPU, and gives the same on the corrected interpreter, or the difference is listed with its sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import triton.language as tl
+
+from tests.language.comparing import difference, recorded
+from tests.language.run import cases
+from tests.language.table import CASES
+from tests.submissions import TESTS
+
+ALL = cases()
+REFUSED = [name for name, case in ALL.items() if case.refused]
+COMPARED = [name for name, case in ALL.items() if not case.refused and not case.differs]
+SENSELESS = {
+    "tl.TRITON_MAX_TENSOR_NUMEL": "a number of the compiler's own",
+    "tl.constexpr_type": "the compiler's type of a constexpr",
+    "tl.pi32_t": "the compiler's own type",
+    "tl.float8e4b15": "no GPU that is graded on computes with it: unsupported.py has the sentence",
+    "tl.float8e4b8": "AMD's",
+    "tl.float8e5b16": "AMD's",
+    "tl.expect_zero": "a promise to the optimiser of Triton 3.9",
+    "tl.atomic_load": "a plain load on the interpreter; Triton 3.9",
+    "tl.atomic_store": "a plain store on the interpreter; Triton 3.9",
+    "tl.atomic_poll": "waits for another program, and the interpreter runs one after the other; Triton 3.9",
+    "tensor.__init__": "not for kernels",
+    "tensor.__str__": "not for kernels",
+}
+REFLECTED = {"__req__", "__rne__", "__rlt__", "__rle__", "__rgt__", "__rge__"}
+
+
+def documented() -> set[str]:
+    """Every public name of triton.language, of its tensors and of its descriptors."""
+    names = {f"tl.{name}" for name in tl.__all__}
+    names |= {f"tensor.{name}" for name in dir(tl.tensor) if not name.startswith("_")}
+    own = {name for name, member in vars(tl.tensor).items() if name.startswith("__") and callable(member)}
+    names |= {f"tensor.{name}" for name in own - REFLECTED}
+    return names | {f"tensor_descriptor.{name}" for name in dir(tl.tensor_descriptor) if not name.startswith("_")}
+
+
+def run(what: str, path: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.language.run", what, path]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.fixture(scope="module")
+def interpreted(tmp_path_factory):
+    """What every kernel stored on the interpreter, or raised."""
+    path = tmp_path_factory.mktemp("language") / "interpreted.npz"
+    run("interpret", str(path))
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+def outputs(name: str) -> list[str]:
+    return [argument for argument in ALL[name].arguments if argument.startswith("out")]
+
+
+def test_everything_documented_has_a_kernel_or_a_reason():
+    covered = {word for case in CASES.values() for word in case.covers.split()}
+    assert documented() - covered - set(SENSELESS) == set()
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_interpreted_as_compiled(interpreted, name):
+    assert f"{name}!" not in interpreted, str(interpreted.get(f"{name}!"))
+    for argument in outputs(name):
+        expected = recorded().get(f"{name}/{argument}")
+        if expected is None:
+            pytest.skip(f"compiled by no GPU that was recorded: since Triton {ALL[name].since}, from sm_{ALL[name].capability} on")
+        assert difference(ALL[name], argument, interpreted[f"{name}/{argument}"], expected) == ""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_runs_on_a_gpu_only_says_so(interpreted, name):
+    said = json.loads(str(interpreted[f"{name}!"]))
+    assert said["error"] == "Unsupported"
+    assert ALL[name].refused in said["message"]
+    assert said["line"] is not None
+
+
+def test_nothing_is_compared_loosely_without_a_reason():
+    loose = [name for name, case in ALL.items() if (case.ulp or case.near or case.unordered) and not case.why]
+    assert loose == []
+
+
+def test_what_was_recorded_says_with_what():
+    about = json.loads(str(recorded()["about"]))
+    assert about["gpu"]
+    assert about["triton"]
+    assert about["date"]
+
+
+@pytest.mark.gpu
+def test_interpreted_as_compiled_here(interpreted, tmp_path):
+    """On this machine's GPU and Triton, as recorded and as interpreted."""
+    path = tmp_path / "compiled.npz"
+    run("launch", str(path))
+    with np.load(path) as file:
+        compiled = {name: file[name] for name in file.files}
+    raised = {name: str(compiled[name]) for name in compiled if name.endswith("!")}
+    assert raised == {}
+    found = [
+        difference(ALL[name], argument, interpreted[f"{name}/{argument}"], compiled[f"{name}/{argument}"])
+        for name in COMPARED
+        for argument in outputs(name)
+        if f"{name}/{argument}" in compiled
+    ]
+    assert [sentence for sentence in found if sentence] == []
