@@ -37,7 +37,9 @@ def test_a_muted_process_prints_what_python_says_on_standard_error_only():
 def test_prints_of_a_kernel_are_in_no_output(tmp_path):
     """On the interpreter, while it compiles, while configs are read: by print, device_print and static_print."""
     body = f"    tl.device_print('{SCORE}', 1)\n    tl.static_print('{SCORE}')\n    pid = "
-    text = RIGHT.replace("    pid = ", body, 1).replace("@triton.autotune", f"LINE = print('{SCORE}')\n@triton.autotune", 1)
+    text = RIGHT.replace("    pid = ", body, 1).replace(
+        "@triton.autotune", f"LINE = print('{SCORE}')\n@triton.autotune", 1
+    )
     (tmp_path / "w8a8.py").write_text(text, encoding="utf-8")
     files = [tmp_path / name for name in ("report.json", "report.xml")]
     command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "w8a8.py"), "--device", "cpu", "--json", str(files[0]),
