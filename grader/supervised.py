@@ -46,6 +46,7 @@ class Supervised:
         self._process: Any = None
         self._connection: Connection | None = None
         self._handle: int | None = None
+        self._condemned = False
         self._lock = threading.Lock()
         self._ready = False
 
@@ -64,22 +65,30 @@ class Supervised:
             theirs.close()
         self._process = process
         self._ready = False
+        with self._lock:
+            if self._condemned:  # while it was starting
+                self._signal()
 
     def kill(self) -> None:
-        """Kills the child, from any thread: whoever waits for its answer gets ProcessDied.
+        """Kills the child for good, from any thread: whoever waits for its answer gets ProcessDied, and so does who asks next.
 
         By its own handle: when the fork server has died, multiprocessing takes the child for dead, which it is not.
         """
         with self._lock:
-            if self._handle is not None:
-                try:
-                    signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            self._condemned = True
+            self._signal()
+
+    def _signal(self) -> None:
+        if self._handle is not None:
+            try:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     def stop(self) -> None:
         """Kills the child and waits for its end; for the thread that asks."""
-        self.kill()
+        with self._lock:
+            self._signal()
         if self._process is not None:
             self._process.join()
         with self._lock:

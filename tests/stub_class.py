@@ -66,7 +66,9 @@ class Answering:
         points = float(len(source.module) % 60)
         hostile = "HOSTILE" in source.module
         told = self._message if hostile else "right"
-        tests = (TestResult("one_tile", "correctness", "passed", points, 60.0, told, None, self._metrics if hostile else {}),)
+        tests = (
+            TestResult("one_tile", "correctness", "passed", points, 60.0, told, None, self._metrics if hostile else {}),
+        )
         return LabReport(
             source.lab_id, get_lab(source.lab_id).title, "graded", told, tests, points, 60.0, "skipped", 0.0, 40.0, 60.0,
             configs=self._configs if hostile else (), source=source,

@@ -6,6 +6,7 @@ import bz2
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -142,7 +143,9 @@ def archives(draw) -> bytes:
         for name, data in draw(st.lists(files, min_size=1, max_size=4)):
             entry = zipfile.ZipInfo(os.fsdecode(name).encode("utf-8", "replace").decode() or "x")
             entry.external_attr = draw(st.sampled_from([0o644, stat.S_IFLNK | 0o777, stat.S_IFIFO, 0])) << 16
-            kind = draw(st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]))
+            kind = draw(
+                st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+            )
             entry.compress_type = kind
             bundle.writestr(entry, data * draw(st.sampled_from([1, 1, 3000])))
     data = bytearray(out.getvalue())
@@ -180,7 +183,10 @@ def test_an_archive_of_anything(alone, name, data):
 
 
 constants = st.one_of(
-    st.floats(), st.integers(), st.text(max_size=10), st.sampled_from(["\ud800", 10**6000, -(10**6000), "\x1b[2J", None])
+    st.floats(),
+    st.integers(),
+    st.text(max_size=10),
+    st.sampled_from(["\ud800", 10**6000, -(10**6000), "\x1b[2J", None]),
 )
 
 
@@ -247,6 +253,24 @@ def test_archives_that_ended_a_class(alone, kind):
     assert found[0].graded.look or found[0].labs["w8a8"].status == "graded"
 
 
+def test_one_bad_name_in_the_archive_of_a_class_costs_nobody_else(tmp_path):
+    """A bulk download whose headers call a name UTF-8 that is none."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as bundle:
+        for student, marker in (("ann", "é"), ("mal", "\x07\x07"), ("zoe", "雷")):
+            bundle.writestr(f"class/{student}/{marker}.py", HOSTILE)
+    data = bytearray(out.getvalue().replace(b"\x07\x07", b"\xff\xfe"))
+    for signature, flags, name in ((b"PK\x03\x04", 6, 30), (b"PK\x01\x02", 8, 46)):
+        for header in re.finditer(re.escape(signature), bytes(data)):
+            if data.startswith(b"class/mal", header.start() + name):
+                data[header.start() + flags : header.start() + flags + 2] = struct.pack("<H", 0x800)
+    (tmp_path / "class.zip").write_bytes(data)
+    with pytest.raises(UnicodeDecodeError):
+        zipfile.ZipFile(tmp_path / "class.zip")
+    found = grade_class(tmp_path / "class.zip", tmp_path / "out")
+    assert [(one.student, one.labs["w8a8"].status) for one in found] == [(s, "graded") for s in ("ann", "mal", "zoe")]
+
+
 def test_a_name_in_gbk_keeps_its_points(alone):
     raw = "李雷".encode("gbk")
 
@@ -280,7 +304,9 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-@pytest.mark.parametrize("place", ["mal/w8a8.py", "mal/timestamp.txt", "mal/work.zip", "mal.zip", "mal.py", "mal/w8a8.ipynb"])
+@pytest.mark.parametrize(
+    "place", ["mal/w8a8.py", "mal/timestamp.txt", "mal/work.zip", "mal.zip", "mal.py", "mal/w8a8.ipynb"]
+)
 def test_what_is_no_file_where_one_is_expected(alone, place, kind):
     def hand_in(root: Path) -> None:
         (root / place).parent.mkdir(exist_ok=True)
@@ -311,7 +337,9 @@ STALLING = {
     "deep sum": HOSTILE + "\nX = " + "1 + " * 100_000 + "1",
     "deep list": HOSTILE + "\nX = " + "[" * 190 + "]" * 190,
     "long number": HOSTILE + "\nX = 0x" + "f" * 900_000,
-    "long number on a shared line": HOSTILE.replace("    pid = ", "    z = Z\n    pid = ", 1) + "\nY = 1; Z = 0x" + "f" * 9000,
+    "long number on a shared line": HOSTILE.replace("    pid = ", "    z = Z\n    pid = ", 1)
+    + "\nY = 1; Z = 0x"
+    + "f" * 9000,
     "blanks": HOSTILE + "\n" + ("x" + " " * 200_000 + "?\n") * 4,
     "brackets": json.dumps({"cells": [{"cell_type": "code", "source": ("(\n" * 100_000)}]}),
 }

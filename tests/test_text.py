@@ -63,7 +63,9 @@ def reported(text: str) -> Report:
 
 def harmless(text: str, also: str = "") -> None:
     """Only characters that a person sees, in the order in which they stand."""
-    acting = [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one not in "\n\t" + also]
+    acting = [
+        one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one not in "\n\t" + also
+    ]
     assert not acting, [hex(ord(one)) for one in acting]
     text.encode("utf-8")
 
@@ -155,7 +157,9 @@ def test_names_that_are_no_utf8_are_shown_by_their_bytes():
         assert prose(plain) == name(plain) == plain
 
 
-@pytest.mark.parametrize("value", [0, -1, 2.5, -0.25, 10**9, "-", "-5", "+3.25", "", "12:30", "ann", "a-b", "mail@example.org"])
+@pytest.mark.parametrize(
+    "value", [0, -1, 2.5, -0.25, 10**9, "-", "-5", "+3.25", "", "12:30", "ann", "a-b", "mail@example.org"]
+)
 def test_what_is_no_formula_stays_as_it_is(value):
     assert cell(value) == value
     assert type(cell(value)) is type(value)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import struct
+import tempfile
 import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
 
 from grader.reading.files import UnreadableFile, opened_plain
 
@@ -25,6 +28,12 @@ SECONDS = 120.0
 """After this the rest of a student's archive is left alone; a class's has as much more as it may be larger."""
 
 CHUNK_BYTES = 1 << 20
+UTF8 = 0x800
+"""The bit of a header that says that its name is UTF-8."""
+
+END_BYTES = 22 + 0xFFFF
+"""Where the end of a zip archive's directory is written: its record, and the longest comment."""
+
 SPARE_BYTES = 256 << 20
 """Unpacking leaves this much of the disk to the journal and the report."""
 
@@ -54,7 +63,7 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
     refused: list[RefusedMember] = []
     deadline = time.monotonic() + SECONDS * max(1.0, max_bytes / MAX_STUDENT_BYTES)
     try:
-        with opened_plain(archive) as file, zipfile.ZipFile(file) as bundle:
+        with opened_plain(archive) as file, _opened(file) as bundle:
             members = bundle.infolist()
             left = max_bytes
             for member in members[:MAX_FILES]:
@@ -73,6 +82,38 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
             f"{archive.name} is no readable zip archive ({_words(error)}); download it again, or ask for a new one"
         ) from None
     return refused
+
+
+def _opened(file: BinaryIO) -> zipfile.ZipFile:
+    """The archive; where a name is said to be UTF-8 and is none, with all names read byte by byte."""
+    try:
+        return zipfile.ZipFile(file)
+    except UnicodeDecodeError:
+        return zipfile.ZipFile(_without_encodings(file))
+
+
+def _without_encodings(file: BinaryIO) -> BinaryIO:
+    """A copy of the archive whose headers say nothing of how names are encoded: zipfile then takes any byte."""
+    copy = tempfile.TemporaryFile()  # noqa: SIM115
+    file.seek(0)
+    shutil.copyfileobj(file, copy)
+    size = copy.tell()
+    copy.seek(max(0, size - END_BYTES))
+    tail = copy.read()
+    end = tail.rindex(b"PK\x05\x06")
+    count, length = struct.unpack("<HI", tail[end + 10 : end + 16])
+    place = max(0, size - END_BYTES) + end - length
+    for _ in range(count):
+        copy.seek(place)
+        header = copy.read(46)
+        offset = struct.unpack("<I", header[42:46])[0]
+        for flags in (place + 8, offset + 6):
+            copy.seek(flags)
+            value = struct.unpack("<H", copy.read(2))[0]
+            copy.seek(flags)
+            copy.write(struct.pack("<H", value & ~UTF8))
+        place += 46 + sum(struct.unpack("<HHH", header[28:34]))
+    return cast("BinaryIO", copy)
 
 
 def _unpack_one(

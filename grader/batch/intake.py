@@ -26,6 +26,7 @@ from grader.batch.archives import (
     UnusableArchive,
     unpack,
 )
+from grader.batch.times import modified, moment, newest, timestamp
 from grader.batch.workers import WorkFailed
 from grader.reading.files import UnreadableFile, opened_plain
 
@@ -169,9 +170,9 @@ def _folder(root: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
 def _loose(file: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
     """A file that lies among the students' folders is named after its student."""
     if file.suffix.lower() == ".zip":
-        yield _unpacked(file.stem, "", file, file.name, _modified(file), unpacking)
+        yield _unpacked(file.stem, "", file, file.name, modified(file), unpacking)
     elif file.suffix in SOURCES:
-        yield HandIn(file.stem, "", file.name, file, _modified(file))
+        yield HandIn(file.stem, "", file.name, file, modified(file))
 
 
 def _named_after(folder: Path) -> str:
@@ -203,7 +204,7 @@ def _one(
     student: str, assignment: str, folder: Path, place: str, children: list[Path], unpacking: _Unpacking
 ) -> Iterator[HandIn]:
     """The hand-in that a folder holds; a zip in a folder without sources is the hand-in itself."""
-    submitted = _timestamp(folder / TIMESTAMP)
+    submitted = timestamp(folder / TIMESTAMP)
     sources = [child for child in children if child.suffix in SOURCES]
     archives = [child for child in children if child.suffix.lower() == ".zip"]
     if sources or not archives:
@@ -279,7 +280,7 @@ def _together(student: str, place: str, parts: list[tuple[Path, str]], unpacking
             notes.append(str(error))
     root = _source_root(folder)
     refused = "" if root else "; ".join(notes) or f"{place} holds no .py or .ipynb file; ask for the notebook itself"
-    return HandIn(student, "", place, root or folder, _newest(parts), refused, tuple(notes), late)
+    return HandIn(student, "", place, root or folder, newest(file for file, _ in parts), refused, tuple(notes), late)
 
 
 def _gradescope(root: Path) -> Iterator[HandIn]:
@@ -305,7 +306,7 @@ def _listed(name: str, entry: Any, folder: Path) -> Iterator[HandIn]:
     known = entry if isinstance(entry, dict) else {}
     people = known.get(":submitters")
     submitters = [person for person in people if isinstance(person, dict)] if isinstance(people, list) else []
-    submitted = _moment(known.get(":created_at"))
+    submitted = moment(known.get(":created_at"))
     for person in submitters or [{}]:
         label = person.get(":sid") or person.get(":email") or person.get(":name") or name
         refused = "" if folder.is_dir() else f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing"
@@ -338,7 +339,7 @@ def _archive(path: Path, place: str, unpacking: _Unpacking) -> Iterator[HandIn]:
         folder, children = inner, _children(inner)
     plain = [child for child in children if child.suffix in SOURCES]
     if plain and not any(CANVAS.fullmatch(child.name) or MOODLE.fullmatch(child.name) for child in plain):
-        yield HandIn(path.stem, "", place, folder, _modified(path), notes=notes)
+        yield HandIn(path.stem, "", place, folder, modified(path), notes=notes)
         return
     inside = list(_folder(folder, unpacking))
     if not inside:
@@ -400,40 +401,6 @@ def _children(folder: Path) -> list[Path]:
         if len(found) >= MAX_LISTED:
             break
     return sorted(found)
-
-
-def _timestamp(path: Path) -> datetime | None:
-    """nbgrader's timestamp.txt, such as "2026-11-20 23:58:00.123456 UTC"; None without a readable one."""
-    try:
-        with opened_plain(path) as file:
-            return _moment(file.read(100).decode("utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
-def _moment(value: Any) -> datetime | None:
-    """A time from text or YAML; without a zone it is UTC."""
-    if isinstance(value, str):
-        text = re.sub(r"\s*(UTC|GMT|Z)$", "+00:00", value.strip())
-        try:
-            value = datetime.fromisoformat(text)
-        except ValueError:
-            return None
-    if not isinstance(value, datetime):
-        return None
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-def _modified(path: Path) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError:
-        return None
-
-
-def _newest(parts: list[tuple[Path, str]]) -> datetime | None:
-    times = [time for file, _ in parts if (time := _modified(file))]
-    return max(times, default=None)
 
 
 def _unreadable(path: Path, error: OSError) -> str:

@@ -38,7 +38,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
 
 
 def start(folder: Path, place: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.batch_driver", str(folder), str(place / "journal.sqlite"), str(place / "table.json")]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.batch_driver",
+        str(folder),
+        str(place / "journal.sqlite"),
+        str(place / "table.json"),
+    ]
     with (place / "log").open("ab") as log:
         return subprocess.Popen(command, cwd=TESTS.parent, stdout=log, stderr=log)
 
