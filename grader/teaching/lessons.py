@@ -373,14 +373,9 @@ LESSONS = (
         "use tl.program_id(0), (1) or (2)",
     ),
     Lesson(
-        r"'str' object has no attribute 'to_ir'|'str' object cannot",
+        r"'str' object|cannot convert .* of type <class 'str'> to tensor",
         "a string stands where a dtype or a number is expected",
-        'write dtypes without quotes: tl.int32 instead of "int32"',
-    ),
-    Lesson(
-        r"cannot convert .* of type <class 'str'> to tensor|'str' object has no attribute",
-        "a string stands where a number is expected",
-        "write the number without quotes",
+        'write it without quotes: tl.int32 instead of "int32", 127.0 instead of "127.0"',
     ),
     Lesson(
         r"(?P<builtin>float|int|bool)\(\) argument must be",
