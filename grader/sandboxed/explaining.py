@@ -41,7 +41,17 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
     }
     if answer["line"] is None and isinstance(root, RuntimeError):
         answer.update(_diagnostic(path))
-    generators = list(_generators(chain))
+    try:
+        generators = list(_generators(chain))
+        answer.update(_around(node, generators, chain, module))
+    except Exception:  # values of Triton answer getattr with errors of their own; the place is enough then
+        return answer
+    return answer
+
+
+def _around(node: Any, generators: list[Any], chain: list[BaseException], module: str) -> dict[str, Any]:
+    """Types of what stands at the node, and the names that are defined there."""
+    answer: dict[str, Any] = {}
     if node is not None and generators:
         own = [generator for generator in generators if _source(generator) in module] or generators[:1]
         answer["values"] = _values(node, own[-1], chain)
@@ -172,7 +182,7 @@ def _generators(chain: list[BaseException]) -> Iterator[Any]:
     for error in chain:
         for frame in _frames(error):
             owner = frame.f_locals.get("self")
-            if hasattr(owner, "lscope") and hasattr(owner, "jit_fn") and not any(owner is one for one in seen):
+            if hasattr(type(owner), "visit_Call") and not any(owner is one for one in seen):
                 seen.append(owner)
                 yield owner
 
@@ -229,8 +239,8 @@ def _operands(function: str, values: dict[str, Any]) -> Iterator[tuple[str, Any]
 
 def describe(value: Any) -> str:
     """A value's type in the words of a kernel: "fp16 [16, 32]", "pointer to int8", "scalar int32", "constexpr 32"."""
-    kind = getattr(value, "type", None)
     name = type(value).__name__
+    kind = getattr(value, "type", None) if name == "tensor" else None
     if name == "constexpr":
         return f"constexpr {value.value!r}"[:MAX_TEXT]
     if name == "tensor" and kind is not None:

@@ -218,7 +218,7 @@ LESSONS = (
         "convert to integers first with .to(tl.int32); // instead of / keeps offsets whole",
     ),
     Lesson(
-        r"no attribute '__r?pow__'|'Pow'",
+        r"no attribute '__r?pow__'|'Pow'|operand type\(s\) for \*\*",
         "Triton has no operator **",
         "write x * x, or tl.exp2(y * tl.log2(x)) for other powers",
     ),
@@ -335,7 +335,7 @@ LESSONS = (
         "write two assignments",
     ),
     Lesson(
-        r"'tensor' object has no attribute 'values'|object has no attribute 'values'",
+        r"object has no attribute 'values'|cannot unpack non-iterable",
         "one value cannot be unpacked into several names",
         "assign to one name; only a function that returns several values can be unpacked",
         ("Assign",),
@@ -373,14 +373,9 @@ LESSONS = (
         "use tl.program_id(0), (1) or (2)",
     ),
     Lesson(
-        r"'str' object has no attribute|'str' object cannot",
+        r"'str' object|cannot convert .* of type <class 'str'> to tensor",
         "a string stands where a dtype or a number is expected",
-        'write dtypes without quotes: tl.int32 instead of "int32"',
-    ),
-    Lesson(
-        r"cannot convert .* of type <class 'str'> to tensor",
-        "a string stands where a number is expected",
-        "write the number without quotes",
+        'write it without quotes: tl.int32 instead of "int32", 127.0 instead of "127.0"',
     ),
     Lesson(
         r"(?P<builtin>float|int|bool)\(\) argument must be",

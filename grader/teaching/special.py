@@ -65,6 +65,10 @@ def _plain_constant(setting: Setting, name: str) -> Told:
 
 def missing_attribute(setting: Setting) -> Told | None:
     """A function that triton.language lacks, or a method that a tensor lacks."""
+    if listed := re.search(
+        r"ValueError: '(append|extend|insert|pop)' is not in list", f"{setting.fault.kind}: {setting.fault.message}"
+    ):
+        return _no_list(setting, listed[1])
     found = re.search(r"(?:module '([\w.]+)'|'(\w+)' object) has no attribute '?(\w+)'?", setting.fault.message)
     if not found or setting.fault.kind != "AttributeError" or found[3] in ("func", "values", "to_ir", "__name__"):
         return None
@@ -79,11 +83,15 @@ def missing_attribute(setting: Setting) -> Told | None:
         return None
     holder = holders[0]
     if found[2] == "tuple":
-        cause = f"a kernel has no lists: there is no .{found[3]}"
-        return Told(setting, cause, "add tiles up in one variable, such as acc += tl.dot(x, w)", quiet=True)
+        return _no_list(setting, found[3])
     owner = "tl" if (found[1] or "").startswith("triton.language") else shortened(unparsed(holder.value))
     cause, step = names.attribute(owner, found[3])
     return Told(setting.at(holder), cause, step, quiet=True)
+
+
+def _no_list(setting: Setting, method: str) -> Told:
+    cause = f"a kernel has no lists: there is no .{method}"
+    return Told(setting, cause, "add tiles up in one variable, such as acc += tl.dot(x, w)", quiet=True)
 
 
 def loop_carried(setting: Setting) -> Told | None:
