@@ -359,36 +359,38 @@ def atomics(judge: Judge, slices: int, orders: int, *, together: bool) -> Iterat
         yield total
 
 
+@cache
+def measured(lab_id: str, name: str) -> dict[str, float]:
+    """One case's row of the table: the lowest score of each wrong thing, the highest of each right one.
+
+    What fails under every tolerance is scored under the widest, the rest under that of one slice.
+    """
+    lab = get_lab(lab_id)
+    case = lab.case(name)
+    wide, narrow = Judge(lab, case, permitted_slices(lab, case)[-1]), Judge(lab, case)
+    score_wide, score = wide.scorer(), narrow.scorer()
+    found = {head: min(map(score_wide, wrong(wide))) for head, wrong in ALWAYS_WRONG.items()}
+    for head, wrong in WRONG_ONCE_ROUNDED.items():
+        found[head] = min(map(score, wrong(narrow)), default=math.nan)
+    for head, right in RIGHT.items():
+        found[head] = max(map(score, right(narrow)), default=math.nan)
+    return found
+
+
 def table() -> str:
-    """The margins of every lab and case as Markdown: the lowest score of each wrong thing, the highest of each right one."""
+    """The margins of every lab and case as Markdown."""
     lines = []
+    heads = [*ALWAYS_WRONG, *WRONG_ONCE_ROUNDED, *RIGHT]
     for lab in all_labs().values():
-        lines += [f"\n### {lab.id}\n"]
-        heads = [*ALWAYS_WRONG, *(f"{name} (1 slice)" for name in WRONG_ONCE_ROUNDED), *RIGHT]
-        lines += ["| case | slices | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+        lines += [f"\n### {lab.id}\n", "| case | slices | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
         for case in lab.cases:
             if case.name in lab.blind:
                 lines.append(f"| `{case.name}` | | {lab.blind[case.name]}" + " |" * len(heads))
                 continue
-            lines.append(_line(lab, case))
+            row = measured(lab.id, case.name)
+            cells = ["" if math.isnan(row[head]) else f"{row[head]:.2g}" for head in heads]
+            lines.append(f"| `{case.name}` | {permitted_slices(lab, case)[-1]} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _line(lab: Lab, case: Case) -> str:
-    most = permitted_slices(lab, case)[-1]
-    wide, narrow = Judge(lab, case, most), Judge(lab, case)
-    cells = [_least(wide, wrong) for wrong in ALWAYS_WRONG.values()]
-    cells += [_least(narrow, wrong) for wrong in WRONG_ONCE_ROUNDED.values()]
-    for right in RIGHT.values():
-        scores = [narrow.scorer()(y) for y in right(narrow)]
-        cells.append(f"{max(scores):.2f}" if scores else "")
-    return f"| `{case.name}` | {most} | " + " | ".join(cells) + " |"
-
-
-def _least(judge: Judge, wrong: Callable[[Judge], Iterator[torch.Tensor]]) -> str:
-    score = judge.scorer()
-    scores = [score(y) for y in wrong(judge)]
-    return f"{min(scores):.3g}" if scores else ""
 
 
 def main() -> None:

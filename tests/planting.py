@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from grader.building import BuildOptions, describe
 from grader.checking import check
 from grader.labs import get_lab
-from grader.model import KernelSource, Refusal
+from grader.model import KernelBundle, KernelSource
 from grader.problems import make_problem
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
@@ -41,54 +42,57 @@ SLICED = {
 }
 
 
-@dataclass(frozen=True)
-class Planted:
-    """One mistake behind one config."""
-
-    mistake: Mistake
-    config: str
-
-    def __str__(self) -> str:
-        return f"{self.mistake.lab}-{self.mistake.name}-{self.config}"
-
-    @property
-    def source(self) -> str:
-        """The wrong kernel with this config alone; with SPLIT_K each program sums a slice of K of its own."""
-        lab, text = self.mistake.lab, self.mistake.source
-        start, stop = text.index("    configs=["), text.index("    key=")
-        text = f"{text[:start]}    configs=[triton.Config({CONFIGS[lab][self.config]})],\n{text[stop:]}"
-        if "SPLIT_K" not in self.config:
-            return text
-        head, body = text.split("BLOCK_K: tl.constexpr,\n):\n")
-        prologue = f"""
+def planted(mistake: Mistake, configs: Sequence[str]) -> str:
+    """The wrong kernel with these configs alone. With SPLIT_K each program sums a slice of K of its own."""
+    lab, text = mistake.lab, mistake.source
+    start, stop = text.index("    configs=["), text.index("    key=")
+    chosen = ", ".join(f"triton.Config({CONFIGS[lab][config]})" for config in configs)
+    text = f"{text[:start]}    configs=[{chosen}],\n{text[stop:]}"
+    if not any("SPLIT_K" in config for config in configs):
+        return text
+    head, body = text.split("BLOCK_K: tl.constexpr,\n):\n")
+    prologue = f"""
     size = tl.cdiv(tl.cdiv(K, SPLIT_K), 16) * 16
     first = tl.program_id(1) * size
     x_ptr += first * stride_xk
     {SLICED[lab]}
     K = tl.minimum(K - first, size)
 """
-        body = body.replace("tl.store(y_ptrs,", "tl.atomic_add(y_ptrs,")
-        return f"{head}BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,\n):\n{prologue}{body}"
+    body = body.replace("tl.store(y_ptrs,", "tl.atomic_add(y_ptrs,")
+    return f"{head}BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,\n):\n{prologue}{body}"
 
 
-def survives(planted: Planted, folder: Path, seed: int = 3) -> str:
-    """"" when an all-configs case fails; else why it does not."""
-    lab = get_lab(planted.mistake.lab)
+def survivors(mistake: Mistake, configs: Sequence[str], folder: Path, seed: int = 3) -> dict[str, str]:
+    """The configs with which all-configs cases pass and touch no memory they may not, each with its scores.
+
+    All of them share one source.
+    """
+    lab = get_lab(mistake.lab)
     lab = replace(lab, cases=tuple(case for case in lab.cases if case.configs == "all"), speed_cases=())
     path = folder / f"{lab.id}.py"
-    path.write_text(planted.source, encoding="utf-8")
+    path.write_text(planted(mistake, configs), encoding="utf-8")
     source = read(path, [lab]).labs[lab.id]
     assert isinstance(source, KernelSource), source
     bundle = describe(lab, source, BuildOptions((90,), "check", 1))
-    if isinstance(bundle, Refusal):
-        return bundle.message
+    assert isinstance(bundle, KernelBundle), bundle
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-    outcomes = interpret(lab, source, bundle, problems, [(name, 0) for name in problems], InterpretOptions(1))
-    findings = [check(lab, problems[outcome.case], outcome, bundle) for outcome in outcomes]
-    if any(not finding.ok for finding in findings):
-        return ""
-    scores = ", ".join(f"{outcome.case} {finding.worst:.2f}" for outcome, finding in zip(outcomes, findings, strict=True))
-    return f"passes: {scores}"
+    pairs = [(case, number) for case in problems for number in range(len(configs))]
+    alive = {config: "" for config in configs}
+    for outcome in interpret(lab, source, bundle, problems, pairs, InterpretOptions(1)):
+        config = configs[outcome.config]
+        finding = check(lab, problems[outcome.case], outcome, bundle)
+        if not finding.ok or outcome.memory:
+            alive.pop(config, None)
+        elif config in alive:
+            alive[config] += f"{outcome.case} {finding.worst:.2f} "
+    return alive
+
+
+def plans(mistake: Mistake) -> list[tuple[str, ...]]:
+    """The configs of a mistake, those together that can share a source."""
+    whole = tuple(config for config in CONFIGS[mistake.lab] if "SPLIT_K" not in config)
+    sliced = tuple(config for config in CONFIGS[mistake.lab] if "SPLIT_K" in config)
+    return [plan for plan in (whole, sliced) if plan]
 
 
 def base(lab: str) -> Mistake:

@@ -16,43 +16,37 @@ from tests.margins import Judge, permitted_slices
 CASES = [(lab, case) for lab in all_labs().values() for case in lab.cases if case.name not in lab.blind]
 every_case = pytest.mark.parametrize(("lab", "case"), CASES, ids=lambda one: getattr(one, "id", None) or one.name)
 ORDERS = 200
+FAILS, PASSES = 1.2, 0.95
+"""Scores with room, so that no seed of the inputs changes a verdict."""
 
 
 @every_case
 def test_what_is_wrong_under_every_tolerance_fails(lab, case):
-    judge = Judge(lab, case, permitted_slices(lab, case)[-1])
-    score = judge.scorer()
-    for name, wrong in margins.ALWAYS_WRONG.items():
-        assert min(map(score, wrong(judge))) > 1.2, name
+    scores = margins.measured(lab.id, case.name)
+    assert {name: scores[name] for name in margins.ALWAYS_WRONG if not scores[name] > FAILS} == {}
 
 
 @every_case
 def test_what_rounds_too_early_fails(lab, case):
-    judge = Judge(lab, case)
-    score = judge.scorer()
-    for name in ("fp16 sum", "bf16"):
-        assert min(map(score, margins.WRONG_ONCE_ROUNDED[name](judge)), default=2.0) > 1.2, name
+    scores = margins.measured(lab.id, case.name)
+    assert {name: scores[name] for name in ("fp16 sum", "bf16") if not scores[name] > FAILS} == {}
 
 
 @every_case
 def test_fp32_sums_in_every_order_and_what_the_lab_permits_pass(lab, case):
-    judge = Judge(lab, case)
-    score = judge.scorer()
-    for name, right in margins.RIGHT.items():
-        assert max(map(score, right(judge)), default=0.0) <= 1, name
+    scores = margins.measured(lab.id, case.name)
+    assert {name: scores[name] for name in margins.RIGHT if scores[name] > 1} == {}
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 7, 8, 11, 16])
 @every_case
-def test_every_order_of_atomics_passes(lab, case, count):
-    if count not in permitted_slices(lab, case):
-        assert count > (min(MOST_SLICES, case.K // SHORTEST_SLICE) if lab.split_k else 1)
-        return
-    judge = Judge(lab, case, count)
-    score = judge.scorer()
-    whole = max(1, min(ORDERS, 200_000 // (case.M * case.N)))
-    assert max(map(score, margins.atomics(judge, count, whole, together=True))) <= 0.95
-    assert max(map(score, margins.atomics(judge, count, 2, together=False))) <= 0.95
+def test_every_order_of_atomics_passes(lab, case):
+    permitted = permitted_slices(lab, case)[1:]
+    for count in {count for count in (2, 3, 5, 16, *permitted[-1:]) if count in permitted}:
+        judge = Judge(lab, case, count)
+        score = judge.scorer()
+        whole = max(1, min(ORDERS, 100_000 // (count * case.M * case.N)))
+        assert max(map(score, margins.atomics(judge, count, whole, together=True))) <= PASSES
+        assert max(map(score, margins.atomics(judge, count, 2, together=False))) <= PASSES
 
 
 @pytest.mark.parametrize("lab", ["w8a8", "w4a16"])
@@ -62,7 +56,7 @@ def test_two_hundred_orders_of_atomics_pass(lab, count):
     lab = get_lab(lab)
     judge = Judge(lab, lab.case("long_k"), count)
     score = judge.scorer()
-    assert max(map(score, margins.atomics(judge, count, ORDERS, together=True))) <= 0.95
+    assert max(map(score, margins.atomics(judge, count, ORDERS, together=True))) <= PASSES
 
 
 @every_case
