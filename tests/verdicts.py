@@ -1,0 +1,154 @@
+"""Same verdict on both devices: every mistake, style and exploit of the tests, on this machine's GPU and on the interpreter.
+
+    python -m tests.verdicts --write FILE      # on a GPU machine: grades them all and writes what came of each
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from grader.building import BuildOptions, build
+from grader.checking import check
+from grader.devices import choose
+from grader.grading import _pairs
+from grader.labs import Lab, all_labs, get_lab
+from grader.memory import sentences
+from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
+from grader.problems import make_problem
+from grader.reading import read
+from grader.rubric import load_rubric
+from grader.running.cpu import InterpretOptions, interpret
+from grader.scoring import Judged, score
+from tests.submissions import TESTS, mistakes
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Correctness points of one submission on each device, and the cases whose status differs, with both statuses.
+
+    reason: why the interpreter cannot say, where that is so.
+    """
+
+    name: str
+    gpu_points: float
+    cpu_points: float
+    differs: tuple[tuple[str, str, str], ...]
+    reason: str = ""
+
+    @property
+    def agree(self) -> bool:
+        return not self.differs or bool(self.reason)
+
+
+def submissions() -> Iterator[tuple[str, str, str]]:
+    """(name, lab, source text or path) of everything that the tests hand in and that can be built."""
+    for mistake in mistakes():
+        yield f"mistakes/{mistake.lab}/{mistake.name}", mistake.lab, mistake.source
+    for path in sorted((TESTS / "styles").glob("*.py")):
+        yield f"styles/{path.stem}", path.stem.split("_")[0], path.read_text(encoding="utf-8")
+    data = tomllib.loads((TESTS / "exploits" / "exploits.toml").read_text(encoding="utf-8"))
+    base = (TESTS / "exploits" / data["base"]).read_text(encoding="utf-8")
+    imports = "import triton\nimport triton.language as tl\n"
+    for exploit in data["exploit"]:
+        source = base
+        for edit in exploit.get("edits", ()):
+            source = source.replace(edit["find"], edit["replace"])
+        source = source.replace(imports, imports + exploit.get("top", "")) + exploit.get("bottom", "")
+        yield f"exploits/{exploit['number']}-{exploit['name']}", "w8a8", source
+
+
+def source_of(lab: Lab, text: str) -> KernelSource | None:
+    """The kernel's source; None for what reading refuses, which is the same on every device."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{lab.id}.py"
+        path.write_text(text, encoding="utf-8")
+        found = read(path, [lab], all_labs=True).labs[lab.id]
+    return found if isinstance(found, KernelSource) else None
+
+
+def compare_all(device: Device, jobs: int) -> list[Verdict]:
+    """Every submission on the GPU and on the interpreter, with the same inputs."""
+    from grader.running.cuda import CudaRunner
+
+    assert device.capability is not None
+    seed, how = secrets.randbits(40), BuildOptions((device.capability,), "all", 1)
+
+    def prepared(entry: tuple[str, str, str]) -> tuple[str, Lab, KernelSource, KernelBundle, list[Outcome]] | None:
+        name, lab_id, text = entry
+        lab = get_lab(lab_id)
+        source = source_of(lab, text)
+        built = build(lab, source, how) if source is not None else None
+        if source is None or not isinstance(built, KernelBundle):
+            return None
+        problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+        return name, lab, source, built, interpret(lab, source, built, problems, _pairs(lab, built), InterpretOptions(1))
+
+    verdicts = []
+    with CudaRunner() as runner, ThreadPoolExecutor(jobs) as pool:
+        for done in pool.map(prepared, submissions()):
+            if done is None:
+                continue
+            name, lab, source, built, watched = done
+            ran = runner.correctness(lab, built, _pairs(lab, built), seed)
+            verdicts.append(_verdict(name, lab, source, built, ran, watched, seed, device))
+    return verdicts
+
+
+def _verdict(
+    name: str, lab: Lab, source: KernelSource, built: KernelBundle, ran: list[Outcome], watched: list[Outcome], seed: int,
+    device: Device,
+) -> Verdict:  # fmt: skip
+    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+    located = sentences(lab, source, problems, watched)
+
+    def report(outcomes: list[Outcome]) -> LabReport:
+        findings = [
+            check(lab, problems[o.case], o, built.configs[o.config], built.launches.get((o.case, o.config))) for o in outcomes
+        ]
+        assert device.capability is not None
+        judged = Judged(built, (device.capability,), outcomes, findings, None, (), watched, located)
+        return score(lab, judged, load_rubric(), None)
+
+    on_gpu, on_cpu = report(ran), report(watched)
+    statuses = [
+        (a.name, a.status, b.status)
+        for a, b in zip(on_gpu.tests, on_cpu.tests, strict=True)
+        if a.kind in ("correctness", "memory") and a.status != b.status
+    ]
+    reason = next((outcome.message for outcome in watched if outcome.status == "unsupported"), "")
+    return Verdict(name, on_gpu.correctness_points, on_cpu.correctness_points, tuple(statuses), reason)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, required=True)
+    arguments = parser.parse_args()
+    device = choose("cuda")[0]
+    verdicts = compare_all(device, max(1, len(os.sched_getaffinity(0)) - 2))
+    record = {
+        "device": asdict(device),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "labs": list(all_labs()),
+        "submissions": len(verdicts),
+        "agree": sum(not verdict.differs for verdict in verdicts),
+        "exceptions": [asdict(verdict) for verdict in verdicts if verdict.differs],
+    }
+    arguments.write.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(f"{record['agree']} of {record['submissions']} submissions have the same verdict on both devices")
+    for verdict in verdicts:
+        if verdict.differs:
+            print(f"  {verdict.name}: GPU {verdict.gpu_points:g}, CPU {verdict.cpu_points:g}: {verdict.differs[:4]} {verdict.reason[:100]}")
+
+
+if __name__ == "__main__":
+    main()
