@@ -118,7 +118,7 @@ def grade_lab_on_cpu(
     if isinstance(built, Refusal) or isinstance(source, Refusal):
         assert isinstance(built, Refusal)
         return replace(refused(lab, built, rubric, gpu=False), source=_source(source))
-    pairs = _pairs(lab, built)
+    pairs = launch_pairs(lab, built)
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
@@ -184,7 +184,7 @@ def run_on_gpu(
     """Runs every correctness case and times every speed case on the runner's GPU."""
     from grader.running.cuda import deaths_in
 
-    pairs = _pairs(lab, bundle)
+    pairs = launch_pairs(lab, bundle)
     outcomes = runner.correctness(lab, bundle, pairs, seed, _Counter(lab, len(pairs), listen))
     tiers = load_tiers(device.name, device.capability)
     boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
@@ -205,7 +205,7 @@ def watch_memory(
     if isinstance(built, Refusal) or isinstance(source, Refusal):
         return []
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases if not case.hidden}
-    pairs = [pair for pair in _pairs(lab, built) if pair[0] in problems]
+    pairs = [pair for pair in launch_pairs(lab, built) if pair[0] in problems]
     how = InterpretOptions(max(1, options.cores - 1), options.confined, options.case_seconds)
     return interpret(lab, source, built, problems, pairs, how)
 
@@ -242,7 +242,7 @@ def _source(source: KernelSource | Refusal) -> KernelSource | None:
     return source if isinstance(source, KernelSource) else None
 
 
-def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
+def launch_pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
     """What is run: hidden cases last, so that nothing of them can show in the others."""
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     return sorted(pairs, key=lambda pair: lab.case(pair[0]).hidden)

@@ -20,7 +20,7 @@ from pathlib import Path
 from grader.building import BuildOptions, build
 from grader.checking import check
 from grader.devices import choose
-from grader.grading import _pairs
+from grader.grading import launch_pairs
 from grader.labs import Lab, all_labs, get_lab
 from grader.memory import sentences
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
@@ -91,7 +91,7 @@ def compare_all(device: Device, jobs: int) -> list[Verdict]:
         if source is None or not isinstance(built, KernelBundle):
             return None
         problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-        return name, lab, source, built, interpret(lab, source, built, problems, _pairs(lab, built), InterpretOptions(1))
+        return name, lab, source, built, interpret(lab, source, built, problems, launch_pairs(lab, built), InterpretOptions(1))
 
     verdicts = []
     with CudaRunner() as runner, ThreadPoolExecutor(jobs) as pool:
@@ -99,7 +99,7 @@ def compare_all(device: Device, jobs: int) -> list[Verdict]:
             if done is None:
                 continue
             name, lab, source, built, watched = done
-            ran = runner.correctness(lab, built, _pairs(lab, built), seed)
+            ran = runner.correctness(lab, built, launch_pairs(lab, built), seed)
             verdicts.append(_verdict(name, lab, source, built, ran, watched, seed, device))
     return verdicts
 
@@ -112,9 +112,7 @@ def _verdict(
     located = sentences(lab, source, problems, watched)
 
     def report(outcomes: list[Outcome]) -> LabReport:
-        findings = [
-            check(lab, problems[o.case], o, built.configs[o.config], built.launches.get((o.case, o.config))) for o in outcomes
-        ]
+        findings = [check(lab, problems[outcome.case], outcome, built) for outcome in outcomes]
         assert device.capability is not None
         judged = Judged(built, (device.capability,), outcomes, findings, None, (), watched, located)
         return score(lab, judged, load_rubric(), None)
