@@ -6,8 +6,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+
+from grader.reporting.text import Terminal
 
 if TYPE_CHECKING:
     from grader.labs import Lab
@@ -16,7 +17,7 @@ UNUSABLE_ARGUMENTS = 2
 GRADER_FAILED = 3
 INTERRUPTED = 130
 
-errors = Console(stderr=True, highlight=False)
+errors = Terminal(stderr=True, highlight=False)
 
 
 class DeviceChoice(StrEnum):

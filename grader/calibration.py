@@ -115,7 +115,7 @@ def _check(lab: Lab, bundle: KernelBundle, runner: CudaRunner) -> None:
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     for outcome in runner.correctness(lab, bundle, pairs, seed=0):
         problem = make_problem(lab, lab.case(outcome.case), 0)
-        finding = check(lab, problem, outcome, bundle.configs[outcome.config])
+        finding = check(lab, problem, outcome, bundle)
         if not finding.ok:
             raise CannotCalibrate(f"{lab.id} {outcome.case}: {finding.message}; mend the solution first")
 

@@ -9,12 +9,16 @@ import torch
 
 from grader.errormap import error_map
 from grader.labs import Lab
-from grader.model import Case, Config, ErrorMap, Outcome, Problem, Reference
+from grader.labs.slices import slices
+from grader.model import Case, ErrorMap, KernelBundle, Outcome, Problem, Reference
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one outcome showed: right or wrong, and the sentence that says why. `skipped`: nothing could be judged."""
+    """What one outcome showed: right or wrong, and the sentence that says why. `skipped`: nothing could be judged.
+
+    slices: the slices of K whose roundings in fp16 the tolerance allowed for.
+    """
 
     ok: bool
     message: str
@@ -22,10 +26,11 @@ class Finding:
     worst: float = 0.0
     frobenius: float = 0.0
     errors: ErrorMap | None = None
+    slices: int = 1
 
 
-def check(lab: Lab, problem: Problem, outcome: Outcome, config: Config) -> Finding:
-    """Judges one outcome. The reference is computed here, after the kernel is gone."""
+def check(lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle) -> Finding:
+    """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone."""
     if outcome.status == "unsupported":
         return Finding(False, outcome.message, skipped=True)
     if outcome.status != "ran" or outcome.y is None:
@@ -36,8 +41,11 @@ def check(lab: Lab, problem: Problem, outcome: Outcome, config: Config) -> Findi
         return Finding(False, f"the kernel wrote outside {names}; mask its stores ({where})")
     if outcome.changed:
         return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
-    reference = lab.reference(problem, config.split_k)
-    finding = compare(outcome.y, reference)
+    config = bundle.configs[outcome.config]
+    launch = bundle.launches.get((outcome.case, outcome.config))
+    added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
+    reference = lab.reference(problem, added)
+    finding = replace(compare(outcome.y, reference), slices=added)
     if finding.ok:
         return finding
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))

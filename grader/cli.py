@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -18,6 +16,7 @@ from grader.bench.record import SHOWN
 from grader.files import write_whole
 from grader.gradebook.command import course
 from grader.gradescope.command import gradescope
+from grader.reporting.text import Terminal, json_text
 
 if TYPE_CHECKING:
     from grader.labs import Lab
@@ -73,13 +72,13 @@ def grade(
             soft_wrap=True,
         )
         raise typer.Exit(GRADER_FAILED) from None
-    show(report, Console(highlight=False))
+    show(report, Terminal(highlight=False))
     if json_file:
-        write_whole(json_file, json.dumps(document(report), indent=2, allow_nan=False) + "\n")
+        write_whole(json_file, json_text(document(report), indent=2) + "\n")
     if junit_file:
         write_whole(junit_file, junit(report))
     if html_file and _write_page(html_file, report):
-        Console(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
+        Terminal(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
 
 
 @app.command()
@@ -108,7 +107,7 @@ def watch(
         if html_file and _write_page(html_file, report):
             lines.page_written(html_file)
 
-    lines = Lines(Console(highlight=False), publish)
+    lines = Lines(Terminal(highlight=False), publish)
     try:
         Watch(path, labs, options, lines, all_labs=bool(lab)).run()
     except (UnusablePath, BadRubric) as problem:
@@ -182,7 +181,7 @@ def doctor() -> None:
     """Say what this machine can grade, what is missing, and how to get it."""
     from grader.doctor import examine, verdict
 
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     lines = examine()
     marks = {"ok": "[green]✓[/]", "limited": "[yellow]–[/]", "broken": "[red]✗[/]"}
     width = max(len(line.thing) for line in lines)

@@ -86,16 +86,16 @@ def diagnose(
     """One diagnosis for each outcome, None where nothing failed or nothing was stored."""
     answers: list[Diagnosis | None] = [None] * len(outcomes)
     failing: list[_Run] = []
-    passing: list[tuple[Outcome, int]] = []
+    passing: list[tuple[Outcome, Finding, int]] = []
     for number, (outcome, finding) in enumerate(zip(outcomes, findings, strict=True)):
         if outcome.status != "ran" or outcome.y is None or finding.skipped:
             continue
         if finding.ok:
-            passing.append((outcome, number))
+            passing.append((outcome, finding, number))
         elif outcome.changed:
             answers[number] = _changed(outcome)
         else:
-            failing.append(_run(lab, problems, configs, outcome, number))
+            failing.append(_run(lab, problems, configs, outcome, finding, number))
     if not failing:
         return answers
     table = {
@@ -118,7 +118,7 @@ def diagnose(
             break
         finalists = [index for index, count in counts.items() if count == most]
         if len(finalists) > 1:
-            right = [_run(lab, problems, configs, outcome, number) for outcome, number in passing]
+            right = [_run(lab, problems, configs, *passed) for passed in passing]
             denied = {index: sum(_denies(lab.mistakes[index], run) for run in right) for index in finalists}
             finalists.sort(key=lambda index: (denied[index], index))
         winner = finalists[0]
@@ -130,12 +130,19 @@ def diagnose(
     return answers
 
 
-def _run(lab: Lab, problems: Mapping[str, Problem], configs: Sequence[Config], outcome: Outcome, number: int) -> _Run:
+def _run(
+    lab: Lab,
+    problems: Mapping[str, Problem],
+    configs: Sequence[Config],
+    outcome: Outcome,
+    finding: Finding,
+    number: int,
+) -> _Run:
     assert outcome.y is not None
     problem, config = problems[outcome.case], configs[outcome.config]
-    reference = lab.reference(problem, config.split_k)
+    reference = lab.reference(problem, finding.slices)
     extra = torch.zeros(())
-    if config.split_k > 1:
+    if finding.slices > 1:
         extra = reference.bound - lab.reference(problem, 1).bound
     computed = outcome.written is True and not any(finding.fault == "unwritten" for finding in outcome.memory or ())
     return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, extra)
@@ -176,7 +183,7 @@ def _agrees(run: _Run, imitation: Imitation) -> torch.Tensor:
     """bool [M, N]: where Y is what the imitation says, within its bound; NaN and overflow included."""
     got, expected = run.y.double(), imitation.y
     bound = imitation.bound
-    if run.config.split_k > 1:
+    if bool(run.extra.any()):
         larger = float(expected.nan_to_num(0.0, 0.0, 0.0).norm() / run.reference.y.norm().clamp(min=1e-30))
         bound = bound + run.extra * max(1.0, larger)
     close = (got - expected).abs() <= bound

@@ -89,7 +89,7 @@ def grade_submission(
         seed=seed,
         labs=reports,
         notes=submission.notes + (_tier_notes(options.device) if on_gpu else ()),
-        seconds=time.monotonic() - started,
+        seconds=None if any(case.hidden for lab in chosen for case in lab.cases) else time.monotonic() - started,
     )
 
 
@@ -198,15 +198,16 @@ def run_on_gpu(
 def watch_memory(
     lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, seed: int, options: GradeOptions
 ) -> list[Outcome]:
-    """The launches of the correctness cases on the interpreter, which sees every access. Runs beside the GPU's work.
+    """The launches of the public cases on the interpreter, which sees every access. Runs beside the GPU's work.
 
     One core is left to the process that drives the GPU.
     """
     if isinstance(built, Refusal) or isinstance(source, Refusal):
         return []
-    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases if not case.hidden}
+    pairs = [pair for pair in _pairs(lab, built) if pair[0] in problems]
     how = InterpretOptions(max(1, options.cores - 1), options.confined, options.case_seconds)
-    return interpret(lab, source, built, problems, _pairs(lab, built), how)
+    return interpret(lab, source, built, problems, pairs, how)
 
 
 def judge_gpu_run(
@@ -248,7 +249,7 @@ def _pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
 
 
 def _check(lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]) -> list[Finding]:
-    return [check(lab, problems[o.case], o, bundle.configs[o.config]) for o in outcomes]
+    return [check(lab, problems[o.case], o, bundle) for o in outcomes]
 
 
 def _with_smallest(

@@ -14,7 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-LabStatus = Literal["graded", "not_attempted", "build_error", "rejected", "timeout", "crash"]
+LabStatus = Literal["graded", "not_attempted", "build_error", "rejected", "timeout", "crash", "not_graded"]
+"""not_graded: the grader came to no verdict, so there are no points to enter, not even 0."""
+
 TestKind = Literal["correctness", "speed", "memory", "build"]
 TestStatus = Literal["passed", "failed", "skipped", "error"]
 Constant = int | float | bool | str | None
@@ -428,14 +430,14 @@ class Device:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer to one submission. `seed` of the inputs; None where it is a secret."""
+    """The answer to one submission. `seed` of the inputs and `seconds` it took; None where they are a secret."""
 
     submission: str
     device: Device
     seed: int | None
     labs: Mapping[str, LabReport]
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0
+    seconds: float | None = None
 
     @property
     def points(self) -> float:

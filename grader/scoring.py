@@ -192,30 +192,37 @@ def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
 
 
 def _memory_test(lab: Lab, judged: Judged, rubric: Rubric, cases: Sequence[TestResult]) -> TestResult:
-    """The memory test, worth points in the measure that cases are right: a kernel that touches nothing earns nothing."""
-    whole = sum(test.max_points for test in cases)
-    share = sum(test.points for test in cases) / whole if whole else 0.0
+    """The memory test, worth points in the measure that cases are right: a kernel that touches nothing earns nothing.
+
+    Hidden cases have no say in it.
+    """
+    public = [test for test in cases if not lab.case(test.name).hidden]
+    outcomes = [outcome for outcome in judged.outcomes if not lab.case(outcome.case).hidden]
+    watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
+    whole = sum(test.max_points for test in public)
+    share = sum(test.points for test in public) / whole if whole else 0.0
 
     def result(status: TestStatus, message: str) -> TestResult:
         points = rubric.memory * share if status == "passed" else 0.0
         return TestResult("memory", "memory", status, points, rubric.memory, message)
 
-    broken = [outcome for outcome in judged.outcomes if outcome.overrun or outcome.changed]
-    ended = [outcome for outcome in judged.watched if outcome.status == "ran"]
-    unfinished = [outcome for outcome in judged.watched if outcome.status not in ("ran", "unsupported")]
+    broken = [outcome for outcome in outcomes if outcome.overrun or outcome.changed]
+    ended = [outcome for outcome in watched if outcome.status == "ran"]
+    unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported")]
     if judged.memory:
         return result("failed", "\n".join(judged.memory))
     if broken:
-        names = dict.fromkeys("a hidden case" if lab.case(outcome.case).hidden else outcome.case for outcome in broken)
+        names = dict.fromkeys(outcome.case for outcome in broken)
         return result("failed", f"wrote where it may not, in {', '.join(names)}; grade with DEVICE=cpu to see the line")
     if unfinished:
-        public = [outcome.case for outcome in unfinished if not lab.case(outcome.case).hidden]
-        where = f", the first in {public[0]}" if public else ""
-        return result("failed", f"some launches did not finish{where}; mend them first, their accesses are unknown till then")
+        return result(
+            "failed", f"{len(unfinished)} of {len(watched)} launches did not finish, the first in {unfinished[0].case}; "
+            "mend that first: what else they touch is unknown till then",
+        )  # fmt: skip
     if ended:
         return result("passed", f"every access inside its tensor in {len(ended)} launches")
-    ran = [outcome for outcome in judged.outcomes if outcome.status == "ran"]
-    if ran and len(ran) == len(judged.outcomes):
+    ran = [outcome for outcome in outcomes if outcome.status == "ran"]
+    if ran and len(ran) == len(outcomes):
         return result("passed", f"guard regions and inputs intact in {len(ran)} launches; the interpreter cannot run this kernel")
     return result("skipped", "no launch could be watched here")
 

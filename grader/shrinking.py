@@ -50,7 +50,7 @@ def smallest_failing(
     pairs = [(variant.name, config) for variant in cases]
     how = InterpretOptions(1, options.confined, CASE_SECONDS)
     for outcome in interpret(lab, source, described, problems, pairs, how):
-        finding = check(lab, problems[outcome.case], outcome, bundle.configs[config])
+        finding = check(lab, problems[outcome.case], outcome, described)
         if not finding.ok and not finding.skipped and outcome.status == "ran":
             return next(variant for variant in cases if variant.name == outcome.case)
     return None

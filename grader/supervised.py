@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable
@@ -15,6 +16,10 @@ from typing import Any
 
 Serve = Callable[..., None]
 """Runs in the child: takes its end of the pipe and the arguments, sends one greeting, then answers requests."""
+
+
+END_SECONDS = 10.0
+"""How long a killed process may take to be gone."""
 
 
 class ProcessDied(Exception):
@@ -40,28 +45,57 @@ class Supervised:
         self._context: Any = multiprocessing.get_context(method)
         self._process: Any = None
         self._connection: Connection | None = None
+        self._handle: int | None = None
+        self._condemned = False
+        self._lock = threading.Lock()
         self._ready = False
 
     def start(self) -> None:
-        """Starts the child without waiting until it is ready."""
+        """Starts the child without waiting until it is ready. Raises CannotStart."""
         self._connection, theirs = self._context.Pipe()
-        self._process = self._context.Process(target=_run, args=(self._serve, theirs, *self._arguments), daemon=True)
-        self._process.start()
-        theirs.close()
+        process = self._context.Process(target=_run, args=(self._serve, theirs, *self._arguments), daemon=True)
+        try:
+            process.start()
+            self._handle = os.pidfd_open(process.pid)
+        except (OSError, EOFError) as error:  # the fork server died, or the machine has no process left
+            self._connection.close()
+            self._connection = None
+            raise CannotStart(f"it could not be started ({error or type(error).__name__})") from None
+        finally:
+            theirs.close()
+        self._process = process
         self._ready = False
+        with self._lock:
+            if self._condemned:  # while it was starting
+                self._signal()
 
     def kill(self) -> None:
-        """Kills the child, from any thread: whoever waits for its answer gets ProcessDied."""
-        process = self._process
-        if process is not None and process.is_alive():
-            process.kill()
+        """Kills the child for good, from any thread: whoever waits for its answer gets ProcessDied, and so does who asks next.
+
+        By its own handle: when the fork server has died, multiprocessing takes the child for dead, which it is not.
+        """
+        with self._lock:
+            self._condemned = True
+            self._signal()
+
+    def _signal(self) -> None:
+        if self._handle is not None:
+            try:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     def stop(self) -> None:
         """Kills the child and waits for its end; for the thread that asks."""
+        with self._lock:
+            self._signal()
         if self._process is not None:
-            if self._process.is_alive():
-                self._process.kill()
             self._process.join()
+        with self._lock:
+            if self._handle is not None:
+                select.select([self._handle], [], [], END_SECONDS)
+                os.close(self._handle)
+                self._handle = None
         if self._connection:
             self._connection.close()
         self._process = self._connection = None

@@ -253,7 +253,7 @@ class _Round:
         began, told = time.monotonic(), False
 
         def heard(outcome: Outcome) -> None:
-            finding = check(lab, problems[outcome.case], outcome, bundle.configs[outcome.config])
+            finding = check(lab, problems[outcome.case], outcome, bundle)
             found[outcome.case, outcome.config] = outcome, finding
             if not aloud or self.stopped.is_set():
                 return

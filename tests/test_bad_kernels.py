@@ -47,7 +47,7 @@ def with_grid(expression):
         ("()", "one to three ints"),
         ("None", "one to three ints"),
         ("(True,)", "whole numbers"),
-        ("meta['BLOCK_X']", "KeyError"),
+        ("meta['BLOCK_X']", "meta has no 'BLOCK_X'"),
     ],
 )
 def test_grids_that_are_none(tmp_path, expression, words):

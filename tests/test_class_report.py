@@ -16,7 +16,7 @@ from grader.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_cs
 from grader.batch.hidden import Secrets
 from grader.batch.intake import HandIn
 from grader.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
-from grader.batch.similarity import Pair, similar_kernels
+from grader.batch.similarity import Comparison, Pair, similar_kernels
 from grader.batch.standing import Graded, Rules, standings
 from grader.batch.tasks import Setup
 from grader.batch.workers import WorkerPool
@@ -139,18 +139,19 @@ def test_the_class_page_tells_what_an_instructor_asks():
         ],
         Rules(),
     )
-    pairs = [Pair("w8a8", "ann", "ben", 1.0, 1.0, identical=True)]
+    compared = Comparison([Pair("w8a8", "ann", "ben", 1.0, 1.0, identical=True)], ["w8a8 of eve was not compared."])
     rows = [Row(one, f"feedback/{page_name(one)}") for one in found]
-    text = class_page(rows, summaries(found, names=False), pairs, SETUP, names=False)
+    text = class_page(rows, summaries(found, names=False), compared, SETUP, names=False)
     truncation = next(mistake for mistake in get_lab("w8a8").mistakes if mistake.name == "truncation")
     assert f'{truncation.what}</th><td class="n">2</td><td>ben, cat' in text
     assert "<script>" not in text
+    assert "w8a8 of eve was not compared." in text
     assert "w8a8: broken" in text
     leader = next(one for one in found if one.student == "ann")
     assert pseudonym(leader) in text
     board = text[text.index("Fastest in w8a8") : text.index("Needs a human look")]
     assert "ann" not in board
-    named = class_page(rows, summaries(found, names=True), pairs, SETUP, names=True)
+    named = class_page(rows, summaries(found, names=True), compared, SETUP, names=True)
     assert ">ann<" in named[named.index("Fastest in w8a8") : named.index("Needs a human look")]
     assert "ann, ben" in text[text.index("Similar kernels</h2>") :]
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
@@ -160,11 +161,11 @@ def test_similar_kernels_are_told_and_honest_ones_are_not():
     renamed = KERNEL.replace("pid", "program").replace("acc", "total").replace("BLOCK_M", "TILE_ROWS")
     solution = (TESTS.parent / "solutions" / "w8a8.py").read_text(encoding="utf-8")
     other = TESTS / "styles" / "w8a8_grid2d.py"
-    pairs = similar_kernels(
-        "w8a8",
-        {"ann": KERNEL, "ben": renamed, "cat": solution, "dan": other.read_text(encoding="utf-8"), "eve": KERNEL},
-    )
-    told = {frozenset((pair.first, pair.second)): pair for pair in pairs}
+    honest = {"cat": solution, "dan": other.read_text(encoding="utf-8")}
+    odd = {"fay": "x = 1\n" * 20_000, "gus": "\x00 = ?", "\udcce": ""}
+    compared = similar_kernels("w8a8", {"ann": KERNEL, "ben": renamed, **honest, "eve": KERNEL, **odd})
+    assert "w8a8 of fay was not compared" in compared.left_out[0]
+    told = {frozenset((pair.first, pair.second)): pair for pair in compared.pairs}
     assert told[frozenset(("ann", "eve"))].identical
     assert told[frozenset(("ann", "ben"))].share > 0.9
     assert not told[frozenset(("ann", "ben"))].identical

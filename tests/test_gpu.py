@@ -79,7 +79,7 @@ def wrong_cases(one, runner):
     wrong = {}
     for outcome in runner.correctness(one.lab, one.bundle, pairs, seed=11):
         problem = make_problem(one.lab, one.lab.case(outcome.case), 11)
-        finding = check(one.lab, problem, outcome, one.bundle.configs[outcome.config])
+        finding = check(one.lab, problem, outcome, one.bundle)
         if not finding.ok:
             wrong[outcome.case] = finding.message
     return wrong

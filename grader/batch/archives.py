@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import stat
+import struct
+import tempfile
+import time
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+from grader.reading.files import UnreadableFile, opened_plain
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 256 << 20
 MAX_TOTAL_BYTES = 4 << 30
+MAX_STUDENT_BYTES = 1 << 30
+"""What one student's own archive may unpack to; a class's has MAX_TOTAL_BYTES."""
+
 MAX_RATIO = 200
 """A member that grows more than this many times is a bomb; notebooks full of outputs stay below 60."""
 
+SECONDS = 120.0
+"""After this the rest of a student's archive is left alone; a class's has as much more as it may be larger."""
+
 CHUNK_BYTES = 1 << 20
+UTF8 = 0x800
+"""The bit of a header that says that its name is UTF-8."""
+
+END_BYTES = 22 + 0xFFFF
+"""Where the end of a zip archive's directory is written: its record, and the longest comment."""
+
+SPARE_BYTES = 256 << 20
+"""Unpacking leaves this much of the disk to the journal and the report."""
 
 
 class UnusableArchive(ValueError):
     """An archive that cannot be read at all; the message is one sentence."""
+
+
+class DiskFull(OSError):
+    """There is no room to unpack: the machine's fault, and no verdict on the archive."""
 
 
 @dataclass(frozen=True)
@@ -33,27 +58,83 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
     """Writes the archive's files below `target`; returns the entries that were refused.
 
     A refused entry never costs its neighbours: path traversal, links, devices, bombs and damaged data are left out
-    one by one. Raises UnusableArchive when there is no reading it.
+    one by one. Raises UnusableArchive when there is no reading it, DiskFull when there is no room.
     """
     refused: list[RefusedMember] = []
+    deadline = time.monotonic() + SECONDS * max(1.0, max_bytes / MAX_STUDENT_BYTES)
     try:
-        bundle = zipfile.ZipFile(archive)
-    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise UnusableArchive(f"{archive.name} is no readable zip archive ({error}); download it again") from None
-    with bundle:
-        members = [member for member in bundle.infolist() if not member.is_dir()]
-        left = max_bytes
-        for member in members[:MAX_FILES]:
-            reason = _objection(member, left)
-            if reason is None:
-                path = target.joinpath(*_parts(member.filename))
-                reason, size = _extract(bundle, member, path)
+        with opened_plain(archive) as file, _opened(file) as bundle:
+            members = bundle.infolist()
+            left = max_bytes
+            for member in members[:MAX_FILES]:
+                reason, size = _unpack_one(bundle, member, target, left, deadline)
                 left -= size
-            if reason:
-                refused.append(RefusedMember(member.filename, reason))
-        if len(members) > MAX_FILES:
-            refused.append(RefusedMember("...", f"{len(members)} files, only the first {MAX_FILES} were unpacked"))
+                if reason:
+                    refused.append(RefusedMember(member.filename, reason))
+            if len(members) > MAX_FILES:
+                refused.append(RefusedMember("...", f"{len(members)} files, only the first {MAX_FILES} were unpacked"))
+    except (DiskFull, UnreadableFile) as error:
+        if isinstance(error, DiskFull):
+            raise
+        raise UnusableArchive(str(error)) from None
+    except Exception as error:  # zipfile raises a dozen kinds for what is no archive
+        raise UnusableArchive(
+            f"{archive.name} is no readable zip archive ({_words(error)}); download it again, or ask for a new one"
+        ) from None
     return refused
+
+
+def _opened(file: BinaryIO) -> zipfile.ZipFile:
+    """The archive; where a name is said to be UTF-8 and is none, with all names read byte by byte."""
+    try:
+        return zipfile.ZipFile(file)
+    except UnicodeDecodeError:
+        return zipfile.ZipFile(_without_encodings(file))
+
+
+def _without_encodings(file: BinaryIO) -> BinaryIO:
+    """A copy of the archive whose headers say nothing of how names are encoded: zipfile then takes any byte."""
+    copy = tempfile.TemporaryFile()  # noqa: SIM115
+    file.seek(0)
+    shutil.copyfileobj(file, copy)
+    size = copy.tell()
+    copy.seek(max(0, size - END_BYTES))
+    tail = copy.read()
+    end = tail.rindex(b"PK\x05\x06")
+    count, length = struct.unpack("<HI", tail[end + 10 : end + 16])
+    place = max(0, size - END_BYTES) + end - length
+    for _ in range(count):
+        copy.seek(place)
+        header = copy.read(46)
+        offset = struct.unpack("<I", header[42:46])[0]
+        for flags in (place + 8, offset + 6):
+            copy.seek(flags)
+            value = struct.unpack("<H", copy.read(2))[0]
+            copy.seek(flags)
+            copy.write(struct.pack("<H", value & ~UTF8))
+        place += 46 + sum(struct.unpack("<HHH", header[28:34]))
+    return cast("BinaryIO", copy)
+
+
+def _unpack_one(
+    bundle: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int, deadline: float
+) -> tuple[str | None, int]:
+    """Why one entry was refused, and how many bytes it took."""
+    try:
+        if member.filename.endswith("/"):
+            return None, 0
+        reason = _objection(member, left)
+        if reason is not None:
+            return reason, 0
+        return _extract(bundle, member, target.joinpath(*_parts(member.filename)), deadline)
+    except DiskFull:
+        raise
+    except Exception as error:  # so does each decompressor, in its own words
+        return f"is damaged ({_words(error)})", 0
+
+
+def _words(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -65,7 +146,7 @@ def _objection(member: zipfile.ZipInfo, left: int) -> str | None:
     parts = _parts(member.filename)
     if not parts or ".." in parts or parts[0].endswith(("/", ":")) or "\0" in member.filename:
         return "points outside the archive"
-    if any(len(part.encode()) > 255 for part in parts) or len(parts) > 32:
+    if any(len(os.fsencode(part)) > 255 for part in parts) or len(parts) > 32:
         return "has a name too long for a file"
     mode = member.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
@@ -81,22 +162,29 @@ def _objection(member: zipfile.ZipInfo, left: int) -> str | None:
     return None
 
 
-def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> tuple[str | None, int]:
+def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadline: float) -> tuple[str | None, int]:
     """Writes one entry; why it failed, and how many bytes it took. What the header claims is not trusted."""
     written = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with bundle.open(member) as source, path.open("xb") as out:
+    except (FileExistsError, NotADirectoryError):
+        return "is a file and a folder at once", 0
+    if shutil.disk_usage(path.parent).free < member.file_size + SPARE_BYTES:
+        raise DiskFull("there is no room to unpack it; free some space and run the same command again")
+    try:
+        out = path.open("xb")
+    except FileExistsError:
+        return "is there twice", 0
+    try:
+        with out, bundle.open(member) as source:
             while chunk := source.read(CHUNK_BYTES):
                 written += len(chunk)
                 if written > member.file_size:
                     raise zipfile.BadZipFile("larger than its header says")
+                if time.monotonic() > deadline:
+                    raise zipfile.BadZipFile("unpacking took too long")
                 out.write(chunk)
         return None, written
-    except FileExistsError:
-        return "is there twice", 0
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+    except BaseException:
         path.unlink(missing_ok=True)
-        return f"is damaged ({error})", written
-    except (NotADirectoryError, IsADirectoryError):
-        return "is a file and a folder at once", 0
+        raise

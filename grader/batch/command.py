@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from grader.batch.standing import Standing
     from grader.batch.tasks import Setup
     from grader.batch.workers import WorkerPool
-    from grader.model import Device
+    from grader.model import Device, LabReport
 
 
 class AttemptChoice(StrEnum):
@@ -136,6 +135,13 @@ def batch(
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed, WorkFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
+        raise typer.Exit(GRADER_FAILED) from None
+    except OSError as problem:
+        errors.print(
+            f"[red]stopped:[/] {escape(str(problem))}; every verdict so far is kept: free some space and run the same command "
+            "again",
+            soft_wrap=True,
+        )
         raise typer.Exit(GRADER_FAILED) from None
     except KeyboardInterrupt:
         errors.print("stopped; every verdict so far is kept, and the same command goes on from there")
@@ -275,21 +281,30 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
 
 
-def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
-    from grader.reporting.listing import visible
+def _points(report: LabReport | None) -> str:
     from grader.reporting.terminal import number
 
-    console = Console(highlight=False)
+    if report is None:
+        return ""
+    return "not graded" if report.status == "not_graded" else number(report.points)
+
+
+def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
+    from grader.reporting.terminal import number
+    from grader.reporting.text import Terminal, name
+
+    console = Terminal(highlight=False)
     table = Table(box=None, padding=(0, 1), header_style="dim")
     labs = list(dict.fromkeys(lab_id for standing in found for lab_id in standing.labs))
     for column in ("student", *labs, "points", "late", "look"):
         table.add_column(column, justify="left" if column in ("student", "look") else "right")
     for standing in found:
-        cells = [number(standing.labs[lab].points) if lab in standing.labs else "" for lab in labs]
+        cells = [_points(standing.labs.get(lab)) for lab in labs]
         late = f"{standing.days_late} d" if standing.days_late else ""
         look = standing.graded.look[0] if standing.graded.look else ""
-        name = f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
-        table.add_row(escape(visible(name)), *cells, number(standing.points), late, escape(visible(look[:80])))
+        who = f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
+        total = "not graded" if standing.points is None else number(standing.points)
+        table.add_row(escape(name(who)), *cells, total, late, escape(name(look[:80])))
     console.print(table)
     minutes = seconds / 60
     rate = f", {len(found) / minutes:.0f} a minute" if minutes > 0.2 else ""

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from grader.batch.engine import Done, Engine, Failed, Reached
-from grader.batch.intake import HandIn, UnusableSubmissions, collect
-from grader.batch.journal import Journal, verdict_key
+from grader.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive
+from grader.batch.engine import Done, Engine, EngineFailed, Failed, Reached
+from grader.batch.exports import rehearse
+from grader.batch.intake import HandIn, Unpack, UnusableSubmissions, collect
+from grader.batch.journal import Journal, JournalFull, verdict_key
 from grader.batch.standing import Graded
-from grader.batch.tasks import Setup, read_hand_in
+from grader.batch.tasks import Setup, read_hand_in, unpack_archive
 from grader.batch.verdicts import anonymous, placed
-from grader.batch.workers import NEXT, WorkerPool, WorkFailed
+from grader.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
 from grader.batch.workspace import workspace
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, Submission
-from grader.rubric import HERE, load_rubric
+from grader.rubric import HERE, Rubric, load_rubric
 from grader.scoring import refused
 
 POLL_SECONDS = 0.25
@@ -70,7 +72,7 @@ class _Read:
     """A hand-in that was read: what was in it, or why it is none, and the key of each lab's work."""
 
     hand_in: HandIn
-    submission: Submission | str
+    submission: Submission | Refusal
     keys: dict[str, str] = field(default_factory=dict)
 
 
@@ -98,12 +100,17 @@ def run_batch(
     """
     rubric = rubric_text()
     with workspace() as unpacked:
-        hand_ins = _chosen(plan, collect(plan.path, unpacked, assignment=plan.assignment))
+        hand_ins = _chosen(plan, collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool)))
         state = _State(Progress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
             for hand_in, submission in _read_all(hand_ins, plan.labs, pool):
                 state.read[hand_in.key] = read = _Read(hand_in, submission)
-                _dispatch(plan, journal, engine, state, read, rubric)
+                try:
+                    _dispatch(plan, journal, engine, state, read, rubric)
+                except Exception as error:  # a kernel that cannot be sent on is its student's alone
+                    if isinstance(error, EngineFailed | JournalFull):
+                        raise
+                    read.submission, read.keys = Refusal("not_graded", gave_up(error)), {}
                 state.progress = replace(state.progress, read=state.progress.read + 1)
                 listen(state.progress)
                 _drain(journal, engine, state, 0.0, listen)
@@ -112,6 +119,19 @@ def run_batch(
                 _drain(journal, engine, state, POLL_SECONDS, listen)
                 _collect(plan, state, receive)
         return [state.graded[hand_in.key] for hand_in in hand_ins]
+
+
+def _unpacker(pool: WorkerPool) -> Unpack:
+    """Unpacks in a process that can be killed, and that dies alone."""
+
+    def unpack(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
+        seconds = SHORT_SECONDS if max_bytes <= MAX_STUDENT_BYTES else TASK_SECONDS
+        answer = pool.submit(FIRST, unpack_archive, archive, target, max_bytes, seconds=seconds).result()
+        if isinstance(answer, UnusableArchive):
+            raise answer
+        return answer
+
+    return unpack
 
 
 def rubric_text() -> str:
@@ -137,23 +157,25 @@ def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
 
 def _read_all(
     hand_ins: Sequence[HandIn], labs: tuple[str, ...], pool: WorkerPool
-) -> Iterator[tuple[HandIn, Submission | str]]:
+) -> Iterator[tuple[HandIn, Submission | Refusal]]:
     """Reads in processes of their own: a file that takes one down costs its student alone."""
-    yield from ((hand_in, hand_in.refused) for hand_in in hand_ins if hand_in.refused)
-    futures = {
-        pool.submit(NEXT, read_hand_in, hand_in.path, labs): hand_in for hand_in in hand_ins if not hand_in.refused
-    }
+    futures = {}
+    for hand_in in hand_ins:
+        if hand_in.failed or hand_in.refused:
+            yield hand_in, Refusal("not_graded" if hand_in.failed else "rejected", hand_in.failed or hand_in.refused)
+        else:
+            futures[pool.submit(NEXT, read_hand_in, hand_in.path, labs, seconds=SHORT_SECONDS)] = hand_in
     for future in as_completed(futures):
         hand_in = futures[future]
         try:
             yield hand_in, future.result()
         except WorkFailed as failure:
-            yield hand_in, f"{hand_in.place} could not be read: {failure}"
+            yield hand_in, Refusal("not_graded", f"{hand_in.place} could not be read: {failure}")
 
 
 def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read: _Read, rubric: str) -> None:
     """Sends each kernel on its way that is neither in the journal nor on its way already."""
-    if isinstance(read.submission, str):
+    if isinstance(read.submission, Refusal):
         return
     for lab_id, source in read.submission.labs.items():
         if isinstance(source, Refusal):
@@ -182,8 +204,14 @@ def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, list
             count = getattr(progress, event.stage)
             state.progress = replace(progress, **{event.stage: count + 1})
         elif isinstance(event, Done):
-            state.works[event.key].report = journal.put(event.key, replace(event.report, source=None)).report
-            state.progress = replace(progress, graded=progress.graded + 1)
+            try:
+                state.works[event.key].report = journal.put(event.key, replace(event.report, source=None)).report
+                state.progress = replace(progress, graded=progress.graded + 1)
+            except JournalFull:
+                raise
+            except Exception as error:  # a report that cannot be kept is that kernel's alone
+                state.works[event.key].failure = gave_up(error)
+                state.progress = replace(progress, failed=progress.failed + 1)
         elif isinstance(event, Failed):
             state.works[event.key].failure = event.reason
             state.progress = replace(progress, failed=progress.failed + 1)
@@ -196,8 +224,21 @@ def _collect(plan: Plan, state: _State, receive: Receiver) -> None:
     """Puts the hand-ins together whose last kernel is known now."""
     for key, read in state.read.items():
         if key not in state.graded and all(state.works[work].known for work in read.keys.values()):
-            state.graded[key] = _graded(plan, read, state.works)
-            receive(state.graded[key])
+            try:
+                graded = _graded(plan, read, state.works)
+                rehearse(graded.report)
+            except Exception as error:  # a report that cannot be written is one student's alone
+                graded = _graded(plan, replace(read, submission=Refusal("not_graded", gave_up(error))), {})
+            state.graded[key] = graded
+            receive(graded)
+
+
+def gave_up(error: Exception) -> str:
+    """Why there is no verdict, when the grader itself failed, and what to do."""
+    reason = (str(error).strip().splitlines() or [""])[0][:200]
+    return (
+        f"the grader failed on it ({type(error).__name__}: {reason}); grade it by itself, and report this with its file"
+    )
 
 
 def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
@@ -206,28 +247,37 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     rubric, gpu = load_rubric(), plan.setup.device.kind == "cuda"
     labs: dict[str, LabReport] = {}
     look = list(hand_in.notes)
-    if isinstance(submission, str):
-        refusal = Refusal("rejected", submission)
-        labs = {lab_id: refused(get_lab(lab_id), refusal, rubric, gpu=gpu) for lab_id in plan.labs}
-        look.append(submission)
+    if isinstance(submission, Refusal):
+        labs = {lab_id: _refused(lab_id, submission, rubric, gpu) for lab_id in plan.labs}
+        look.append(_told(submission))
     else:
         for lab_id, source in submission.labs.items():
-            lab = get_lab(lab_id)
             if isinstance(source, Refusal):
-                labs[lab_id] = refused(lab, source, rubric, gpu=gpu)
-                if source.status == "rejected":
-                    look.append(f"{lab_id}: {source.message}")
+                labs[lab_id] = _refused(lab_id, source, rubric, gpu)
+                if source.status in ("rejected", "not_graded"):
+                    look.append(f"{lab_id}: {_told(source)}")
                 continue
             work = works[read.keys[lab_id]]
             if work.report is None:
-                labs[lab_id] = refused(lab, Refusal("crash", work.failure), rubric, gpu=gpu)
-                look.append(f"{lab_id}: {work.failure}")
+                refusal = Refusal("not_graded", work.failure)
+                labs[lab_id] = replace(_refused(lab_id, refusal, rubric, gpu), source=source)
+                look.append(f"{lab_id}: {_told(refusal)}")
                 continue
             labs[lab_id] = placed(work.report, source)
             if work.report.status in ("crash", "timeout"):
                 look.append(f"{lab_id}: {labs[lab_id].message}")
-    notes = () if isinstance(submission, str) else submission.notes
+    notes = () if isinstance(submission, Refusal) else submission.notes
     return Graded(hand_in, _report(plan.setup.device, hand_in, labs, notes), tuple(look))
+
+
+def _refused(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
+    """A lab without a verdict on its kernel; of what was not graded nothing counts as gradable."""
+    report = refused(get_lab(lab_id), refusal, rubric, gpu=gpu)
+    return replace(report, gradable_points=0.0) if refusal.status == "not_graded" else report
+
+
+def _told(refusal: Refusal) -> str:
+    return f"not graded: {refusal.message}" if refusal.status == "not_graded" else refusal.message
 
 
 def _report(device: Device, hand_in: HandIn, labs: Mapping[str, LabReport], notes: tuple[str, ...]) -> Report:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 from grader.batch.standing import Standing
 from grader.files import write_whole
+from grader.model import LabReport, Report
 from grader.reporting.document import document
 from grader.reporting.junit import junit
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A cell that begins so is a formula to a spreadsheet; students choose their file names."""
+from grader.reporting.text import cell, json_text
 
 
 def write_exports(out: Path, standings: Sequence[Standing]) -> None:
@@ -26,6 +25,12 @@ def write_exports(out: Path, standings: Sequence[Standing]) -> None:
     write_whole(out / "grades.jsonl", grades_jsonl(standings))
     reports = [replace(standing.graded.report, submission=_name(standing)) for standing in standings]
     write_whole(out / "junit.xml", junit(*reports))
+
+
+def rehearse(report: Report) -> None:
+    """Raises whatever writing this report would raise, so that it costs one student and not the class's files."""
+    json_text(document(report))
+    ElementTree.fromstring(junit(report))
 
 
 def grades_csv(standings: Sequence[Standing]) -> str:
@@ -42,12 +47,22 @@ def grades_csv(standings: Sequence[Standing]) -> str:
             _points(standing.points),
             _points(report.max_points),
         ]
-        row += [_points(report.points), standing.days_late, submitted.isoformat() if submitted else ""]
+        row += [
+            _points(None if standing.points is None else report.points),
+            standing.days_late,
+            submitted.isoformat() if submitted else "",
+        ]
         for lab in labs:
             one = standing.labs.get(lab)
-            row += [_points(one.correctness_points), _points(one.speed_points), one.status] if one else ["", "", ""]
+            row += _lab(one) if one else ["", "", ""]
         rows.append(row)
     return _csv(header, rows)
+
+
+def _lab(report: LabReport) -> list[object]:
+    if report.status == "not_graded":
+        return ["", "", report.status]
+    return [_points(report.correctness_points), _points(report.speed_points), report.status]
 
 
 def canvas_csv(standings: Sequence[Standing]) -> str:
@@ -69,7 +84,10 @@ def canvas_csv(standings: Sequence[Standing]) -> str:
 def moodle_csv(standings: Sequence[Standing]) -> str:
     """As Moodle's gradebook imports it: one column that names the user, one an assignment."""
     assignments = list(dict.fromkeys(_assignment(standing) for standing in standings))
-    points = {(standing.student, _assignment(standing)): _points(standing.points) for standing in standings}
+    points = {
+        (standing.student, _assignment(standing)): "-" if standing.points is None else _points(standing.points)
+        for standing in standings
+    }
     rows: list[list[object]] = [
         [student, *(points.get((student, assignment), "-") for assignment in assignments)]
         for student in dict.fromkeys(standing.student for standing in standings)
@@ -88,12 +106,12 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
             "place": standing.graded.hand_in.place,
             "submitted": submitted.isoformat() if submitted else None,
             "days_late": standing.days_late,
-            "points": _points(standing.points),
+            "points": None if standing.points is None else _points(standing.points),
             "look": list(standing.graded.look),
             "attempts": 1 + len(standing.others),
             "report": document(standing.graded.report),
         }
-        lines.append(json.dumps(entry, allow_nan=False))
+        lines.append(json_text(entry))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -106,26 +124,20 @@ def _assignment(standing: Standing) -> str:
 
 
 def _most(standings: Sequence[Standing], assignment: str) -> float:
-    return max(_points(one.graded.report.max_points) for one in standings if _assignment(one) == assignment)
+    return max(round(one.graded.report.max_points, 2) for one in standings if _assignment(one) == assignment)
 
 
 def _labs(standings: Sequence[Standing]) -> list[str]:
     return list(dict.fromkeys(lab for standing in standings for lab in standing.labs))
 
 
-def _points(value: float) -> float:
-    return round(value, 2)
+def _points(value: float | None) -> float | str:
+    """Rounded; an empty field, which no gradebook takes for 0, where there is no verdict."""
+    return "" if value is None else round(value, 2)
 
 
 def _csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([[_harmless(cell) for cell in row] for row in rows])
+    writer.writerows([[cell(field) for field in row] for row in (header, *rows)])
     return text.getvalue()
-
-
-def _harmless(cell: object) -> object:
-    if isinstance(cell, str) and cell != "-" and cell.startswith(FORMULA):
-        return f"'{cell}"
-    return cell

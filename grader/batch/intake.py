@@ -6,20 +6,38 @@ and Gradescope, as a zip archive or unpacked.
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grader.batch.archives import UnusableArchive, unpack
+from grader.batch.archives import (
+    MAX_FILE_BYTES,
+    MAX_STUDENT_BYTES,
+    MAX_TOTAL_BYTES,
+    RefusedMember,
+    UnusableArchive,
+    unpack,
+)
+from grader.batch.times import modified, moment, newest, timestamp
+from grader.batch.workers import WorkFailed
+from grader.reading.files import UnreadableFile, opened_plain
 
 SOURCES = (".py", ".ipynb")
 MAX_LISTED = 20_000
+MAX_ASSIGNMENTS = 50
+"""Folders of one student that are taken for assignments."""
+
 TIMESTAMP = "timestamp.txt"
 GRADESCOPE_METADATA = "submission_metadata.yml"
+MAX_METADATA_BYTES = 64 << 20
 
 CANVAS = re.compile(r"(?P<student>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<submission>\d+)_(?P<file>.+)")
 """lastnamefirstname_[LATE_]userid_submissionid_filename: one flat folder for the whole class."""
@@ -37,7 +55,8 @@ class HandIn:
     """One thing handed in by one student: a file or a folder to grade, or the sentence why it cannot be read.
 
     `place` is where it came from, relative to what was given; with `student` and `assignment` it names the hand-in.
-    `late` is the learning platform's own word for it, where it gives one without a time.
+    `late` is the learning platform's own word for it, where it gives one without a time. `failed` says why the grader
+    itself could not take it in; then there is no verdict on it.
     """
 
     student: str
@@ -48,6 +67,7 @@ class HandIn:
     refused: str = ""
     notes: tuple[str, ...] = ()
     late: bool = False
+    failed: str = ""
 
     @property
     def key(self) -> str:
@@ -55,14 +75,43 @@ class HandIn:
         return f"{self.student}/{self.assignment}/{self.place}"
 
 
-def collect(path: Path, workspace: Path, *, assignment: str | None = None) -> list[HandIn]:
+Unpack = Callable[[Path, Path, int], list[RefusedMember]]
+"""Unpacks an archive into a folder, at most so many bytes, as `archives.unpack` does."""
+
+
+def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
+    """Unpacks in this process."""
+    return unpack(archive, target, max_bytes=max_bytes)
+
+
+@dataclass(frozen=True)
+class _Unpacking:
+    """Where archives are unpacked, and by what."""
+
+    workspace: Path
+    unpack: Unpack
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def fresh(self, name: str) -> Path:
+        """A folder of its own for every hand-in."""
+        safe = re.sub(r"[^A-Za-z0-9.-]+", "_", name)[:80]
+        folder = self.workspace / f"{safe}.{next(self._numbers)}"
+        folder.mkdir(parents=True)
+        return folder
+
+
+def collect(
+    path: Path, workspace: Path, *, assignment: str | None = None, unpack: Unpack = unpack_here
+) -> list[HandIn]:
     """Every hand-in below `path`, by student and time; archives are unpacked below `workspace`.
 
-    `assignment`: of nbgrader's folders only this one. Raises UnusableSubmissions when there is nothing to grade.
+    `assignment`: of nbgrader's folders only this one. What goes wrong with one hand-in costs that one. Raises
+    UnusableSubmissions when there is nothing to grade.
     """
     if not path.exists():
         raise UnusableSubmissions(f"{path} does not exist; give the folder or the zip archive of the submissions")
-    found = list(_archive(path, path.name, workspace) if path.is_file() else _folder(path, workspace))
+    unpacking = _Unpacking(workspace, unpack)
+    found = list(_archive(path, path.name, unpacking) if path.is_file() else _folder(path, unpacking))
     if assignment is not None:
         names = sorted({hand_in.assignment for hand_in in found if hand_in.assignment})
         found = [hand_in for hand_in in found if hand_in.assignment in ("", assignment)]
@@ -80,56 +129,82 @@ def _time(hand_in: HandIn) -> datetime:
     return hand_in.submitted or datetime.min.replace(tzinfo=UTC)
 
 
+def _guarded(student: str, place: str, path: Path, take: Callable[[], Iterable[HandIn]]) -> list[HandIn]:
+    """What one student handed in; any error there becomes that student's, and nobody else's."""
+    try:
+        return list(take())
+    except Exception as error:  # file systems and archives raise what they like
+        reason = (str(error).strip().splitlines() or [""])[0][:200]
+        advice = (
+            "free some space and run the same command again" if _disk_full(error) else "grade it by itself and look"
+        )
+        found = reason if isinstance(error, WorkFailed) else f"{type(error).__name__}: {reason}; {advice}"
+        return [HandIn(student, "", place, path, failed=f"the hand-in could not be taken in: {found}")]
+
+
+def _disk_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and (not error.errno or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
 # ---------------------------------------------------------------- kinds of folders
 
 
-def _folder(root: Path, workspace: Path) -> Iterator[HandIn]:
+def _folder(root: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
     children = _children(root)
     if (root / GRADESCOPE_METADATA).is_file():
         yield from _gradescope(root)
         return
-    named = [child for child in children if child.is_file() or child.is_symlink()]
+    named = [child for child in children if child.is_symlink() or not child.is_dir()]
     if any(CANVAS.fullmatch(child.name) for child in named):
-        yield from _canvas(named, workspace)
+        yield from _canvas(named, unpacking)
     elif any(MOODLE.fullmatch(child.name) for child in named):
-        yield from _moodle_files(named, workspace)
+        yield from _moodle_files(named, unpacking)
     else:
         for child in named:
-            if child.suffix.lower() == ".zip":
-                yield _unpacked(child.stem, "", child, child.name, _modified(child), workspace)
-            elif child.suffix in SOURCES:
-                yield _single(child.stem, child, child.name)
+            yield from _guarded(child.stem, child.name, child, partial(_loose, child, unpacking))
     for child in children:
         if child.is_dir() and not child.is_symlink():
-            yield from _student(child, workspace)
+            yield from _guarded(_named_after(child), child.name, child, partial(_student, child, unpacking))
 
 
-def _student(folder: Path, workspace: Path) -> Iterator[HandIn]:
-    """A folder named after a student (plainly, or in Moodle's way): its files, or a folder for each assignment."""
+def _loose(file: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
+    """A file that lies among the students' folders is named after its student."""
+    if file.suffix.lower() == ".zip":
+        yield _unpacked(file.stem, "", file, file.name, modified(file), unpacking)
+    elif file.suffix in SOURCES:
+        yield HandIn(file.stem, "", file.name, file, modified(file))
+
+
+def _named_after(folder: Path) -> str:
     moodle = MOODLE.fullmatch(folder.name)
-    student = moodle["student"] if moodle else folder.name
+    return moodle["student"] if moodle else folder.name
+
+
+def _student(folder: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
+    """A folder named after a student (plainly, or in Moodle's way): its files, or a folder for each assignment."""
+    student = _named_after(folder)
     try:
         children = _children(folder)
-    except OSError as error:
+    except PermissionError as error:
         yield HandIn(student, "", folder.name, folder, refused=_unreadable(folder, error))
         return
     folders = [child for child in children if child.is_dir() and not child.is_symlink()]
     if any(child.suffix in SOURCES for child in children) or not folders:
-        yield from _one(student, "", folder, folder.name, children, workspace)
+        yield from _one(student, "", folder, folder.name, children, unpacking)
         return
-    for child in folders:
+    for child in folders[:MAX_ASSIGNMENTS]:
         place = f"{folder.name}/{child.name}"
         try:
-            yield from _one(student, child.name, child, place, _children(child), workspace)
-        except OSError as error:
+            yield from _one(student, child.name, child, place, _children(child), unpacking)
+        except PermissionError as error:
             yield HandIn(student, child.name, place, child, refused=_unreadable(child, error))
 
 
 def _one(
-    student: str, assignment: str, folder: Path, place: str, children: list[Path], workspace: Path
+    student: str, assignment: str, folder: Path, place: str, children: list[Path], unpacking: _Unpacking
 ) -> Iterator[HandIn]:
     """The hand-in that a folder holds; a zip in a folder without sources is the hand-in itself."""
-    submitted = _timestamp(folder / TIMESTAMP)
+    submitted = timestamp(folder / TIMESTAMP)
     sources = [child for child in children if child.suffix in SOURCES]
     archives = [child for child in children if child.suffix.lower() == ".zip"]
     if sources or not archives:
@@ -138,15 +213,15 @@ def _one(
             notes += (f"{folder.name} holds no .py or .ipynb file; ask for the notebook itself",)
         if len(children) >= MAX_LISTED:
             notes += (f"{folder.name} holds {MAX_LISTED} entries or more",)
-        if submitted is None and (folder / TIMESTAMP).exists():
+        if submitted is None and os.path.lexists(folder / TIMESTAMP):
             notes += (f"{place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so it counts as in time",)
         yield HandIn(student, assignment, place, folder, submitted, notes=notes)
         return
     for archive in archives:
-        yield _unpacked(student, assignment, archive, f"{place}/{archive.name}", submitted, workspace)
+        yield _unpacked(student, assignment, archive, f"{place}/{archive.name}", submitted, unpacking)
 
 
-def _canvas(files: Iterable[Path], workspace: Path) -> Iterator[HandIn]:
+def _canvas(files: Iterable[Path], unpacking: _Unpacking) -> Iterator[HandIn]:
     """Canvas puts all files of a class side by side; those of one submission share its number."""
     groups: dict[tuple[str, str, bool], list[tuple[Path, str]]] = {}
     for file in files:
@@ -156,41 +231,56 @@ def _canvas(files: Iterable[Path], workspace: Path) -> Iterator[HandIn]:
             key = (student, match["submission"], bool(match["late"]))
             groups.setdefault(key, []).append((file, match["file"]))
     for (student, submission, late), parts in groups.items():
-        yield _gathered(student, f"canvas submission {submission}", parts, workspace, late)
+        yield from _gathered(student, f"canvas submission {submission}", parts, unpacking, late)
 
 
-def _moodle_files(files: Iterable[Path], workspace: Path) -> Iterator[HandIn]:
+def _moodle_files(files: Iterable[Path], unpacking: _Unpacking) -> Iterator[HandIn]:
     groups: dict[tuple[str, str], list[tuple[Path, str]]] = {}
     for file in files:
         match = MOODLE.fullmatch(file.name)
         if match:
             groups.setdefault((match["student"], match["participant"]), []).append((file, match["file"] or file.name))
     for (student, participant), parts in groups.items():
-        yield _gathered(student, f"moodle participant {participant}", parts, workspace, False)
+        yield from _gathered(student, f"moodle participant {participant}", parts, unpacking, False)
 
 
-def _gathered(student: str, place: str, parts: list[tuple[Path, str]], workspace: Path, late: bool) -> HandIn:
+def _gathered(
+    student: str, place: str, parts: list[tuple[Path, str]], unpacking: _Unpacking, late: bool
+) -> list[HandIn]:
+    """One student's files that lay beside those of others."""
+    return _guarded(student, place, parts[0][0], lambda: [_together(student, place, parts, unpacking, late)])
+
+
+def _together(student: str, place: str, parts: list[tuple[Path, str]], unpacking: _Unpacking, late: bool) -> HandIn:
     """Files that lay beside those of others, copied under their own names into a folder of their own."""
-    folder = _fresh(workspace, f"{student} {place}")
+    folder = unpacking.fresh(f"{student} {place}")
     notes, archives = [], []
     for file, name in parts:
         if file.is_symlink():
             notes.append(f"{file.name} is a link and was left out")
         elif file.suffix.lower() == ".zip":
             archives.append(file)
+        elif file.suffix in SOURCES and file.stat().st_size > MAX_FILE_BYTES:
+            notes.append(f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out")
         elif file.suffix in SOURCES:
             try:
-                shutil.copyfile(file, folder / Path(name).name)
-            except OSError as error:
+                with opened_plain(file) as source, (folder / Path(name).name).open("wb") as copy:
+                    shutil.copyfileobj(source, copy)
+            except UnreadableFile as error:
+                notes.append(str(error))
+            except PermissionError as error:
                 notes.append(_unreadable(file, error))
     for archive in archives:
         try:
-            notes += [f"{archive.name}: {entry.name} {entry.reason}" for entry in unpack(archive, folder)]
+            notes += [
+                f"{archive.name}: {entry.name} {entry.reason}"
+                for entry in unpacking.unpack(archive, folder, MAX_STUDENT_BYTES)
+            ]
         except UnusableArchive as error:
             notes.append(str(error))
     root = _source_root(folder)
     refused = "" if root else "; ".join(notes) or f"{place} holds no .py or .ipynb file; ask for the notebook itself"
-    return HandIn(student, "", place, root or folder, _newest(parts), refused, tuple(notes), late)
+    return HandIn(student, "", place, root or folder, newest(file for file, _ in parts), refused, tuple(notes), late)
 
 
 def _gradescope(root: Path) -> Iterator[HandIn]:
@@ -198,38 +288,45 @@ def _gradescope(root: Path) -> Iterator[HandIn]:
     import yaml
 
     try:
-        metadata: Any = yaml.safe_load((root / GRADESCOPE_METADATA).read_text(encoding="utf-8"))
+        with opened_plain(root / GRADESCOPE_METADATA) as file:
+            metadata: Any = yaml.safe_load(file.read(MAX_METADATA_BYTES).decode("utf-8"))
         entries = list(metadata.items())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError) as error:
-        reason = str(error).splitlines()[0]
+    except (OSError, ValueError, yaml.YAMLError, AttributeError, RecursionError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UnusableSubmissions(
             f"{GRADESCOPE_METADATA} cannot be read ({reason}); download the export again"
         ) from None
     for name, entry in entries:
-        known = entry if isinstance(entry, dict) else {}
-        submitters = [person for person in known.get(":submitters") or [] if isinstance(person, dict)] or [{}]
-        submitted = _moment(known.get(":created_at"))
         folder = root / Path(str(name)).name
-        for person in submitters:
-            label = person.get(":sid") or person.get(":email") or person.get(":name") or name
-            refused = "" if folder.is_dir() else f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing"
-            source = _source_root(folder) if not refused else None
-            if not refused and source is None:
-                refused = f"{name} holds no .py or .ipynb file; ask for the notebook itself"
-            yield HandIn(str(label), "", str(name), source or folder, submitted, refused)
+        yield from _guarded(str(name), str(name), folder, partial(_listed, str(name), entry, folder))
+
+
+def _listed(name: str, entry: Any, folder: Path) -> Iterator[HandIn]:
+    """The hand-ins of one entry of submission_metadata.yml, one for each who submitted it."""
+    known = entry if isinstance(entry, dict) else {}
+    people = known.get(":submitters")
+    submitters = [person for person in people if isinstance(person, dict)] if isinstance(people, list) else []
+    submitted = moment(known.get(":created_at"))
+    for person in submitters or [{}]:
+        label = person.get(":sid") or person.get(":email") or person.get(":name") or name
+        refused = "" if folder.is_dir() else f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing"
+        source = _source_root(folder) if not refused else None
+        if not refused and source is None:
+            refused = f"{name} holds no .py or .ipynb file; ask for the notebook itself"
+        yield HandIn(str(label), "", name, source or folder, submitted, refused)
 
 
 # ---------------------------------------------------------------- pieces
 
 
-def _archive(path: Path, place: str, workspace: Path) -> Iterator[HandIn]:
+def _archive(path: Path, place: str, unpacking: _Unpacking) -> Iterator[HandIn]:
     """The download of a whole class, or one student's zip (sources at its root) given by itself.
 
     An archive that lies among those of others is never read as a class: its owner could speak for the others.
     """
-    folder = _fresh(workspace, path.stem)
+    folder = unpacking.fresh(path.stem)
     try:
-        refused = unpack(path, folder)
+        refused = unpacking.unpack(path.resolve(), folder, MAX_TOTAL_BYTES)
     except UnusableArchive as error:
         yield HandIn(path.stem, "", place, path, refused=str(error))
         return
@@ -242,17 +339,15 @@ def _archive(path: Path, place: str, workspace: Path) -> Iterator[HandIn]:
         folder, children = inner, _children(inner)
     plain = [child for child in children if child.suffix in SOURCES]
     if plain and not any(CANVAS.fullmatch(child.name) or MOODLE.fullmatch(child.name) for child in plain):
-        yield HandIn(path.stem, "", place, folder, _modified(path), notes=notes)
+        yield HandIn(path.stem, "", place, folder, modified(path), notes=notes)
         return
-    inside = list(_folder(folder, workspace))
+    inside = list(_folder(folder, unpacking))
     if not inside:
         sentence = "; ".join(notes) or f"{place} holds no .py or .ipynb file; ask for the notebook itself"
         yield HandIn(path.stem, "", place, path, refused=sentence)
     for hand_in in inside:
-        yield HandIn(
-            hand_in.student, hand_in.assignment, f"{place}/{hand_in.place}", hand_in.path, hand_in.submitted,
-            hand_in.refused, hand_in.notes + tuple(note for note in notes if hand_in.student in note), hand_in.late,
-        )  # fmt: skip
+        own = tuple(note for note in notes if hand_in.student in note)
+        yield replace(hand_in, place=f"{place}/{hand_in.place}", notes=hand_in.notes + own)
     for entry in refused:
         owner = _owner(entry.name)
         if owner and not any(hand_in.student == owner for hand_in in inside):
@@ -272,11 +367,11 @@ def _owner(name: str) -> str | None:
 
 
 def _unpacked(
-    student: str, assignment: str, archive: Path, place: str, submitted: datetime | None, workspace: Path
+    student: str, assignment: str, archive: Path, place: str, submitted: datetime | None, unpacking: _Unpacking
 ) -> HandIn:
-    folder = _fresh(workspace, f"{student} {archive.stem}")
+    folder = unpacking.fresh(f"{student} {archive.stem}")
     try:
-        refused = unpack(archive, folder)
+        refused = unpacking.unpack(archive, folder, MAX_STUDENT_BYTES)
     except UnusableArchive as error:
         return HandIn(student, assignment, place, archive, submitted, str(error))
     notes = tuple(f"{archive.name}: {entry.name} {entry.reason}" for entry in refused)
@@ -296,10 +391,6 @@ def _source_root(folder: Path) -> Path | None:
     return None
 
 
-def _single(student: str, file: Path, place: str) -> HandIn:
-    return HandIn(student, "", place, file, _modified(file))
-
-
 def _children(folder: Path) -> list[Path]:
     """What a folder holds, hidden entries and what unpackers leave behind excepted, up to a limit."""
     found = []
@@ -312,50 +403,5 @@ def _children(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _fresh(workspace: Path, name: str) -> Path:
-    safe = re.sub(r"[^\w.-]+", "_", name)[:80]
-    for number in range(1_000_000):
-        folder = workspace / f"{safe}.{number}"
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return folder
-    raise AssertionError("a million folders of one name")
-
-
-def _timestamp(path: Path) -> datetime | None:
-    """nbgrader's timestamp.txt, such as "2026-11-20 23:58:00.123456 UTC"; None without a readable one."""
-    try:
-        return _moment(path.read_text(encoding="utf-8")[:100])
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _moment(value: Any) -> datetime | None:
-    """A time from text or YAML; without a zone it is UTC."""
-    if isinstance(value, str):
-        text = re.sub(r"\s*(UTC|GMT|Z)$", "+00:00", value.strip())
-        try:
-            value = datetime.fromisoformat(text)
-        except ValueError:
-            return None
-    if not isinstance(value, datetime):
-        return None
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-def _modified(path: Path) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError:
-        return None
-
-
-def _newest(parts: list[tuple[Path, str]]) -> datetime | None:
-    times = [time for file, _ in parts if (time := _modified(file))]
-    return max(times, default=None)
-
-
 def _unreadable(path: Path, error: OSError) -> str:
-    return f"{path.name} cannot be read ({error.strerror}); check its permissions"
+    return f"{path.name} cannot be read ({error.strerror or error}); check its permissions"

@@ -92,10 +92,18 @@ class Journal:
 
     def get(self, key: str) -> Verdict | None:
         """The verdict of this key; None when there is none, or none that is whole."""
-        row = self._database.execute("SELECT report, digest, graded_at FROM verdict WHERE key = ?", (key,)).fetchone()
+        try:
+            row = self._database.execute(
+                "SELECT report, digest, graded_at FROM verdict WHERE key = ?", (key,)
+            ).fetchone()
+        except sqlite3.Error:
+            return None
         if row is None or _digest(row[0]) != row[1]:
             return None
-        return Verdict(key, from_json(row[0]), row[2])
+        try:
+            return Verdict(key, from_json(row[0]), row[2])
+        except Exception:  # a row that this grader cannot read is a kernel to grade, not the end of a batch
+            return None
 
     def put(self, key: str, report: LabReport) -> Verdict:
         """Keeps a verdict; when this returns it is on the disk. Raises JournalFull when it is not."""

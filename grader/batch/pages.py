@@ -15,19 +15,20 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 
-from grader.batch.similarity import WORTH_TELLING, Pair, similar_kernels
+from grader.batch.similarity import WORTH_TELLING, Comparison, Pair, similar_kernels
 from grader.batch.standing import Graded, Standing
 from grader.batch.tasks import Setup
-from grader.batch.workers import FIRST, LAST, WorkerPool, WorkFailed
+from grader.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
 from grader.files import write_whole
 from grader.labs import all_labs, get_lab
 from grader.model import LabReport
 from grader.reporting import html
-from grader.reporting.listing import visible
 from grader.reporting.terminal import number
+from grader.reporting.text import page_value, prose
 
 HERE = Path(html.__file__).parent
 LEADERS = 20
+MAX_NAME_BYTES = 80
 
 
 @dataclass(frozen=True)
@@ -78,28 +79,37 @@ class Pages:
 
     def draw(self, graded: Graded) -> None:
         """Begins the page of one hand-in."""
-        self._drawn[graded.hand_in.key] = self._pool.submit(LAST, html.page, graded.report)
+        self._drawn[graded.hand_in.key] = self._pool.submit(LAST, html.page, graded.report, seconds=SHORT_SECONDS)
 
     def write(self, out: Path, standings: Sequence[Standing], setup: Setup, *, names: bool) -> None:
-        """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone.
-
-        Raises WorkFailed when the kernels could not be compared.
-        """
+        """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone."""
         folder = out / "feedback"
         folder.mkdir(exist_ok=True)
         rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]
-        comparisons = [self._pool.submit(FIRST, similar_kernels, *lab) for lab in _modules(standings).items()]
+        comparisons = [
+            self._pool.submit(FIRST, similar_kernels, *lab, seconds=SHORT_SECONDS)
+            for lab in _modules(standings).items()
+        ]
         for row in rows:
             write_whole(out / row.page, self._text(row.standing.graded))
         overview = summaries(standings, names=names)
-        pairs = [pair for comparison in comparisons for pair in comparison.result()]
-        write_whole(out / "index.html", class_page(rows, overview, pairs, setup, names=names))
+        pairs: list[Pair] = []
+        uncompared: list[str] = []
+        for comparison in comparisons:
+            try:
+                found = comparison.result()
+            except WorkFailed as failure:
+                uncompared.append(f"The kernels of a lab could not be compared: {failure}.")
+            else:
+                pairs += found.pairs
+                uncompared += found.left_out
+        write_whole(out / "index.html", class_page(rows, overview, Comparison(pairs, uncompared), setup, names=names))
 
     def _text(self, graded: Graded) -> str:
         try:
             return self._drawn[graded.hand_in.key].result()
         except WorkFailed as failure:
-            place = graded.report.submission
+            place = prose(graded.report.submission)
             sentence = f"The page of {place} could not be drawn: {failure}. grades.jsonl has every verdict."
             return f"<!doctype html><meta charset=utf-8><title>Feedback</title><p>{escape(sentence)}</p>"
 
@@ -107,9 +117,9 @@ class Pages:
 def page_name(standing: Standing) -> str:
     """A file name for a student's page that no name can escape from and no two share."""
     label = f"{standing.student} {standing.assignment}".strip()
-    safe = re.sub(r"[^\w.@-]+", "_", label)[:80].lstrip(".") or "student"
+    safe = re.sub(r"[^\w.@-]+", "_", label).encode()[:MAX_NAME_BYTES].decode(errors="ignore").lstrip(".") or "student"
     if safe != label:
-        safe += "-" + hashlib.sha256(f"{standing.student}/{standing.assignment}".encode()).hexdigest()[:8]
+        safe += f"-{_digest(f'{standing.student}/{standing.assignment}')[:8]}"
     return f"{safe}.html"
 
 
@@ -117,14 +127,15 @@ def page_name(standing: Standing) -> str:
 
 
 def class_page(
-    rows: Sequence[Row], overview: Sequence[LabSummary], pairs: Sequence[Pair], setup: Setup, *, names: bool
+    rows: Sequence[Row], overview: Sequence[LabSummary], compared: Comparison, setup: Setup, *, names: bool
 ) -> str:
     """The instructor's page, one file with nothing to fetch."""
     standings = [row.standing for row in rows]
+    known = [standing.points for standing in standings if standing.points is not None]
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
+        finalize=page_value,
     )  # fmt: skip
     environment.filters["number"] = number
     return environment.get_template("class.html.j2").render(
@@ -133,11 +144,12 @@ def class_page(
         summaries=overview,
         mistakes=_mistakes(standings),
         look=[row for row in rows if row.standing.graded.look],
-        pairs=pairs,
+        pairs=compared.pairs,
+        uncompared=compared.left_out,
         device=setup.device,
-        median=statistics.median([standing.points for standing in standings]),
+        median=statistics.median(known) if known else 0.0,
         most=max(standing.graded.report.max_points for standing in standings),
-        score_image=_histogram([standing.points for standing in standings], "points", "Points of the whole class"),
+        score_image=_histogram(known, "points", "Points of the whole class"),
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         names=names,
@@ -147,8 +159,12 @@ def class_page(
 
 def pseudonym(standing: Standing) -> str:
     """The same for a student in every run, and a name to nobody else."""
-    digest = hashlib.sha256(f"{standing.student}".encode()).hexdigest()
-    return f"kernel-{digest[:6]}"
+    return f"kernel-{_digest(standing.student)[:6]}"
+
+
+def _digest(text: str) -> str:
+    """Of any name, one that is no UTF-8 too."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _reports(lab_id: str, standings: Sequence[Standing]) -> list[tuple[Standing, LabReport]]:
@@ -163,6 +179,7 @@ def summaries(standings: Sequence[Standing], *, names: bool) -> list[LabSummary]
 
 def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSummary:
     reports = _reports(lab_id, standings)
+    known = [report.points for _, report in reports if report.status != "not_graded"]
     statuses = Counter(report.status for _, report in reports)
     leaders = []
     for standing, report in reports:
@@ -171,7 +188,7 @@ def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSumm
             who = standing.student if names else pseudonym(standing)
             leaders.append(Leader(who, statistics.geometric_mean(ratios), report.points))
     leaders.sort(key=lambda leader: -leader.ratio)
-    images = [_histogram([report.points for _, report in reports], "points", f"Points in {lab_id}")]
+    images = [_histogram(known, "points", f"Points in {lab_id}")]
     if leaders:
         ratio = [leader.ratio for leader in leaders]
         images.append(_histogram(ratio, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
@@ -179,7 +196,7 @@ def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSumm
         lab_id,
         get_lab(lab_id).title if lab_id in all_labs() else lab_id,
         tuple(statuses.most_common()),
-        statistics.median([report.points for _, report in reports]),
+        statistics.median(known) if known else 0.0,
         tuple(leaders[:LEADERS]),
         tuple(image for image in images if image),
     )
@@ -212,4 +229,4 @@ def _modules(standings: Sequence[Standing]) -> dict[str, dict[str, str]]:
 
 
 def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | None:
-    return html.image(lambda drawn: drawn.histogram(values, unit, title))
+    return html.image(lambda drawn: drawn.histogram(values, unit, title)) if values else None

@@ -199,7 +199,7 @@ class RayEngine:
                 self._ready.append(Failed(key, given_up(kernel.deaths)))
             return
         except Exception as error:  # an error of the grader costs one verdict, not the batch
-            reason = str(error).strip().splitlines()[-1]
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
             self._ready.append(Failed(key, f"the grader failed on this kernel ({reason}); grade it by itself"))
             return
         if kernel.stage == "judge" or self._setup.device.kind == "cpu":

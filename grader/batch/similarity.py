@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ WINDOW = 12
 WORTH_TELLING = 0.8
 """Share of the shorter kernel's own tokens; two honest solutions of one lab share up to about half."""
 
+MAX_CHARACTERS = 100_000
 MAX_PAIRS = 200
 MAX_COMPARED = 400
 """Pairs with the most fingerprints in common, which are compared token by token."""
@@ -35,7 +36,15 @@ class Pair:
         return max(self.share_of_first, self.share_of_second)
 
 
-def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> list[Pair]:
+@dataclass(frozen=True)
+class Comparison:
+    """The pairs worth telling, and sentences on the kernels that were not compared."""
+
+    pairs: Sequence[Pair]
+    left_out: Sequence[str] = ()
+
+
+def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
     """The pairs of students whose kernels are alike, the most alike first. `modules`: source text by student."""
     from copydetect import CodeFingerprint, compare_files
 
@@ -44,7 +53,15 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> list[Pair]:
     def fingerprint(text: str) -> CodeFingerprint:
         return CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text))
 
-    prints = {student: fingerprint(text) for student, text in modules.items()}
+    prints: dict[str, CodeFingerprint] = {}
+    left_out = []
+    for student, text in modules.items():
+        try:
+            if len(text) > MAX_CHARACTERS:
+                raise ValueError(f"it has {len(text)} characters, at most {MAX_CHARACTERS} are compared")
+            prints[student] = fingerprint(text)
+        except Exception as error:  # a text that cannot be compared is its student's alone
+            left_out.append(f"{lab_id} of {student} was not compared: {error}.")
     holders: dict[int, list[str]] = {}
     for student, one in prints.items():
         for value in one.hashes:
@@ -65,7 +82,8 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> list[Pair]:
         pair = Pair(lab_id, first, second, min(1.0, float(one)), min(1.0, float(other)), identical)
         if pair.share >= WORTH_TELLING:
             pairs.append(pair)
-    return sorted(pairs, key=lambda pair: (-pair.share, pair.first, pair.second))[:MAX_PAIRS]
+    pairs.sort(key=lambda pair: (-pair.share, pair.first, pair.second))
+    return Comparison(pairs[:MAX_PAIRS], left_out)
 
 
 def _stub_hashes(lab_id: str) -> list[int]:

@@ -43,17 +43,25 @@ class Graded:
     report: Report
     look: tuple[str, ...] = ()
 
+    @property
+    def ungraded(self) -> tuple[str, ...]:
+        """The labs that the grader came to no verdict on."""
+        return tuple(lab_id for lab_id, lab in self.report.labs.items() if lab.status == "not_graded")
+
 
 @dataclass(frozen=True)
 class Standing:
-    """What counts for one student in one assignment: the chosen hand-in, its lateness, and the others."""
+    """What counts for one student in one assignment: the chosen hand-in, its lateness, and the others.
+
+    `points` is None where a lab was not graded: a sum without it would be less than what was earned.
+    """
 
     student: str
     assignment: str
     graded: Graded
     others: tuple[Graded, ...]
     days_late: int
-    points: float
+    points: float | None
 
     @property
     def labs(self) -> Mapping[str, LabReport]:
@@ -69,16 +77,14 @@ def standings(graded: Iterable[Graded], rules: Rules) -> list[Standing]:
     for (student, assignment), attempts in sorted(groups.items()):
         chosen = max(attempts, key=lambda one: _rank(one, rules))
         others = tuple(one for one in attempts if one is not chosen)
-        share = rules.share(chosen.hand_in)
-        found.append(
-            Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), chosen.report.points * share)
-        )
+        points = None if chosen.ungraded else chosen.report.points * rules.share(chosen.hand_in)
+        found.append(Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), points))
     return found
 
 
 def _rank(one: Graded, rules: Rules) -> tuple[bool, float, float]:
-    """The larger counts. A hand-in that cannot be read never replaces one that can."""
+    """The larger counts. A hand-in that cannot be read never replaces one that can; one without a verdict may be the best."""
     submitted = (one.hand_in.submitted or datetime.min.replace(tzinfo=UTC)).timestamp()
-    points = one.report.points * rules.share(one.hand_in)
+    points = math.inf if one.ungraded else one.report.points * rules.share(one.hand_in)
     readable = not one.hand_in.refused
     return (readable, points, submitted) if rules.attempts == "best" else (readable, submitted, points)

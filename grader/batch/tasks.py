@@ -5,9 +5,16 @@ A student's code runs in the sandboxes that these functions start, and nowhere e
 
 from __future__ import annotations
 
+import contextlib
+import re
+import resource
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
+from grader.batch.archives import RefusedMember, UnusableArchive, unpack
 from grader.batch.hidden import Secrets
 from grader.grading import (
     CHECKED_CAPABILITIES,
@@ -24,6 +31,14 @@ from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal,
 from grader.reading import UnusablePath, read
 from grader.rubric import load_rubric
 from grader.running.cpu import CASE_SECONDS
+from grader.sandbox import bubblewrap
+
+ATTEMPTS = 3
+DEATH = re.compile(r"process died|\bit (was killed|crashed|ended with exit status|used more than)|answered something")
+"""How grader.building and grader.running.cpu tell of a sandbox that ended before it answered."""
+
+READ_BYTES = 4 << 30
+"""By how much reading one hand-in may make a worker grow."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +59,88 @@ class Setup:
         return self.secrets.lab(lab)
 
 
-def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Submission | str:
-    """What was handed in, or the sentence why it is none."""
+def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Submission | Refusal:
+    """What was handed in, or why it is none; `not_graded` where that is not the student's doing."""
     try:
-        return read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
+        with _bounded_memory():
+            return read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
     except UnusablePath as problem:
-        return str(problem)
-    except OSError as error:
-        return f"{path.name} cannot be read ({error.strerror}); check its permissions"
+        return Refusal("rejected", str(problem))
+    except PermissionError as error:
+        return Refusal("not_graded", f"{path.name} cannot be read ({error.strerror}); check its permissions")
+    except (MemoryError, RecursionError):
+        size = f"more than {READ_BYTES >> 30} GB of memory"
+        return Refusal("rejected", f"{path.name} takes {size} to read; clear its outputs, save it and hand it in again")
+
+
+@contextlib.contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Lets this process grow by READ_BYTES and no further: a crafted notebook costs itself, not the machine."""
+    kept = resource.getrlimit(resource.RLIMIT_AS)
+    now = psutil.Process().memory_info().vms
+    most = now + READ_BYTES if kept[1] == resource.RLIM_INFINITY else min(now + READ_BYTES, kept[1])
+    resource.setrlimit(resource.RLIMIT_AS, (most, kept[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, kept)
+
+
+def unpack_archive(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
+    """Unpacks in a worker; an archive that cannot be read is an answer, not an error of the grader."""
+    try:
+        return unpack(archive, target, max_bytes=max_bytes)
+    except UnusableArchive as problem:
+        return problem
+
+
+class Undecided(RuntimeError):
+    """Sandboxes died on a kernel, each time in another way: somebody else's doing, and no verdict on the kernel."""
 
 
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
-    """One lab, by the interpreter."""
+    """One lab, by the interpreter. Raises Undecided.
+
+    A verdict that rests on the death of a sandbox holds when it comes out the same again: a kernel that kills its
+    process does so every time, and an administrator or the system's memory killer does not.
+    """
+    _require_sandbox(setup)
+    report = _graded_on_cpu(setup, source)
+    for _ in range(ATTEMPTS - 1):
+        if not rests_on_a_death(report):
+            return report
+        again = _graded_on_cpu(setup, source)
+        if _verdicts(again) == _verdicts(report):
+            return again
+        report = again
+    if rests_on_a_death(report):
+        raise Undecided(f"its sandboxes died in {ATTEMPTS} different ways; look at what ends processes on this machine")
+    return report
+
+
+def _require_sandbox(setup: Setup) -> None:
+    """Raises Undecided where the sandbox that the batch began with is gone: that is no kernel's doing.
+
+    A process looks once whether bubblewrap works; when that look itself was killed, it looks again.
+    """
+    if setup.device.sandbox == "none" or bubblewrap():
+        return
+    bubblewrap.cache_clear()
+    if not bubblewrap():
+        bubblewrap.cache_clear()
+        raise Undecided("bubblewrap worked when the batch began and does not work now; see `python -m grader doctor`")
+
+
+def rests_on_a_death(report: LabReport) -> bool:
+    """Whether a process that ended before its time has a part in this verdict."""
+    return any(DEATH.search(text) for text in (report.message, *(test.message for test in report.tests)))
+
+
+def _verdicts(report: LabReport) -> list[tuple[str, str, str]]:
+    return [(test.name, test.status, test.message) for test in report.tests] or [("", report.status, report.message)]
+
+
+def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     options = GradeOptions(
         setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds, capabilities=setup.capabilities
     )
@@ -64,7 +149,8 @@ def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
 
 
 def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
-    """One lab's kernels as machine code for the device."""
+    """One lab's kernels as machine code for the device. Raises Undecided."""
+    _require_sandbox(setup)
     return build_lab(setup.lab(source.lab_id), source, gpu_build_options(setup.device, 1, True))
 
 

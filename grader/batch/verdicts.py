@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import zlib
 from collections.abc import Callable
@@ -48,12 +49,34 @@ def placed(report: LabReport, source: KernelSource) -> LabReport:
 
 def to_json(report: LabReport) -> str:
     """The report without its source, which belongs to the submission."""
-    return json.dumps(_converter().unstructure(replace(report, source=None)), allow_nan=False)
+    return json.dumps(_spelled(_converter().unstructure(replace(report, source=None))), allow_nan=False)
 
 
 def from_json(text: str) -> LabReport:
     """The report that `to_json` wrote."""
-    return _converter().structure(json.loads(text), LabReport)
+    return _converter().structure(json.loads(text, object_hook=_meant), LabReport)
+
+
+NUMBER = "⟦number⟧"
+"""The only key of an object that stands for a number that JSON cannot hold: infinite, none, or with thousands of digits."""
+
+
+def _spelled(value: Any) -> Any:
+    """Data as JSON can hold it: a config may say float("inf"), and its report is kept all the same."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {NUMBER: str(value)}
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 1024:
+        return {NUMBER: hex(value)}
+    if isinstance(value, dict):
+        return {key: _spelled(entry) for key, entry in value.items()}
+    return [_spelled(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _meant(value: dict[str, Any]) -> Any:
+    if value.keys() != {NUMBER}:
+        return value
+    text = str(value[NUMBER])
+    return int(text, 16) if "0x" in text else float(text)
 
 
 @cache

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import queue
 import signal
+import tempfile
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from grader.batch.workspace import own_folder
 from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
 ATTEMPTS = 3
-"""How often work is tried when the grader's own process below it dies; a dead sandbox is a verdict at once."""
+"""How often work is tried when the grader's own process below it dies; the last time nothing else is running."""
 
 TASK_SECONDS = 1800.0
+SHORT_SECONDS = 300.0
+"""Limit of what takes seconds: unpacking, reading, judging, drawing, comparing."""
+
 FIRST, NEXT, LATER, LAST = range(4)
 """Priorities: what waits for a GPU's answer, what is short, what takes long, and what nobody waits for yet."""
 
@@ -39,6 +45,7 @@ class _Task:
     priority: int
     number: int
     future: Future[Any] = field(compare=False)
+    seconds: float = field(compare=False)
     function: Callable[..., Any] = field(compare=False)
     arguments: tuple[Any, ...] = field(compare=False)
 
@@ -47,9 +54,11 @@ def prepare() -> None:
     """Begins to import what workers share, in the background; for the main thread, the sooner the better."""
     forkserver.set_forkserver_preload(SHARED)
     kept = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it starts with: Ctrl-C is for the coordinator alone
+    place, tempfile.tempdir = tempfile.gettempdir(), str(own_folder())
     try:
-        forkserver.ensure_running()
+        forkserver.ensure_running()  # its socket lies in a folder that goes even when this process is killed
     finally:
+        tempfile.tempdir = place
         signal.signal(signal.SIGINT, kept)
 
 
@@ -61,6 +70,7 @@ class WorkerPool:
         self._tasks: queue.PriorityQueue[_Task] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._closing = threading.Event()
+        self._alone = _Alone()
         self._processes = [Supervised(_serve, method="forkserver") for _ in range(size)]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
@@ -84,39 +94,45 @@ class WorkerPool:
             except queue.Empty:
                 return
 
-    def submit(self, priority: int, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+    def submit(
+        self, priority: int, function: Callable[..., Result], *arguments: Any, seconds: float = TASK_SECONDS
+    ) -> Future[Result]:
         """Queues a call of an importable function. The future has its result, or WorkFailed; it is cancelled at the end.
 
-        A process that dies is replaced, and the call is tried again, ATTEMPTS times in all.
+        A process that dies is replaced, and the call is tried again, ATTEMPTS times in all. `seconds`: when it has no
+        result by then, its process is killed and the call has failed.
         """
         future: Future[Result] = Future()
-        self._tasks.put(_Task(priority, next(self._numbers), future, function, arguments))
+        self._tasks.put(_Task(priority, next(self._numbers), future, seconds, function, arguments))
         return future
 
     def _work(self, process: Supervised) -> None:
         while not self._closing.is_set():
             task = self._tasks.get()
             try:
-                result = self._call(process, task.function, task.arguments)
+                result = self._call(process, task)
             except WorkFailed as failure:
                 if self._closing.is_set():
                     task.future.cancel()
                 else:
-                    task.future.set_exception(failure)
+                    _settle(task.future.set_exception, failure)
             else:
-                task.future.set_result(result)
+                _settle(task.future.set_result, result)
         process.stop()
 
-    def _call(self, process: Supervised, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        for _ in range(ATTEMPTS):
+    def _call(self, process: Supervised, task: _Task) -> Any:
+        for attempt in range(1, ATTEMPTS + 1):
             if self._closing.is_set():
                 break
             try:
-                fine, answer = process.ask((function, arguments), TASK_SECONDS)
+                with self._alone.entered(alone=attempt == ATTEMPTS):
+                    if self._closing.is_set():
+                        break
+                    fine, answer = process.ask((task.function, task.arguments), task.seconds)
             except (ProcessDied, CannotStart):
                 continue
             except ProcessTimeout:
-                raise WorkFailed(f"no answer within {TASK_SECONDS / 60:.0f} minutes; grade it by itself") from None
+                raise WorkFailed(f"no answer within {task.seconds / 60:.0f} minutes; grade it by itself") from None
             except Exception as error:  # an error of the grader costs one piece of work, not the batch
                 raise WorkFailed(
                     f"the grader failed on it ({type(error).__name__}: {error}); grade it by itself"
@@ -125,6 +141,37 @@ class WorkerPool:
                 return answer
             raise WorkFailed(f"the grader failed on it ({answer}); grade it by itself")
         raise WorkFailed(given_up(ATTEMPTS))
+
+
+def _settle(setter: Callable[[Any], None], value: Any) -> None:
+    """Tells a future its end; an error in what somebody hung on it must not end the thread that works."""
+    try:
+        setter(value)
+    except InvalidStateError:
+        pass
+
+
+class _Alone:
+    """Many may be inside at once, or one alone: work that killed its process twice may have been short of memory."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._wanted = 0
+
+    @contextlib.contextmanager
+    def entered(self, *, alone: bool) -> Iterator[None]:
+        with self._changed:
+            self._wanted += alone
+            self._changed.wait_for(lambda: not self._inside if alone else not self._wanted)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._wanted -= alone
+                self._changed.notify_all()
 
 
 def given_up(deaths: int) -> str:

@@ -8,25 +8,43 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import cache
+from multiprocessing import util
 from pathlib import Path
 
 PREFIX = "grader-batch-"
+AFTER_ITS_OWN = -200
+"""When multiprocessing has removed what it made in the folder, which is at -100."""
 
 
 @contextlib.contextmanager
 def workspace() -> Iterator[Path]:
     """A new folder, removed at the end; folders that killed batches of this user left are removed at the start."""
-    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        _remove_unless_in_use(left)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    descriptor = os.open(folder, os.O_RDONLY)
+    folder, descriptor = _locked_folder()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        folder.mkdir(mode=0o700, exist_ok=True)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+
+
+@cache
+def own_folder() -> Path:
+    """This process's folder for what lasts as long as it does, such as sockets."""
+    folder, _ = _locked_folder()
+    util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=AFTER_ITS_OWN)
+    return folder
+
+
+def _locked_folder() -> tuple[Path, int]:
+    """A new folder and the lock on it, after the folders that nobody holds any more are removed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        _remove_unless_in_use(left)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder, descriptor
 
 
 def _remove_unless_in_use(folder: Path) -> None:

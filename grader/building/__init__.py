@@ -82,8 +82,23 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
 def _why_nothing_builds(bundle: KernelBundle) -> str:
     if bundle.failures:
         count = len({failure.config for failure in bundle.failures})
-        return f"none of the {count} configs compiles: {bundle.failures[0].message}"
-    first = next(iter(bundle.refused.values()), "no config can be launched")
-    return f"no config can be launched: {first}"
+        return f"none of the {count} configs compiles: {_common_reason(bundle)}"
+    refused = [
+        (f"{bundle.configs[index]} on {case}: ", sentence) for (case, index), sentence in bundle.refused.items()
+    ]
+    places = {sentence.removeprefix(prefix).split(": ")[0] for prefix, sentence in refused}
+    prefix, first = refused[0] if refused else ("", "there is none")
+    return f"no config can be launched: {first.removeprefix(prefix) if len(places) == 1 else first}"
+
+
+def _common_reason(bundle: KernelBundle) -> str:
+    """The first failure; without its config where every config fails at the same place."""
+    by_index = {config.index: str(config) for config in bundle.configs}
+    reasons = [
+        failure.message.removeprefix(f"{by_index[failure.config]} for sm_{failure.capability}: ")
+        for failure in bundle.failures
+    ]
+    places = {reason.split(": ")[0] for reason in reasons}
+    return reasons[0] if len(places) == 1 and len(bundle.configs) > 1 else bundle.failures[0].message
 
 

@@ -17,6 +17,7 @@ from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.sandbox import Answer, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
+from grader.teaching import teach_config
 
 LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
@@ -147,7 +148,7 @@ class Compiler:
                 return sandbox, failure(_compile_sentence(self.source, answer, made, job.capability))
             if operation == "read":
                 return sandbox, None
-            return sandbox, _binary(answer, job.capability, job.config, job.launch)
+            return sandbox, _binary(self.source, answer, job.capability, job.config, job.launch)
         except SandboxTimeout:
             self.timeouts += 1
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"
@@ -184,7 +185,7 @@ def _compile_sentence(source: KernelSource, answer: Answer, made: MadeModule, ca
     return sentence
 
 
-def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | BuildFailure:
+def _binary(source: KernelSource, answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | BuildFailure:
     """Checks what the sandbox sent before anything trusts it."""
     header, (cubin, ptx) = answer.header, answer.blobs
     entry = str(header["entry"])
@@ -198,12 +199,12 @@ def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> 
     }  # fmt: skip
     limit = insight.multiprocessor(capability).shared_bytes_per_program
     if numbers["shared_bytes"] > limit:
-        return BuildFailure(
-            config.index,
-            capability,
-            f"{config} for sm_{capability}: needs {numbers['shared_bytes'] / 1024:.0f} KB of shared memory, a program "
-            f"may use {limit // 1024} KB; use smaller tiles or fewer stages",
+        sentence = (
+            f"needs {numbers['shared_bytes'] / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
+            "use smaller tiles or fewer stages"
         )
+        told = teach_config(source, config.index, sentence)
+        return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {told}")
     if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
         raise ValueError("numbers out of range")
     return Binary(

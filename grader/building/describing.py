@@ -18,6 +18,7 @@ from grader.labs import Lab
 from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.sandbox import SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
+from grader.teaching import teach_grid
 
 MAX_CONFIGS = 16
 MAX_CONSTANTS = 64
@@ -109,7 +110,7 @@ def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[
     made = _made(source, answer)
     if isinstance(made, Refusal):
         return made
-    launches, refused = _launches(lab, cases, configs, answer)
+    launches, refused = _launches(lab, source, cases, configs, answer)
     return KernelBundle(lab.id, configs, launches, refused, made)
 
 
@@ -121,7 +122,7 @@ def _with_hidden(
     answer = _asked(lab, source, cases, options)
     if not isinstance(answer, Refusal):
         try:
-            launches, _ = _launches(lab, cases, bundle.configs, answer)
+            launches, _ = _launches(lab, source, cases, bundle.configs, answer)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             launches = {}
     pairs = {(case.name, config.index) for case in cases for config in bundle.configs}
@@ -174,7 +175,7 @@ def _whole(value: Any, low: int, high: int) -> int:
 
 
 def _launches(
-    lab: Lab, cases: Sequence[Case], configs: Sequence[Config], answer: dict[str, Any]
+    lab: Lab, source: KernelSource, cases: Sequence[Case], configs: Sequence[Config], answer: dict[str, Any]
 ) -> tuple[dict[tuple[str, int], Launch], dict[tuple[str, int], str]]:
     """The launch of each case with each config, and why others have none."""
     scalars = {case.name: lab.scalars(case) for case in cases}
@@ -190,7 +191,8 @@ def _launches(
         if isinstance(result, Launch):
             launches[name, index] = result
         else:
-            refused[name, index] = f"{configs[index]} on {name}: {result}"
+            told = teach_grid(source, lab.grid, result, tuple(configs[index].constants)) if source.grid else result
+            refused[name, index] = f"{configs[index]} on {name}: {told}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")
     return launches, refused

@@ -27,9 +27,10 @@ from grader.building.reports import (
     TritonObject,
     TupleReport,
 )
-from grader.building.resolving import Global, Resolver, language, permitted, permitted_module
+from grader.building.resolving import BUILTINS, Global, Refused, Resolver, language, permitted, permitted_module
 from grader.model import KernelSource, MadeModule
 from grader.reading.selection import needs
+from grader.teaching.excerpt import paragraph
 
 HEADER = "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
 CONSTEXPR = "constexpr"
@@ -108,6 +109,13 @@ class _Maker:
             raise NotMade(
                 f"`{name}` was not made by a `def` of this file's text; expected a function written out under @triton.jit"
             )
+        for part in node.body:
+            for inner in ast.walk(part):
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                    raise NotMade(
+                        f"{self._place(inner.lineno)}: `{inner.name}` is a function inside a function; define it at top level, "
+                        "under @triton.jit"
+                    )
         arguments = node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             raise NotMade(f"{self._place(node.lineno)}: {node.name} has *args, **kwargs or keyword-only parameters; name each")
@@ -115,6 +123,11 @@ class _Maker:
 
     def _binding(self, name: str, report: Report) -> tuple[_Part, Global]:
         """The line that binds a name which is no function of the text, and what the name stands for."""
+        if name in self.written and not _agrees(self.written[name], report):
+            raise NotMade(
+                f"{self._use(name)}: `{name}` is {self.written[name]!r} where it is written and {shown(report)} once the "
+                "file has run; a constant keeps the value that it is written with"
+            )
         if name == CONSTEXPR:
             if report != TritonObject("triton.language.core", CONSTEXPR):
                 raise NotMade(f"{self._use(name)}: `constexpr` is not Triton's here; give the name back to it")
@@ -131,21 +144,17 @@ class _Maker:
                 what = f"{report.module}.{report.name}".strip(".")
                 raise NotMade(f"{self._use(name)}: `{name}` is {what}, which a kernel may not use; use triton.language")
             return _Part(f"from {report.module} import {report.name} as {name}", (0,)), Global(thing)
-        if isinstance(report, Builtin):
+        if isinstance(report, Builtin) and report.name in BUILTINS:
             return _Part(f"{name} = {report.name}", (0,)), Global(report.name)
-        if isinstance(report, Other):
-            if report.type == "function":
-                raise NotMade(f"{self._use(name)}: `{name}` is a plain Python function; put @triton.jit above it")
+        if report == Other("function"):
+            raise NotMade(self._plain_function(name))
+        try:
+            return _Part(f"{name} = {_literal(report)}", (0,)), Global()
+        except ValueError:
             raise NotMade(
-                f"{self._use(name)}: the kernel uses `{name}`, which is a {report.type}; expected a number, bool, string, "
+                f"{self._use(name)}: the kernel uses `{name}`, which is {shown(report)}; expected a number, bool, string, "
                 "dtype or function of triton.language; write it as a constant"
-            )
-        if name in self.written and not _agrees(self.written[name], report):
-            raise NotMade(
-                f"{self._use(name)}: `{name}` is {self.written[name]!r} where it is written and {_literal(report)} once the "
-                "file has run; a constant keeps the value that it is written with"
-            )
-        return _Part(f"{name} = {_literal(report)}", (0,)), Global()
+            ) from None
 
     def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Global]) -> None:
         """What Triton's front end will read of each function is what the resolver walks."""
@@ -157,10 +166,28 @@ class _Maker:
             block = _block(text, _first_line(node))
             if not _read_alike(block.rstrip("\n").split("\n")) or ast.dump(ast.parse(block).body[0]) != ast.dump(node):
                 raise NotMade(f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly")
-            fault = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
-            if fault:
-                line = lines[fault.line - 1] if 0 < fault.line <= len(lines) else report.line
-                raise NotMade(f"{self._place(line or report.line)}: {fault.sentence}")
+            refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
+            if refused:
+                raise NotMade(self._told(refused, text, lines, report.line))
+
+    def _told(self, refused: Refused, text: str, lines: Sequence[int], first_line: int) -> str:
+        """A refusal at its place in the submission, with its line and caret where the line stands there as it was made."""
+        at = getattr(refused.node, "lineno", 0)
+        line = (lines[at - 1] if 0 < at <= len(lines) else 0) or first_line
+        written = self.source.module.split("\n")[line - 1]
+        if at and written == text.split("\n")[at - 1]:
+            column, end = getattr(refused.node, "col_offset", None), getattr(refused.node, "end_col_offset", None)
+            end = end if getattr(refused.node, "end_lineno", at) == at else len(written.encode())
+            return paragraph(self._place(line), refused.cause, refused.next_step, text=written, column=column, end_column=end)
+        return paragraph(self._place(line), refused.cause, refused.next_step, text=written)
+
+    def _plain_function(self, name: str) -> str:
+        cause, step = f"`{name}` is a plain Python function, which a kernel cannot call", f"put @triton.jit above `def {name}`"
+        node = next((node for node in self.functions.values() if node.name == name), None)
+        if node is None:
+            return paragraph(self._use(name), cause, step)
+        text = self.source.module.split("\n")[node.lineno - 1]
+        return paragraph(self._place(node.lineno), cause, step, text=text, column=node.col_offset)
 
     def _place(self, line: int) -> str:
         return self.source.locate(line)
@@ -228,7 +255,12 @@ def _parameter(argument: ast.arg, report: FunctionReport) -> str:
     constexpr = "constexpr" in written or argument.arg in report.constexprs
     text = f"{argument.arg}: constexpr" if constexpr else argument.arg
     default = report.defaults.get(argument.arg)
-    return text if default is None else f"{text} = {_literal(default)}"
+    if default is None:
+        return text
+    try:
+        return f"{text} = {_literal(default)}"
+    except ValueError:
+        raise NotMade(f"the default of `{argument.arg}` is {shown(default)}; expected a number, bool or string") from None
 
 
 def _literal(report: Report) -> str:
@@ -238,12 +270,21 @@ def _literal(report: Report) -> str:
         return f'float("{value!r}")' if isinstance(value, float) and abs(value) == float("inf") else repr(value)
     if isinstance(report, ConstexprReport):
         return f"constexpr({_literal(report.value)})"
-    if isinstance(report, DType):
+    if isinstance(report, DType) and report.name in _dtypes():
         return f"__{_dtypes()[report.name]}"
     if isinstance(report, TupleReport):
         parts = [_literal(part) for part in report.parts]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-    raise NotMade(f"found {report} as a value; expected a number, bool, string, dtype or a tuple of these")
+    raise ValueError("no literal")
+
+
+def shown(report: Report) -> str:
+    """A report in words, for messages."""
+    try:
+        return _literal(report)
+    except ValueError:
+        names = {Module: "a module", TritonObject: "a function of Triton's", Builtin: "a Python builtin"}
+        return f"a {report.type}" if isinstance(report, Other) else names.get(type(report), "no constant")
 
 
 def _dtypes() -> dict[str, str]:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import enum
 import importlib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
+
+from grader.teaching import names
+from grader.teaching.lessons import CONSTRUCTS
 
 MODULES = (
     "triton",
@@ -48,43 +49,13 @@ VALUE_ATTRIBUTES = frozenset(
     "T dtype shape type element_ty scalar numel value name primitive_bitwidth itemsize fp_mantissa_width int_bitwidth "
     "int_signedness load store gather scatter block_shape block_type strides base".split()
 )
-TEACH = {
-    ast.Lambda: "a lambda; write a function of your own under @triton.jit",
-    ast.Try: "try; a kernel raises and catches nothing",
-    ast.Raise: "raise; use tl.device_assert or tl.static_assert",
-    ast.Import: "an import; import at the top of the file",
-    ast.ImportFrom: "an import; import at the top of the file",
-    ast.FunctionDef: "a function inside a function; define it at top level under @triton.jit",
-    ast.AsyncFunctionDef: "an async function; write it as a plain one",
-    ast.ClassDef: "a class; write functions under @triton.jit",
-    ast.With: "with; a kernel opens nothing",
-    ast.Global: "global; return the value instead",
-    ast.Nonlocal: "nonlocal; return the value instead",
-    ast.Delete: "del; Triton needs none",
-    ast.NamedExpr: "`:=`; assign on a line of its own",
-    ast.GeneratorExp: "a generator; use tl.sum, tl.max or a loop over range",
-    ast.DictComp: "a dict; pass values as parameters",
-    ast.SetComp: "a set; pass values as parameters",
-    ast.Dict: "a dict; pass values as parameters",
-    ast.Set: "a set; pass values as parameters",
-    ast.Yield: "yield; a jit function returns once",
-    ast.YieldFrom: "yield; a jit function returns once",
-    ast.Await: "await; a jit function returns once",
-    ast.Match: "match; use if and elif",
-}
-INSTEAD = {
-    "abs": "tl.abs", "sum": "tl.sum", "round": "tl.extra.libdevice.rint", "pow": "tl.exp2(y * tl.log2(x))",
-    "enumerate": "range", "zip": "range", "list": "tl.arange", "isinstance": "a tl.constexpr parameter",
-    "getattr": "the name itself", "hasattr": "a tl.constexpr parameter", "type": ".dtype", "bool": "a comparison",
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
-class Fault:
-    """A line of the module that holds what it may not, and the sentence without its place."""
+class Refused:
+    """Part of a function that holds what it may not: what was found, and the next step."""
 
-    line: int
-    sentence: str
+    node: ast.AST
+    cause: str
+    next_step: str
 
 
 @dataclass(frozen=True)
@@ -154,50 +125,51 @@ def _enumeration(thing: Any) -> bool:
 
 
 class Resolver(ast.NodeVisitor):
-    """Walks one function of the made module and keeps the first fault that it meets."""
+    """Walks one function of the made module and keeps the first part that it refuses."""
 
     def __init__(self, known: Mapping[str, Global], *, constexpr_function: bool = False) -> None:
         self.known, self.constexpr_function = known, constexpr_function
         self.local: frozenset[str] = frozenset()
-        self.fault: Fault | None = None
+        self.function: ast.FunctionDef | None = None
+        self.refused: Refused | None = None
 
-    def check(self, node: ast.FunctionDef) -> Fault | None:
-        """The first fault of a function's body, or None."""
+    def check(self, node: ast.FunctionDef) -> Refused | None:
+        """The first part of a function's body that may not be there, or None."""
+        self.function = node
         self.local = frozenset(_assigned(node)) | {argument.arg for argument in node.args.args}
         for name in sorted(self.local):
             kept = self.known.get(name)
-            if name.startswith("__") or (kept is not None and kept.thing is not None):
-                what = "begins with two underscores" if name.startswith("__") else "also names a module or function"
-                return Fault(node.lineno, f"the variable `{name}` of {node.name} {what}; give it another name")
+            if name.startswith("__"):
+                return Refused(node, f"the variable `{name}` of {node.name} begins with two underscores", "give it another name")
+            if kept is not None and kept.thing is not None:
+                return Refused(
+                    node, f"`{name}` is a variable of {node.name} and also a module or function", "give the variable another name"
+                )
         for part in node.body:
             self.visit(part)
-            if self.fault:
-                return self.fault
+            if self.refused:
+                return self.refused
         return None
 
-    def _refuse(self, node: ast.AST, sentence: str) -> None:
-        if self.fault is None:
-            self.fault = Fault(getattr(node, "lineno", 0), sentence)
+    def _refuse(self, node: ast.AST, cause: str, next_step: str) -> None:
+        if self.refused is None:
+            self.refused = Refused(node, cause, next_step)
 
     def generic_visit(self, node: ast.AST) -> None:
-        """Node types that Triton has no use for end here."""
-        if type(node) in TEACH:
-            return self._refuse(node, f"found {TEACH[type(node)]}")
+        """Syntax that Triton has no use for ends here."""
         if not isinstance(node, _KNOWN):
-            return self._refuse(
-                node, f"found {type(node).__name__}, which Triton does not compile; write it with triton.language"
-            )
+            return self._refuse(node, *construct(node))
         super().generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if not (node.value is None or isinstance(node.value, bool | int | float | str)):
-            self._refuse(node, f"found {node.value!r}; expected a number, bool, string or None; write it as one of these")
+            self._refuse(node, f"`{node.value!r}` is no number, bool, string or None", "write it as one of these")
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 if part.format_spec is not None:
-                    self._refuse(node, "found a format specification in a string; leave out what stands after the colon")
+                    self._refuse(node, "a string with a format specification", "leave out what stands after the colon")
                 self.visit(part.value)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -207,35 +179,30 @@ class Resolver(ast.NodeVisitor):
         found = self.known.get(name)
         if found is None:
             if name not in (CONSTEXPR_BUILTINS if self.constexpr_function else BUILTINS):
-                self._refuse(node, self._unknown(name))
+                self._refuse(node, *self._unknown(node))
         elif isinstance(found.thing, ModuleType) or _enumeration(found.thing):
-            self._refuse(node, f"found the module `{name}` as a value; expected one of its functions, such as `{name}.load`")
+            self._refuse(node, f"the module `{name}` is used as a value", f"name one of its functions, such as `{name}.load`")
 
-    def _unknown(self, name: str) -> str:
-        if name in INSTEAD:
-            return f"found `{name}`, which Triton does not compile; use {INSTEAD[name]}"
-        if name in dir(builtins):
-            return f"found `{name}`, which a kernel may not use; compute it with triton.language"
-        candidates = [*self.known, *self.local, *BUILTINS]
-        near = difflib.get_close_matches(name, candidates, 1, 0.75)
-        if not near and permitted(getattr(language(), name, ast)):
-            near = [f"tl.{name}"]
-        hint = f"did you mean `{near[0]}`?" if near else "define it in this file, at top level, or import it"
-        return f"found `{name}`, which nothing here defines; {hint}"
+    def _unknown(self, node: ast.Name) -> tuple[str, str]:
+        if node.id in dir(builtins) and node.id not in names.INSTEAD:
+            return f"Python's `{node.id}` is nothing for a kernel", "compute it with triton.language"
+        assert self.function is not None
+        tree = ast.Module([self.function], [])
+        return names.undefined(node.id, tree, self.function, node.lineno, [*self.known, *self.local])
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
-            return self._refuse(node, "found an assignment to an attribute; a kernel changes variables and memory only")
+            return self._refuse(node, "an attribute is assigned to", "assign to variables, and store results with tl.store")
         if self.constexpr_function:
-            return self._refuse(node, f"found `.{node.attr}`; a constexpr_function computes with plain numbers only")
+            return self._refuse(
+                node, f"a constexpr_function computes with plain numbers only, found `.{node.attr}`", "write it with numbers"
+            )
         chain = _chain(node)
         root = self.known.get(chain[0]) if chain and chain[0] not in self.local else None
         if root is not None and (isinstance(root.thing, ModuleType) or _enumeration(root.thing)):
             return self._follow(node, chain, root.thing)
         if node.attr not in _value_attributes():
-            near = difflib.get_close_matches(node.attr, sorted(_value_attributes()), 1, 0.75)
-            hint = f"did you mean `.{near[0]}`?" if near else "use functions of triton.language"
-            return self._refuse(node, f"found `.{node.attr}`, which tensors and dtypes do not have; {hint}")
+            return self._refuse(node, *names.attribute(ast.unparse(node.value), node.attr))
         self.visit(node.value)
 
     def _follow(self, node: ast.Attribute, chain: list[str], thing: Any) -> None:
@@ -243,58 +210,66 @@ class Resolver(ast.NodeVisitor):
         path = chain[0]
         for number, name in enumerate(chain[1:], start=1):
             if name.startswith("_"):
-                return self._refuse(node, f"found `{path}.{name}`; names that begin with an underscore are Triton's own")
+                return self._refuse(node, f"`{path}.{name}` begins with an underscore: it is Triton's own", "use public functions")
             if not (isinstance(thing, ModuleType) or _enumeration(thing)):
                 unknown = [attribute for attribute in chain[number:] if attribute not in _value_attributes()]
                 if unknown:
-                    return self._refuse(node, f"found `.{unknown[0]}` after `{path}`, which has no such attribute")
+                    return self._refuse(node, *names.attribute(path, unknown[0]))
                 break
             holder, path = thing, f"{path}.{name}"
-            missing = ast
-            thing = getattr(holder, name, missing)
-            if thing is missing:
-                offered = [n for n in dir(holder) if not n.startswith("_")]
-                near = difflib.get_close_matches(name, offered, 1, 0.6)
-                hint = f"did you mean `{'.'.join(chain[:number])}.{near[0]}`?" if near else "look it up in Triton's reference"
-                return self._refuse(node, f"found `{path}`, which does not exist; {hint}")
+            thing = getattr(holder, name, _MISSING)
             if isinstance(thing, ModuleType):
                 if permitted_module(thing.__name__) is None:
-                    return self._refuse(node, f"found `{path}`, a module that is no part of Triton's language; remove it")
+                    return self._refuse(node, f"`{path}` is no part of Triton's language", "remove it from the kernel")
             elif not _enumeration(thing) and not permitted(thing):
-                return self._refuse(
-                    node, f"found `{path}`, which a kernel may not use; expected functions and dtypes of triton.language"
-                )
+                home = getattr(holder, "__name__", "")
+                owner = "tl" if home == "triton.language" else home if home in ("triton", "math") else ".".join(chain[:number])
+                return self._refuse(node, *names.attribute(owner, name))
         if isinstance(thing, ModuleType) or _enumeration(thing):
-            self._refuse(node, f"found `{path}` as a value; expected a function or dtype; name one of its members")
+            self._refuse(node, f"`{path}` is used as a value", "name one of its functions or members")
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
-            return self._refuse(node, "found an assignment to an element; build the tile with tl.where, or tl.store it")
+            return self._refuse(
+                node, "a kernel cannot assign to elements of a tensor or pointer",
+                "store to memory with tl.store(ptr + offs, value, mask=...); choose within a tile with tl.where(condition, a, b)",
+            )  # fmt: skip
         super().generic_visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> None:
         if node.arg is None:
-            return self._refuse(node.value, "found `**`; name each argument")
+            return self._refuse(node.value, "a kernel cannot unpack with **", "name each argument")
         super().generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         if not isinstance(node.func, ast.Name | ast.Attribute):
-            return self._refuse(node, "found a call of something that has no name; call a function by its name")
+            if not isinstance(node.func, _KNOWN):
+                return self._refuse(node.func, *construct(node.func))
+            return self._refuse(node, "what is called here has no name", "call a function by its name")
         super().generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
-            return self._refuse(node, "found an annotated target that is no variable; annotate a variable")
+            return self._refuse(node, "an annotated target is no variable", "annotate variables only")
         self.visit(node.annotation)
         if node.value is not None:
             self.visit(node.value)
+
+
+_MISSING = object()
+
+
+def construct(node: ast.AST) -> tuple[str, str]:
+    """What is to be said of syntax that no kernel has."""
+    kind = type(node).__name__
+    return CONSTRUCTS.get(kind, (f"a kernel has no {kind}", "write it with assignments, if, for and while"))
 
 
 _KNOWN = (
     ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.Expr, ast.Pass,
     ast.Break, ast.Continue, ast.Assert, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Tuple, ast.List,
     ast.ListComp, ast.comprehension, ast.Slice, ast.Starred, ast.expr_context, ast.operator, ast.unaryop, ast.boolop,
-    ast.cmpop,
+    ast.cmpop, ast.FormattedValue,
 )  # fmt: skip
 
 
@@ -312,11 +287,3 @@ def _chain(node: ast.Attribute) -> list[str]:
         names.append(part.attr)
         part = part.value
     return [part.id, *reversed(names)] if isinstance(part, ast.Name) else []
-
-
-def finite_or_infinite(text: str) -> float:
-    """The float that describe wrote as text; ValueError for anything else."""
-    value = float(text)
-    if math.isnan(value):
-        raise ValueError("a constant that is not a number")
-    return value

@@ -1,21 +1,37 @@
-"""What a sandbox raised, as a sentence with the student's own place in it."""
+"""What a sandbox raised, told with the student's own place in it."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from grader.model import KernelSource, MadeModule
 from grader.sandbox import Answer
+from grader.teaching import Fault, fault_of, teach, teach_config
 
 
 def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None = None) -> str:
-    """A sandbox's error as a sentence. `made`: the module whose lines the error counts in; None for the submission's."""
-    header = answer.header
-    kind, message, line = str(header.get("error")), str(header.get("message", "")), header.get("line")
-    message = " ".join(message.split())[:400]
-    if made is not None and isinstance(line, int):
-        line = made.origin(line)
-    place = f"{source.locate(line)}: " if isinstance(line, int) else ""
-    if kind == "ContractError":
-        return message
-    if kind in ("Unsupported", "LaunchEnded"):
-        return place + message
-    return f"{place}{kind}: {message}" if message and message != kind else f"{place}{kind}"
+    """A sandbox's error as a paragraph with the student's own place in it, or as the sentence that it is already.
+
+    `made`: the module whose lines the error counts in; None for the submission's own.
+    """
+    fault = fault_of(answer.header)
+    if made is not None:
+        fault = _in_source(fault, source, made)
+    if fault.kind == "ContractError":
+        index = re.match(r"config (\d+) of ", fault.message)
+        return teach_config(source, int(index[1]), fault.message) if index else fault.message
+    if fault.kind in ("Unsupported", "LaunchEnded"):
+        return f"{source.locate(fault.line)}: {fault.message}" if fault.line is not None else fault.message
+    return teach(fault, source)
+
+
+def _in_source(fault: Fault, source: KernelSource, made: MadeModule) -> Fault:
+    """The fault in lines of the submission's module; its columns where the made line is that line as it stands there."""
+    origin = made.origin(fault.line) if fault.line is not None else None
+    callers = tuple(line for line in map(made.origin, fault.callers) if line is not None)
+    lines = source.module.split("\n")
+    if origin is None or fault.line is None or lines[origin - 1] != made.text.split("\n")[fault.line - 1]:
+        return replace(fault, line=origin, column=None, end_line=None, end_column=None, callers=callers)
+    end = made.origin(fault.end_line) if fault.end_line is not None else None
+    return replace(fault, line=origin, end_line=end, callers=callers)

@@ -16,6 +16,7 @@ from typing import Any
 from grader.labs import all_labs
 from grader.model import Report
 from grader.reporting.document import document
+from grader.reporting.text import name
 
 PARTS = ("correctness", "speed")
 DECIMALS = 6
@@ -52,9 +53,10 @@ def write_scores(
     """Writes a report's points into the graded cells of its labs and returns them by grade_id.
 
     gradebook: the file or the database address. report: a Report, or the JSON document of one. The student and their
-    submission are created when missing; cells of labs that the report does not have, questions and whatever a human
-    gave stay as they are. Raises UnusableGradebook for a database without the assignment or its graded cells.
+    submission are created when missing; cells of labs that the report does not have or that were not graded, questions and
+    whatever a human gave stay as they are. Raises UnusableGradebook for a database without the assignment or its graded cells.
     """
+    student = name(student)
     labs = (document(report) if isinstance(report, Report) else report)["labs"]
     api = _api()
     written: dict[str, float] = {}
@@ -70,13 +72,13 @@ def write_scores(
         for notebook in notebooks:
             for cell in notebook.grade_cells:
                 lab_id, part = graded_part(cell.name) or ("", "")
-                if lab_id not in labs:
+                if lab_id not in labs or labs[lab_id]["status"] == "not_graded":
                     continue
                 grade = book.find_grade(cell.name, notebook.name, assignment, student)
                 grade.auto_score = written[cell.name] = cell_score(labs[lab_id], part, float(cell.max_score))
                 grade.needs_manual_grade = grade.manual_score is not None
         book.db.commit()
-    if labs and not written:
+    if not written and any(lab["status"] != "not_graded" for lab in labs.values()):
         raise UnusableGradebook(
             f"assignment {assignment!r} of {gradebook} has no graded cell such as {next(iter(labs))}_correctness; make the "
             "course with `make course`"

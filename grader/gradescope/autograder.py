@@ -6,7 +6,6 @@ run_autograder wrote there before stays when it does not come to that.
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from grader.files import write_whole
 from grader.gradescope.results import HIDDEN_BY_DEFAULT, Results, Visibility, results
 from grader.grading import GradeOptions, grade
 from grader.labs import all_labs
+from grader.reporting.text import json_text, name
 
 SOURCES = (".py", ".ipynb")
 SETTINGS = "settings.toml"
@@ -45,7 +45,7 @@ def grade_submission(folder: Path, settings: Settings, secrets: Secrets | None) 
     if secrets:
         labs = [secrets.lab(lab) for lab in labs]
     options = GradeOptions(device, seed=secrets.seed if secrets else None)
-    report = grade(_sources(folder), labs, options, all_labs=True, listen=lambda lab, text: print(f"{lab}: {text}"))
+    report = grade(_sources(folder), labs, options, all_labs=True, listen=lambda lab, text: print(name(f"{lab}: {text}")))
     hidden = [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden]
     return results(report, hidden, settings.hidden)
 
@@ -69,7 +69,7 @@ def main(root: Path) -> None:
         read_settings(root / "source" / SETTINGS),
         load_secrets(secrets) if secrets.is_file() else None,
     )
-    write_whole(root / "results" / "results.json", json.dumps(found.json(), indent=1, allow_nan=False) + "\n")
+    write_whole(root / "results" / "results.json", json_text(found.json(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

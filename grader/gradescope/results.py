@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from grader.model import LabReport, Report, TestResult
-from grader.reporting.listing import visible
 from grader.reporting.terminal import next_step, number
+from grader.reporting.text import prose
 
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 HIDDEN_BY_DEFAULT: Visibility = "after_published"
@@ -48,7 +48,7 @@ class Results:
 
     score: float
     output: str
-    execution_time: float = 0.0
+    execution_time: float | None = None
     tests: tuple[Line, ...] = ()
     leaderboard: tuple[Place, ...] = ()
     output_format: str = "text"
@@ -56,10 +56,12 @@ class Results:
     stdout_visibility: Visibility = "hidden"
 
     def json(self) -> dict[str, Any]:
-        """JSON-ready; without a leaderboard where nothing was timed."""
+        """JSON-ready; without a leaderboard where nothing was timed, and without a time that would tell of hidden cases."""
         data = asdict(self)
         if not self.leaderboard:
             del data["leaderboard"]
+        if self.execution_time is None:
+            del data["execution_time"]
         return data
 
 
@@ -72,8 +74,8 @@ def results(report: Report, hidden_cases: HiddenCases = (),
     sentences = [*_total(report, concealed), *report.notes, f"Next: {next_step(_without(report, concealed))}"]
     return Results(
         score=round(report.points, DECIMALS),
-        output="\n".join(visible(sentence) for sentence in sentences),
-        execution_time=round(report.seconds, 2),
+        output="\n".join(prose(sentence) for sentence in sentences),
+        execution_time=None if report.seconds is None else round(report.seconds, 2),
         tests=tuple(lines),
         leaderboard=tuple(places),
     )
@@ -110,7 +112,7 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
     if not lab.tests:
         most = lab.correctness_max + (lab.speed_max if report.device.kind == "cuda" else 0.0)
         words = f"{lab.status.replace('_', ' ')}: {lab.message}"
-        yield Line(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", visible(words))
+        yield Line(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", prose(words))
         return
     for test in lab.tests:
         if test.status == "skipped" and test.kind == "speed":
@@ -129,7 +131,7 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
 
 
 def _words(test: TestResult) -> str:
-    return "\n".join(visible(line) for text in (test.message, test.diagnosis) if text for line in text.split("\n"))
+    return "\n".join(prose(text) for text in (test.message, test.diagnosis) if text)
 
 
 def _places(lab: LabReport) -> Iterator[Place]:

@@ -1,10 +1,25 @@
-"""How far from the exact product a right kernel may be: the elementwise bound that every lab builds on.
+"""How far from the exact product a right kernel may be: the bounds, elementwise and together, that every lab builds on.
 
-Source of the formula: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.5, with the
-unit roundoffs of fp16 (output) and fp32 (accumulator).
+Y = A W^T is summed in fp32 or int32 and rounded to fp16 once; with split-K the slices are rounded to fp16 and added
+in fp16, in any order. For r slices, with u16 and u32 the unit roundoffs of fp16 and fp32,
+
+    |y - y*|         <=  u16 |y*|  +  rho(K) u32 (|A| |W|^T)  +  3 sqrt(r - 1) u16 (|y*| + s)  +  permitted
+    (|E|_F / |Y|_F)^2 <=  u16^2 (1 + (r - 1) / 8 (1 + |S|_F^2 / |Y|_F^2))  +  K u32^2 (||A| |W|^T|_F / |Y|_F)^2  +  permitted^2
+    rho(K) = min(K, 8 sqrt(K) + K / 8),   s = sqrt((A o A) (W o W)^T)
+
+rho: K is the worst case of any order of additions that round to nearest (Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd ed., section 3.1 and problem 4.3); 8 sqrt(K) is exceeded with probability below 2 exp(-8^2 / 2) an
+element (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019,
+theorem 2.4); K / 8 is for tensor cores, which truncate (Fasi et al., Numerical behavior of NVIDIA tensor cores,
+PeerJ Comput. Sci. 7, 2021). docs/tolerance.md has what was measured.
+
+Roundings of r - 1 fp16 additions are independent and of zero mean, so they grow with the root of their number. Each
+is at most u16 times a partial sum; in random orders a partial sum strays from its share of y* by s or so.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 
@@ -13,8 +28,22 @@ from grader.model import Reference
 U_FP16 = 2.0**-11
 U_FP32 = 2.0**-24
 FP16_UNDERFLOW = 2.0**-25
-ACCUMULATION = 2.0
-"""Tensor cores truncate aligned products instead of rounding each addition; twice K u_fp32 covers that."""
+CONFIDENCE = 8.0
+"""How many times the root of their number roundings may add up to."""
+TRUNCATED = 8
+"""Products that a tensor core adds before it truncates."""
+SLICE_CONFIDENCE = 3.0
+SLICE_VARIANCE = 1 / 8
+"""Mean square of what one fp16 addition of a slice adds, over u16^2 (|y|^2 + s^2).
+
+A rounding to nearest has a mean square of 0.18 u16^2 |z|^2 where the mantissas of z are spread evenly; z, a partial sum
+in random order, has a mean square of at most (|y|^2 + s^2) / 2 over the additions.
+"""
+
+
+def additions(K: int) -> float:
+    """rho(K): by how many u32 of |A| |W|^T a sum of K terms in fp32 may be off."""
+    return min(float(K), CONFIDENCE * math.sqrt(K) + K / TRUNCATED)
 
 
 def matmul_reference(
@@ -23,21 +52,25 @@ def matmul_reference(
     """Reference for Y = A W^T with fp16 output and fp32 accumulation.
 
     a: float64 [M, K]; w: float64 [N, K], both exactly what the kernel was given, dequantised.
-    roundings: fp16 additions that an output element passes through (split-K with atomics in fp16).
+    roundings: slices of K that are added to an output element in fp16, 1 without split-K.
     permitted: float64 [M, N], what the lab allows on top.
     """
     y = a @ w.t()
     magnitude = a.abs() @ w.abs().t()
-    bound = U_FP16 * y.abs() + ACCUMULATION * a.shape[1] * U_FP32 * magnitude + roundings * FP16_UNDERFLOW
+    bound = U_FP16 * y.abs() + additions(a.shape[1]) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW
+    norm = float(torch.linalg.norm(y))
+    if norm == 0:
+        bound = bound if permitted is None else bound + permitted
+        return Reference(y=y, bound=bound, frobenius=float(torch.linalg.norm(bound)))
+    square = U_FP16**2
     if roundings > 1:
         spread = (a.square() @ w.square().t()).sqrt()
-        bound = bound + (roundings - 1) * U_FP16 * (y.abs() + 4 * spread)
-    norm = float(torch.linalg.norm(y))
-    # Together, rounding errors of an accumulator grow with the square root of K, not with K.
-    accumulated = ACCUMULATION * a.shape[1] ** 0.5 * U_FP32 * float(torch.linalg.norm(magnitude))
-    underflow = roundings * FP16_UNDERFLOW * y.numel() ** 0.5
-    frobenius = U_FP16 * roundings + ((accumulated + underflow) / norm if norm > 0 else 0.0)
+        bound = bound + SLICE_CONFIDENCE * math.sqrt(roundings - 1) * U_FP16 * (y.abs() + spread)
+        share = float(torch.linalg.norm(spread)) / norm
+        square += (roundings - 1) * SLICE_VARIANCE * U_FP16**2 * (1 + share**2)
+    square += a.shape[1] * (U_FP32 * float(torch.linalg.norm(magnitude)) / norm) ** 2
+    square += (roundings * FP16_UNDERFLOW / norm) ** 2 * y.numel()
     if permitted is not None:
         bound = bound + permitted
-        frobenius += float(torch.linalg.norm(permitted)) / norm if norm > 0 else 0.0
-    return Reference(y=y, bound=bound, frobenius=frobenius)
+        square += (float(torch.linalg.norm(permitted)) / norm) ** 2
+    return Reference(y=y, bound=bound, frobenius=math.sqrt(square))

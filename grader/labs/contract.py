@@ -23,14 +23,16 @@ class Lab:
 
     scalars(case): the kernel's integers for a case: sizes and strides in elements.
     problem(case, generator, device): inputs of a case, drawn from `generator` on `device`.
-    reference(problem, roundings): the fp64 answer and its bound; `roundings` is how many fp16 additions an
-        output element passes through (SPLIT_K).
+    reference(problem, roundings): the fp64 answer and its bound; `roundings` is how many slices of K are added in
+        fp16 to an output element (grader.labs.slices).
     baseline_weight(problem): the dense fp16 weight [N, K] that cuBLAS multiplies with in the speed cases.
     default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
         ValueError for one of no use.
     mistakes: what is known to go wrong, more telling ones first.
     bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
     operations(problem): tensor-core operations of one launch, two a multiply-add, on operands of type `operand`.
+    split_k: whether a config's SPLIT_K means slices of K that are added in fp16 to a Y that arrives zeroed.
+    blind: cases whose right Y is zero whatever the kernel multiplies, each with what it checks all the same.
     """
 
     id: str
@@ -50,9 +52,11 @@ class Lab:
     bytes_moved: Callable[[Problem], int]
     operations: Callable[[Problem], int]
     operand: Literal["fp16", "int8"] = "fp16"
+    split_k: bool = True
     constants: Mapping[str, Constant] = field(default_factory=dict)
     output: str = "y_ptr"
     mistakes: tuple[Mistake, ...] = ()
+    blind: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def grid(self) -> str:

@@ -16,7 +16,9 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
     """X, fp16 [M, K], by the recipe `case.x`.
 
     normal: standard normal. outliers: normal with a few entries 100 times as large. zero_rows: every third row
-    zero. swallow: a large block amid many small positive entries, which an fp16 accumulator swallows.
+    zero. positive: no negative entry, so that partial sums grow and an fp16 accumulator rounds ever more coarsely.
+    large: positive and 512 times as large, so that sums of x q exceed fp16's range. traps: by row, in turn, an
+    outlier, zeros, small, large, and four rows as they are.
     """
     x = normal(generator, case.M, case.K, device=device)
     if case.x == "outliers":
@@ -25,21 +27,19 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
         x[rows, columns] *= 100
     elif case.x == "zero_rows":
         x[::3] = 0
-    elif case.x == "swallow":
-        x = swallowing_row(case.K, device).expand(case.M, case.K) * (1 + 0.1 * x.abs().clamp(max=1))
+    elif case.x == "positive":
+        x = x.abs() + 0.5
+    elif case.x == "large":
+        x = 512 * (x.abs() + 0.5)
+    elif case.x == "traps":
+        rows = torch.arange(0, case.M, 8, device=device)
+        x[rows, torch.randint(case.K, (len(rows),), generator=generator, device=device)] *= 100
+        x[1::8] = 0
+        x[2::8] *= 0.01
+        x[3::8] = 256 * x[3::8].abs()
+    elif case.x not in ("normal", "outliers", "zero_rows"):
+        raise ValueError(f"unknown recipe {case.x!r} for X")
     return x.to(torch.float16)
-
-
-def swallowing_row(K: int, device: torch.device, *, large: float = 16384.0, small: float = 122.0) -> torch.Tensor:
-    """[K] positive values: 32 in the middle that sum to `large`, the others to `small`.
-
-    In fp16 the spacing at 16384 is 16, so once the large block is in, a partial sum below 8 is lost. Whichever
-    end a kernel starts from, half of the small entries come after the large block.
-    """
-    row = torch.full((K,), small / (K - 32), device=device)
-    middle = K // 2 // 32 * 32
-    row[middle : middle + 32] = large / 32
-    return row
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from grader.guarded import guard
-from grader.labs.bound import ACCUMULATION, FP16_UNDERFLOW, U_FP16, U_FP32
+from grader.labs.bound import FP16_UNDERFLOW, U_FP16, U_FP32, additions
 from grader.model import Config, Problem
 
 UNWRITTEN = "unwritten_or_stale"
@@ -73,7 +73,7 @@ def product(a: torch.Tensor, w: torch.Tensor, *, slack: torch.Tensor | None = No
     """
     y = a @ w.t()
     magnitude = a.abs() @ w.abs().t()
-    share = ACCUMULATION * a.shape[1] * U_FP32 + (U_FP16 if rounded else 0.0)
+    share = additions(a.shape[1]) * U_FP32 + (U_FP16 if rounded else 0.0)
     bound = U_FP16 * y.abs() + share * magnitude + FP16_UNDERFLOW
     if slack is not None:
         bound = bound + slack @ w.abs().t()

@@ -19,6 +19,7 @@ from grader.reading import policy
 from grader.reading.files import Cell, UnreadableFile, executed_cells, read_cells
 from grader.reading.history import latest
 from grader.reading.selection import Statement, closure, module_text, statements, unbound
+from grader.teaching.refused import pointed, undefined_name
 
 MAX_FILES = 200
 
@@ -82,7 +83,8 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
     if not found:
         broken = [cell.error for cell in file.cells if cell.error and _mentions(cell, step.function)]
         reason = broken[-1] if broken else f"no cell that was run defines {step.function}"
-        return Refusal("not_attempted", f"{reason}; run the cell that defines it, then this one")
+        separator = "\n" if broken else "; "
+        return Refusal("not_attempted", f"{reason}{separator}run the cell that defines it, then this one")
     definition = found[-1]
     node = definition.node
     assert isinstance(node, ast.FunctionDef)
@@ -180,7 +182,7 @@ def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal 
         return _kernel_source(lab, *attempted[-1])
     broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
     if broken:
-        return Refusal("rejected", f"{broken[0]}; mend it so that Python can read {lab.kernel}")
+        return Refusal("rejected", broken[0])
     if holders:
         return Refusal(
             "not_attempted", f"{lab.kernel} is still the stub ({holders[0][1].place}); fill in its body and grade again"
@@ -236,7 +238,7 @@ def is_stub(node: ast.stmt) -> bool:
 def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource | Refusal:
     node = definition.node
     assert isinstance(node, ast.FunctionDef)
-    message = _signature_fault(lab, node, definition.place)
+    message = _signature_fault(lab, node, definition)
     if message:
         return Refusal("rejected", message)
     roots = [lab.kernel, lab.grid]
@@ -253,17 +255,16 @@ def _selected(everything: Sequence[Statement], roots: Sequence[str], kernel: str
     """The statements that the roots reach; a refusal where a name is missing or something may not be there."""
     selected = closure(list(everything), roots)
     for name, statement in unbound(selected).items():
-        return Refusal(
-            "rejected",
-            f"{statement.place}: the kernel needs `{name}`, which nothing here defines; "
-            "define it in this file, at top level, or import it",
-        )
+        known = {bound for other in everything for bound in other.binds}
+        cell = statement.cell
+        return Refusal("rejected", undefined_name(cell.place, cell.source, statement.node, name, known))
     message = policy.violation(selected, kernel)
     return Refusal("rejected", message) if message else selected
 
 
-def _signature_fault(lab: Lab, node: ast.FunctionDef, place: str) -> str | None:
+def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement) -> str | None:
     """What is wrong with the kernel's decorators or parameters, as a sentence."""
+    place, cell = definition.place, definition.cell
     if not policy.is_jitted(node):
         return (
             f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
@@ -280,14 +281,15 @@ def _signature_fault(lab: Lab, node: ast.FunctionDef, place: str) -> str | None:
     if names[: len(expected)] != expected:
         at = next((i for i, name in enumerate(expected) if i >= len(names) or names[i] != name), 0)
         found = f"`{names[at]}`" if at < len(names) else "nothing"
-        return (
-            f"{place}: parameter {at + 1} of {lab.kernel} is {found}, expected `{expected[at]}`; "
-            f"the first {len(expected)} parameters are {', '.join(expected)}"
-        )
+        return pointed(
+            cell.place, cell.source, (node.args.posonlyargs + node.args.args)[at] if at < len(names) else node,
+            f"parameter {at + 1} of {lab.kernel} is {found}, expected `{expected[at]}`",
+            f"the first {len(expected)} parameters are {', '.join(expected)}",
+        )  # fmt: skip
     for argument in (node.args.posonlyargs + node.args.args)[len(expected) :]:
         if argument.annotation is None or "constexpr" not in ast.unparse(argument.annotation):
-            return (
-                f"{place}: the parameter `{argument.arg}` of {lab.kernel} is not a constexpr; parameters of your own "
-                f"come after `{expected[-1]}` and are annotated `: tl.constexpr`"
-            )
+            return pointed(
+                cell.place, cell.source, argument, f"the parameter `{argument.arg}` of {lab.kernel} is not a constexpr",
+                f"write {argument.arg}: tl.constexpr, as for every parameter of your own after `{expected[-1]}`",
+            )  # fmt: skip
     return None

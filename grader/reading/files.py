@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import ast
+import errno
+import json
+import os
 import re
-from collections.abc import Sequence
+import stat
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
+
+from grader.teaching.syntax import syntax_sentence
 
 MAX_PYTHON_BYTES = 1 << 20
 MAX_NOTEBOOK_BYTES = 256 << 20
 MAX_CELL_CHARS = 1 << 20
+MAX_CODE_CHARS = 4 << 20
+MAX_STATEMENTS = 20_000
+"""At the top level of a cell; the largest module anybody wrote for these labs has a hundredth of it."""
 
 
 class UnreadableFile(ValueError):
@@ -30,21 +41,39 @@ class Cell:
     error: str = ""
 
 
+def opened_plain(path: Path) -> BinaryIO:
+    """A plain file, opened to be read. Raises OSError; for a link, a FIFO, a device or a socket UnreadableFile.
+
+    Nothing here waits for somebody else: a FIFO is opened without blocking, and left.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket or a FIFO's other kind
+            raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
+    return os.fdopen(descriptor, "rb")
+
+
 def read_cells(path: Path) -> list[Cell]:
     """The cells of a .py (one cell) or an .ipynb (its code cells, magics blanked).
 
-    Raises UnreadableFile for what is empty, too large, not UTF-8, not JSON or not a notebook.
+    Raises UnreadableFile for what is no plain file, empty, too large, not UTF-8, not JSON or not a notebook.
     """
     limit = MAX_NOTEBOOK_BYTES if path.suffix == ".ipynb" else MAX_PYTHON_BYTES
     try:
-        size = path.stat().st_size
-        if size > limit:
-            raise UnreadableFile(
-                f"{path.name} has {size / 1e6:.0f} MB, the limit is {limit / 1e6:.0f} MB; clear its outputs and save again"
-            )
-        data = path.read_bytes()
+        size = path.lstat().st_size
+        with opened_plain(path) as file:
+            data = file.read(limit + 1)
     except OSError as error:
         raise UnreadableFile(f"{path.name} cannot be read ({error.strerror}); check its permissions") from None
+    if len(data) > limit:
+        raise UnreadableFile(
+            f"{path.name} has {size / 1e6:.0f} MB, the limit is {limit / 1e6:.0f} MB; clear its outputs and save again"
+        )
     if not data.strip():
         raise UnreadableFile(f"{path.name} is empty; hand in the file with your kernel in it")
     try:
@@ -68,24 +97,45 @@ def executed_cells(inputs: Sequence[str]) -> list[Cell]:
 
 
 def _notebook_cells(name: str, text: str) -> list[Cell]:
-    import nbformat
-
+    """The code cells of a notebook's JSON, which may hold anything in any place; cells are numbered from 1."""
     try:
-        notebook = nbformat.reads(text, as_version=4)
-        cells = notebook["cells"]
-        sources = [
-            (number, cell["source"]) for number, cell in enumerate(cells, start=1) if cell["cell_type"] == "code"
-        ]
+        notebook = json.loads(text)
     except RecursionError:
         raise UnreadableFile(f"{name} is nested too deeply for a notebook; save it again from Jupyter") from None
-    except Exception as error:  # nbformat raises many kinds for what is no notebook
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+    except ValueError as error:
+        reason = str(error).splitlines()[0][:120]
         raise UnreadableFile(f"{name} is not a Jupyter notebook ({reason}); save it again from Jupyter") from None
-    found = []
-    for number, source in sources:
-        if isinstance(source, str) and len(source) <= MAX_CELL_CHARS:
+    found: list[Cell] = []
+    left = MAX_CODE_CHARS
+    for number, source in _code(name, notebook):
+        left -= len(source)
+        if left < 0:
+            raise UnreadableFile(
+                f"{name} holds more than {MAX_CODE_CHARS >> 20} MB of code; keep the cells that the kernel needs"
+            )
+        if len(source) <= MAX_CELL_CHARS:
             found.append(_parsed(f"{name} cell {number}", _without_magics(source)))
     return found
+
+
+def _code(name: str, notebook: Any) -> Iterator[tuple[int, str]]:
+    """Number and text of each code cell, of format 4 and of the formats before it, whose worksheets hold the cells."""
+    if not isinstance(notebook, dict):
+        raise UnreadableFile(f"{name} is not a Jupyter notebook (no JSON object); save it again from Jupyter")
+    cells = notebook.get("cells")
+    worksheets = notebook.get("worksheets")
+    if not isinstance(cells, list) and isinstance(worksheets, list):
+        sheets = [sheet.get("cells") for sheet in worksheets if isinstance(sheet, dict)]
+        cells = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
+    if not isinstance(cells, list):
+        raise UnreadableFile(f"{name} is not a Jupyter notebook (it has no list of cells); save it again from Jupyter")
+    for number, cell in enumerate(cells, start=1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            source = cell.get("source", cell.get("input"))
+            if isinstance(source, list) and all(isinstance(line, str) for line in source):
+                source = "".join(source)
+            if isinstance(source, str):
+                yield number, source
 
 
 def _without_magics(source: str) -> str:
@@ -95,29 +145,27 @@ def _without_magics(source: str) -> str:
     if first.startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", first):
         return "\n" * max(0, len(lines) - 1)
     kept: list[str] = []
+    depth = 0  # of open brackets, in which a leading % is Python's modulo
     for line in lines:
         stripped = line.lstrip()
         magic = stripped.startswith(("%", "!", "?")) or re.match(r"^[\w.]+\s*\?{1,2}\s*$", stripped)
-        kept.append("" if magic and not _continues(kept) else line)
+        continues = depth > 0 or (bool(kept) and kept[-1].endswith("\\"))
+        kept.append("" if magic and not continues else line)
+        depth += sum(kept[-1].count(bracket) for bracket in "([{") - sum(kept[-1].count(bracket) for bracket in ")]}")
     return "\n".join(kept)
-
-
-def _continues(lines: list[str]) -> bool:
-    """Whether the next line continues an open bracket, where a leading % is Python's modulo."""
-    text = "\n".join(lines)
-    opened = sum(text.count(bracket) for bracket in "([{")
-    closed = sum(text.count(bracket) for bracket in ")]}")
-    return opened > closed or text.endswith("\\")
 
 
 def _parsed(place: str, source: str) -> Cell:
     source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
     try:
-        return Cell(place, source, ast.parse(source))
+        with warnings.catch_warnings(action="ignore"):  # they speak of the student's text, to whoever grades it
+            tree = ast.parse(source)
+        if len(tree.body) > MAX_STATEMENTS:
+            return Cell(place, source, None, f"{place} holds more than {MAX_STATEMENTS} statements; keep the kernel's")
+        return Cell(place, source, tree)
     except SyntaxError as error:
-        line = error.text.strip()[:80] if error.text else ""
-        return Cell(
-            place, source, None, f"{place} line {error.lineno}: {error.msg}" + (f" in `{line}`" if line else "")
-        )
-    except (RecursionError, MemoryError, ValueError) as error:
-        return Cell(place, source, None, f"{place}: {error or 'nested too deeply'}")
+        return Cell(place, source, None, syntax_sentence(place, source, error))
+    except (RecursionError, MemoryError):
+        return Cell(place, source, None, f"{place}: nested too deeply for Python to read")
+    except ValueError as error:
+        return Cell(place, source, None, f"{place}: {error}")

@@ -42,18 +42,17 @@ def _after_their_needs(statements: Sequence[Statement]) -> list[Statement]:
     for at, statement in enumerate(statements):
         for name in statement.binds:
             by_name.setdefault(name, []).append(at)
-    placed: dict[int, Statement] = {}
+    placed: list[Statement] = []
     begun: set[int] = set()
-
-    def place(at: int) -> None:
-        if at in begun:
-            return
-        begun.add(at)
-        for name in sorted(statements[at].needs - statements[at].binds):
-            for needed in by_name.get(name, ()):
-                place(needed)
-        placed[at] = statements[at]
-
-    for at in range(len(statements)):
-        place(at)
-    return list(placed.values())
+    for first in range(len(statements)):
+        waiting = [(first, False)]  # a statement, and whether what it needs is placed
+        while waiting:
+            at, ready = waiting.pop()
+            if ready:
+                placed.append(statements[at])
+            elif at not in begun:
+                begun.add(at)
+                needs = sorted(statements[at].needs - statements[at].binds)
+                waiting.append((at, True))
+                waiting += [(needed, False) for name in reversed(needs) for needed in reversed(by_name.get(name, ()))]
+    return placed

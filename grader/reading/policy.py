@@ -12,6 +12,7 @@ import builtins
 from functools import cache
 
 from grader.reading.selection import Statement
+from grader.teaching import refused
 
 MODULES = ("triton", "torch", "math", "typing", "__future__")
 BUILTINS = frozenset(
@@ -109,29 +110,25 @@ def _statement_violation(statement: Statement) -> str | None:
                 "write the value out or compute it with triton.language"
             )
     for node in ast.walk(statement.node):
-        where = f"{place} line {getattr(node, 'lineno', statement.first_line)}"
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] not in MODULES:
-                    return _import_sentence(where, alias.name)
+                    return _import_sentence(statement, node, alias.name)
                 if alias.name.split(".")[0] in ("triton", "torch") and not _import_path_allowed(alias.name):
-                    return _import_sentence(where, alias.name)
+                    return _import_sentence(statement, node, alias.name)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or "."
             if node.level or module.split(".")[0] not in MODULES or not _import_path_allowed(module):
-                return _import_sentence(where, "." * node.level + (node.module or ""))
+                return _import_sentence(statement, node, "." * node.level + (node.module or ""))
             for alias in node.names:
                 known = _allowed_attributes()
                 if module.split(".")[0] in ("triton", "torch") and alias.name not in known:
-                    return _import_sentence(where, f"{module}.{alias.name}")
+                    return _import_sentence(statement, node, f"{module}.{alias.name}")
         elif isinstance(node, ast.Attribute):
             if node.attr not in _allowed_attributes():
-                return (
-                    f"{where}: found `.{node.attr}`, which a kernel has no use for; expected names of triton.language "
-                    "and plain tensor operations; remove it from the kernel and what the kernel uses"
-                )
+                return refused.unknown_attribute(place, statement.cell.source, node, statement.node)
         elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
-            return f"{where}: found {type(node).__name__}; expected functions and plain constants; write it as one of these"
+            return refused.not_compiled(place, statement.cell.source, node)
     return None
 
 
@@ -142,11 +139,10 @@ def _import_path_allowed(module: str) -> bool:
     return head != "triton" or all(part in LANGUAGE_MODULES | {"language"} for part in rest)
 
 
-def _import_sentence(where: str, module: str) -> str:
-    return (
-        f"{where}: found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, math and "
-        "typing; remove what needs it from the kernel, its grid and its configs"
-    )
+def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
+    cause = f"found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, math and typing"
+    step = "remove what needs it from the kernel, its grid and its configs"
+    return refused.pointed(statement.cell.place, statement.cell.source, node, cause, step)
 
 
 @cache
@@ -162,13 +158,7 @@ def _torch_in_kernel(statement: Statement, jitted: set[str], kernel: str) -> str
     for part in statement.node.body:
         for node in ast.walk(part):
             if isinstance(node, ast.Name) and node.id == "torch":
-                return (
-                    f"{statement.cell.place} line {node.lineno}: `{statement.node.name}` uses torch; a Triton kernel "
-                    "works with triton.language only; compute it with tl operations"
-                )
+                return refused.torch_in_kernel(statement.cell.place, statement.cell.source, node, statement.node)
             if isinstance(node, ast.Import | ast.ImportFrom | ast.Try | ast.Lambda):
-                return (
-                    f"{statement.cell.place} line {node.lineno}: `{statement.node.name}` holds "
-                    f"{type(node).__name__.lower()}, which Triton does not compile; move it out of the kernel"
-                )
+                return refused.not_compiled(statement.cell.place, statement.cell.source, node)
     return None

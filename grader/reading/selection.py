@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -43,19 +44,25 @@ def statements(cells: Iterable[Cell]) -> list[Statement]:
     ]
 
 
+def _by_name(everything: Iterable[Statement]) -> dict[str, list[int]]:
+    """Where each name is bound."""
+    found: dict[str, list[int]] = {}
+    for index, statement in enumerate(everything):
+        for name in statement.binds:
+            found.setdefault(name, []).append(index)
+    return found
+
+
 def closure(everything: list[Statement], roots: Iterable[str]) -> list[Statement]:
     """The statements that bind the roots or any name they reach, in source order."""
-    wanted, queue = set(), [*roots]
+    binders = _by_name(everything)
+    queue = [*roots]
     selected: set[int] = set()
     while queue:
-        name = queue.pop()
-        if name in wanted:
-            continue
-        wanted.add(name)
-        for index, statement in enumerate(everything):
-            if name in statement.binds and index not in selected:
+        for index in binders.pop(queue.pop(), ()):
+            if index not in selected:
                 selected.add(index)
-                queue.extend(statement.needs)
+                queue.extend(everything[index].needs)
     return [everything[index] for index in sorted(selected)]
 
 
@@ -69,17 +76,26 @@ def module_text(selected: list[Statement]) -> tuple[str, tuple[SourceLine, ...]]
     """The selection as one module, with the student's place for each of its lines."""
     lines: list[str] = []
     places: list[SourceLine] = []
+    sources: dict[str, list[bytes]] = {}
     for statement in selected:
-        source = statement.cell.source.split("\n")
-        first, last = statement.first_line, statement.node.end_lineno or statement.node.lineno
-        shares_a_line = (
-            statement.node.col_offset > 0
-            or source[last - 1].encode()[statement.node.end_col_offset :].decode().split("#")[0].strip()
-        )
-        text = ast.unparse(statement.node).split("\n") if shares_a_line else source[first - 1 : last]
+        cell = statement.cell
+        if cell.place not in sources:
+            sources[cell.place] = cell.source.encode().split(b"\n")
+        text = _text(statement, sources[cell.place])
         lines += text
-        places += [SourceLine(statement.cell.place, min(first + offset, last)) for offset in range(len(text))]
+        places += [SourceLine(cell.place, statement.first_line + offset) for offset in range(len(text))]
     return "\n".join(lines) + "\n", tuple(places)
+
+
+def _text(statement: Statement, source: list[bytes]) -> list[str]:
+    """The statement's own lines; of a line that it shares with others, its part. Columns count bytes, as ast's do."""
+    node, first = statement.node, statement.first_line
+    last = node.end_lineno or node.lineno
+    lines = source[first - 1 : last]
+    if node.col_offset > 0 or lines[-1][node.end_col_offset :].split(b"#")[0].strip():
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+    return [line.decode() for line in lines]
 
 
 def _binds(node: ast.stmt) -> set[str]:
@@ -111,8 +127,12 @@ def _binds(node: ast.stmt) -> set[str]:
 
 def needs(node: ast.stmt) -> set[str]:
     """Module-level names that a statement refers to, by Python's own scoping rules."""
-    module = ast.Module(body=[node], type_ignores=[])
-    top = symtable.symtable(ast.unparse(module), "<cell>", "exec")
+    try:
+        text = ast.unparse(ast.Module(body=[node], type_ignores=[]))
+        with warnings.catch_warnings(action="ignore"):
+            top = symtable.symtable(text, "<cell>", "exec")
+    except (ValueError, RecursionError, MemoryError, SyntaxError):  # too deep, or a number too long to be written
+        return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
     comprehended = {  # Python 3.12 on inlines comprehensions, whose variables then look like the module's own
         name.id
         for inner in ast.walk(node)

@@ -30,7 +30,7 @@ class Remark:
 def verdict(report: LabReport) -> Remark:
     """How many cases pass and what that is worth, or why nothing was graded."""
     if report.status != "graded":
-        colour = "yellow" if report.status == "not_attempted" else "red"
+        colour = "yellow" if report.status in ("not_attempted", "not_graded") else "red"
         return Remark(f"{report.status.replace('_', ' ')}: {report.message}", colour)
     tests = [test for test in report.tests if test.kind == "correctness"]
     passed = sum(test.status == "passed" for test in tests)

@@ -17,7 +17,7 @@ def document(report: Report) -> dict[str, Any]:
         "submission": report.submission,
         "device": asdict(report.device),
         "seed": report.seed,
-        "seconds": round(report.seconds, 2),
+        "seconds": None if report.seconds is None else round(report.seconds, 2),
         "points": _points(report.points),
         "max_points": _points(report.max_points),
         "gradable_points": _points(report.gradable_points),

@@ -16,8 +16,10 @@ from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
 from grader.reporting import drawings
 from grader.reporting.advice import advice
-from grader.reporting.listing import Listing, listing, visible
+from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import describe_facts, next_step, number
+from grader.reporting.text import page_value
+from grader.teaching import blocks
 
 HERE = Path(__file__).parent
 MAX_FAILURES_SHOWN = 4
@@ -95,14 +97,15 @@ def _template() -> tuple[Template, str]:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["blocks"] = blocks
     return environment.get_template("page.html.j2"), (HERE / "page.css").read_text(encoding="utf-8")
 
 
 def _shown(value: Any) -> Any:
     """What becomes of each value before it is escaped: strings made visible and kept to a sensible length."""
-    if type(value) is not str:
-        return value
-    text = visible(value)
+    text = page_value(value)
+    if not isinstance(text, str) or hasattr(text, "__html__"):
+        return text
     return text if len(text) <= MAX_TEXT or text.startswith("data:image/svg+xml;base64,") else f"{text[:MAX_TEXT]} ..."
 
 

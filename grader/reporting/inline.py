@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from grader.reporting.compact import Remark
-from grader.reporting.listing import visible
+from grader.reporting.text import prose
 
 if TYPE_CHECKING:
     from grader.pictures import Picture
@@ -28,18 +28,18 @@ class Inline:
     def _repr_html_(self) -> str:
         lines = "".join(_line(remark) for remark in self.remarks)
         images = "".join(
-            f'<img alt="{escape(picture.alt)}" style="max-width:100%;margin:6px 12px 0 0;width:26em" '
+            f'<img alt="{escape(prose(picture.alt))}" style="max-width:100%;margin:6px 12px 0 0;width:26em" '
             f'src="data:image/png;base64,{base64.b64encode(picture.png()).decode()}">'
             for picture in self.pictures
         )
         return f'<div style="max-width:60em;line-height:1.5">{lines}{images}</div>'
 
     def __repr__(self) -> str:
-        return "\n".join([remark.text for remark in self.remarks] + [picture.alt for picture in self.pictures])
+        return prose("\n".join([remark.text for remark in self.remarks] + [picture.alt for picture in self.pictures]))
 
 
 def _line(remark: Remark) -> str:
     bar = COLOURS.get(remark.style, "transparent")
     faint = "opacity:.75;font-size:90%;" if remark.style == "dim" else ""
-    text = escape(visible(remark.text.replace("\n", "\v"))).replace("\\u000b", "<br>")
+    text = escape(prose(remark.text)).replace("\n", "<br>")
     return f'<div style="{faint}border-left:4px solid {bar};padding:1px 0 1px 10px;margin:3px 0">{text}</div>'

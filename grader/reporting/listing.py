@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.model import KernelSource, LabReport
+from grader.teaching import headline
 
 MAX_LINES = 1200
 MAX_LINE_LENGTH = 300
 MAX_CHARACTERS = 60_000
 """A page holds this much of a kernel; the largest one anybody wrote for these labs has a fifth of it."""
-
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-"""Characters that a page cannot hold, and those that would show text in another order than it has."""
-
-
-def visible(text: str) -> str:
-    """The text with control, surrogate and bidirectional characters written out: "\\u202e"."""
-    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @dataclass(frozen=True)
@@ -97,9 +90,9 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
 
 
 def _messages(lab: LabReport) -> list[Note]:
-    notes = [Note("", lab.message)] if lab.message else []
+    notes = [Note("", headline(lab.message))] if lab.message else []
     for test in lab.tests:
-        notes += [Note(test.name, text) for text in (test.message, test.diagnosis) if text]
+        notes += [Note(test.name, headline(text)) for text in (test.message, test.diagnosis) if text]
     return notes
 
 

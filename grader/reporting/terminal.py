@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
+from grader.teaching import headline
 
 MARKS = {
     "passed": ("✓", "green"),
@@ -44,7 +45,7 @@ def _lab(lab: LabReport) -> RenderableType:
     head = Text.from_markup(f"[bold]{lab.lab_id}[/]  {escape(lab.title)}  ")
     head.append(f"{number(lab.points)} of {number(lab.max_points)} points", style="bold")
     if not lab.tests:
-        colour = "yellow" if lab.status == "not_attempted" else "red"
+        colour = "yellow" if lab.status in ("not_attempted", "not_graded") else "red"
         return Group(head, Padding(Text(f"{lab.status}: {lab.message}", style=colour), (0, 0, 0, 2)))
     table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=False)
     table.add_column("", width=1)
@@ -140,7 +141,8 @@ def _total(report: Report) -> RenderableType:
     text = Text.from_markup(f"[bold]{number(report.points)} of {number(report.max_points)} points[/]")
     if report.gradable_points < report.max_points:
         text.append(f"  ({number(report.gradable_points)} can be earned on this machine)", style="yellow")
-    text.append(f"  in {report.seconds:.1f} s", style="dim")
+    if report.seconds is not None:
+        text.append(f"  in {report.seconds:.1f} s", style="dim")
     return text
 
 
@@ -149,7 +151,7 @@ def next_step(report: Report) -> str:
     waiting = [lab for lab in report.labs.values() if lab.status == "not_attempted"]
     for lab in report.labs.values():
         if lab.status in ("rejected", "build_error", "timeout", "crash"):
-            return f"{lab.lab_id}: {lab.message}"
+            return f"{lab.lab_id}: {headline(lab.message)}"
         failed = next((test for test in lab.tests if test.status == "failed" and test.kind == "correctness"), None)
         if failed:
             return f"{lab.lab_id}: make `{failed.name}` pass first; {failed.diagnosis or failed.message}"

@@ -20,6 +20,7 @@ import torch
 from grader.checking import compare
 from grader.guarded import Guarded, guard, guarded_bytes
 from grader.labs import Lab
+from grader.labs.slices import arrives_zeroed, slices
 from grader.model import Case, Config, KernelBundle, Problem, SpeedSample
 from grader.problems import generator_for
 from grader.running import driver
@@ -186,11 +187,15 @@ def _student_work(
     def work() -> None:
         stream = torch.cuda.current_stream().cuda_stream
         for y, go in launches:
-            if config.split_k > 1:
+            if arrives_zeroed(lab, config):
                 y.zero_()
             go(stream)
 
     return work
+
+
+def _slices(lab: Lab, case: Case, bundle: KernelBundle, config: int) -> int:
+    return slices(lab, bundle.configs[config], bundle.launches.get((case.name, config)), case.M, case.N, case.K)
 
 
 def _tune(
@@ -217,12 +222,11 @@ def _tune(
             times[config.index] = _shortest_us(graph, HOPELESS * min(times.values(), default=math.inf), case.launches)
             outputs[config.index] = copies.copy(last)
             del graph
-    references = {
-        split_k: lab.reference(sets[-1].problem, split_k) for split_k in {bundle.configs[i].split_k for i in outputs}
-    }
+    added = {index: _slices(lab, case, bundle, index) for index in outputs}
+    references = {count: lab.reference(sets[-1].problem, count) for count in set(added.values())}
     for index, y in outputs.items():
         config = bundle.configs[index]
-        finding = compare(y.cuda(), references[config.split_k])
+        finding = compare(y.cuda(), references[added[index]])
         if not finding.ok:
             wrong[index] = f"{config}: {finding.message}"
     return times, wrong
@@ -263,7 +267,8 @@ class _Race:
         self.hashes = torch.zeros(count, dtype=torch.int64, device="cuda")
         self.sums = torch.zeros(count, M, device="cuda")
         self.direction = torch.randn(N, generator=generator, device="cuda")
-        self.wide = torch.empty(self.outputs.shape if config.split_k > 1 else 0, device="cuda")
+        self.slices = _slices(lab, case, bundle, config.index)
+        self.wide = torch.empty(self.outputs.shape if self.slices > 1 else 0, device="cuda")
         self.hashing = capture(self._hash)
         self.flush = Flush()
         self.before = capture(self._poison_and_flush)
@@ -285,7 +290,7 @@ class _Race:
         bits = self.outputs if halves % 4 == 0 else torch.nn.functional.pad(self.outputs, (0, -halves % 4))
         torch.mul(bits.view(torch.int64), self.hash_weights, out=self.products)
         self.hashes.copy_(self.products.sum(dim=(1, 2)))
-        if self.config.split_k > 1:
+        if self.slices > 1:
             self.wide.copy_(self.outputs)
             self.sums.copy_(self.wide @ self.direction)
 
@@ -316,11 +321,11 @@ class _Race:
         hashes, sums = (torch.stack(parts) for parts in zip(*self.kept, strict=True))
         different = hashes != hashes[-1]
         varies = bool(different.any())
-        if varies and self.config.split_k == 1:
+        if varies and self.slices == 1:
             return VARIES
         tolerance = torch.zeros_like(sums[-1])
         for number, (one, output) in enumerate(zip(self.sets, outputs, strict=True)):
-            reference = self.lab.reference(one.problem, self.config.split_k)
+            reference = self.lab.reference(one.problem, self.slices)
             finding = compare(output.cuda(), reference)
             if not finding.ok:
                 return f"{self.config} after timing: {finding.message}"

@@ -18,6 +18,7 @@ from grader import memory
 from grader.building import describe_error, made_request
 from grader.guarded import Guarded, guard
 from grader.labs import Lab
+from grader.labs.slices import arrives_zeroed
 from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem
 from grader.sandbox import Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout
 from grader.sandboxed.wire import WireError
@@ -100,11 +101,10 @@ def _run_one(
 ) -> Outcome:
     launch = bundle.launches[case, config]
     chosen = bundle.configs[config]
-    buffers = [
-        guard(name, tensor, fill=name != lab.output or chosen.split_k > 1) for name, tensor in problem.tensors.items()
-    ]
+    zeroed = arrives_zeroed(lab, chosen)
+    buffers = [guard(name, tensor, fill=name != lab.output or zeroed) for name, tensor in problem.tensors.items()]
     for guarded in buffers:
-        if guarded.name == lab.output and chosen.split_k > 1:
+        if guarded.name == lab.output and zeroed:
             guarded.tensor.zero_()
     sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
     folded = {name: value for name, value in launch.folded if name not in problem.scalars}
@@ -114,7 +114,7 @@ def _run_one(
         "scalars": dict(problem.scalars),
         "constants": {**lab.constants, **chosen.constants, **folded},
         "grid": list(launch.grid),
-        "unwritten": lab.output if chosen.split_k == 1 else None,
+        "unwritten": None if zeroed else lab.output,
         "seconds": 0.8 * options.case_seconds,
     }
     try:

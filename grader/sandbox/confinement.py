@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import pwd
 import subprocess
@@ -19,6 +20,11 @@ TMPFS_BYTES = 512 << 20
 SCRATCH = "/tmp/grading"
 USER = 1000
 """Who a confined process is to itself; not root, which could not be given a user namespace of its own again."""
+
+WORKER_USERS = range(40000, 50000)
+"""Users that no system gives away by itself, below 65536 for containers that have no more."""
+
+_numbers = itertools.count()
 
 
 @cache
@@ -109,9 +115,12 @@ def environment(interpret: bool, home: str) -> dict[str, str]:
 
 
 def other_user() -> tuple[int, int] | None:
-    """Whom an unconfined process is given to: uid and gid of GRADER_WORKER_USER, where we are root and it is set."""
+    """Whom the next unconfined process is given to, as uid and gid, where we are root and GRADER_WORKER_USER is set.
+
+    The group is that user's; the uid is new for each process, so that none can reach what another leaves behind.
+    """
     name = os.environ.get("GRADER_WORKER_USER") if os.geteuid() == 0 else None
     if not name:
         return None
-    user = pwd.getpwnam(name)
-    return user.pw_uid, user.pw_gid
+    number = (os.getpid() * 64 + next(_numbers)) % len(WORKER_USERS)
+    return WORKER_USERS[number], pwd.getpwnam(name).pw_gid

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Protocol
 
 from grader.sandbox import confinement
@@ -56,24 +57,41 @@ class Pipes:
         os.set_blocking(self.answers, False)
 
     def close_theirs(self) -> None:
+        """Once the process has them."""
         os.close(self.theirs_in)
         os.close(self.theirs_out)
 
     def close_ours(self) -> None:
+        """At the end."""
         os.close(self.requests)
         os.close(self.answers)
+
+
+class Place:
+    """Where an unconfined process may write, and whom it is given to; a confined one needs neither."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True)
+        self.path = self._folder.name
+        self.user = confinement.other_user()
+        if self.user:
+            os.chown(self.path, *self.user)
+
+    def leave(self) -> None:
+        """Ends what the user still runs, and removes the folder."""
+        if self.user:
+            _end_processes_of(self.user[0])
+        self._folder.cleanup()
 
 
 class Cold:
     """A process started for itself: for where a warm one cannot be forked."""
 
     def __init__(self, interpret: bool, bwrap: str | None) -> None:
-        self._scratch = scratch_folder() if bwrap is None else None
-        home = self._scratch.name if self._scratch else confinement.SCRATCH
+        self._place = Place() if bwrap is None else None
+        user = self._place.user if self._place else None
+        home = self._place.path if self._place else confinement.SCRATCH
         variables = confinement.environment(interpret, home)
-        user = confinement.other_user() if self._scratch else None
-        if self._scratch and user:
-            os.chown(self._scratch.name, *user)
         pipes = Pipes()
         folder = "/grader" if bwrap else str(confinement.INSIDE)
         command = [sys.executable, f"{folder}/worker.py", str(pipes.theirs_out)]
@@ -85,7 +103,7 @@ class Cold:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(pipes.theirs_out,),
-            cwd=home if self._scratch else "/",
+            cwd=home if self._place else "/",
             env={} if bwrap else variables,
             start_new_session=True,
             user=user[0] if user else None,
@@ -116,19 +134,17 @@ class Cold:
         self.kill()
         self._process.wait()
         self._pipes.close_ours()
-        if self._scratch:
-            self._scratch.cleanup()
+        if self._place:
+            self._place.leave()
 
 
 class Fork:
     """A process forked from a warm parent, which tells over `news` when it is up and how it ended."""
 
-    def __init__(
-        self, pid: int, pipes: Pipes, news: socket.socket, scratch: tempfile.TemporaryDirectory[str] | None
-    ) -> None:
+    def __init__(self, pid: int, pipes: Pipes, news: socket.socket, place: Place | None) -> None:
         self.pid, self.requests, self.answers = pid, pipes.requests, pipes.answers
-        self.alone = scratch is None
-        self._pipes, self._news, self._scratch = pipes, news, scratch
+        self.alone = place is None
+        self._pipes, self._news, self._place = pipes, news, place
         self._handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
         self._status: int | None = None
         self._ended = False
@@ -138,7 +154,7 @@ class Fork:
         return self._ended
 
     def kill(self) -> None:
-        if self._scratch:
+        if self._place:
             kill_group(self.pid)
         if self._ended:
             return
@@ -176,13 +192,8 @@ class Fork:
         self._pipes.close_ours()
         if self._handle >= 0:
             os.close(self._handle)
-        if self._scratch:
-            self._scratch.cleanup()
-
-
-def scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """Where an unconfined process may write."""
-    return tempfile.TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True)
+        if self._place:
+            self._place.leave()
 
 
 def kill_group(pid: int) -> None:
@@ -191,3 +202,27 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def _end_processes_of(user: int) -> None:
+    """Kills every process of a user that has sandboxed processes only, until there is none."""
+    while True:
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _user_of(pid) == user]
+        if not found:
+            return
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.005)
+
+
+def _user_of(pid: int) -> int | None:
+    """Whose process it is, as long as it lives. (The owner of /proc/PID is root for one that may not be dumped.)"""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            lines = dict(line.split(":", 1) for line in file if ":" in line)
+    except OSError:
+        return None
+    return None if lines["State"].split()[0] in "ZX" else int(lines["Uid"].split()[1])

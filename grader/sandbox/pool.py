@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from grader.sandbox import confinement
 from grader.sandbox.failures import SandboxDied
-from grader.sandbox.lives import Cold, Fork, Life, Pipes, scratch_folder
+from grader.sandbox.lives import Cold, Fork, Life, Pipes, Place
 
 START_SECONDS = 240.0
 """The first fork waits for its parent's imports, on a slow disk for long."""
@@ -29,7 +29,7 @@ START_SECONDS = 240.0
 ATTEMPTS = 3
 IMPORTED = {
     False: ("triton", "triton.compiler", "triton.backends.compiler", "student", "compiling"),
-    True: ("student", "interpreting"),
+    True: ("numpy.random", "student", "interpreting"),
 }
 """What a parent imports, by whether its forks interpret."""
 
@@ -71,26 +71,34 @@ class WarmParent:
 
     def fork(self) -> Fork:
         """A new fork that is ready to serve. Raises ParentEnded or CannotFork."""
-        scratch = None if self.confined else scratch_folder()
-        user = confinement.other_user() if scratch else None
-        if scratch and user:
-            os.chown(scratch.name, *user)
-        request = {"namespaces": self.confined, "user": user, "scratch": scratch.name if scratch else None}
+        place = None if self.confined else Place()
+        request = {
+            "namespaces": self.confined,
+            "user": place.user if place else None,
+            "scratch": place.path if place else None,
+        }
         pipes = Pipes()
         news, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         news.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        descriptors = array.array("i", [pipes.theirs_in, pipes.theirs_out, theirs.fileno()])
+        sent = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors.tobytes())]
         try:
-            descriptors = array.array("i", [pipes.theirs_in, pipes.theirs_out, theirs.fileno()])
-            self._control.sendmsg(
-                [json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors.tobytes())]
-            )
-            pipes.close_theirs()
-            theirs.close()
-            pid = self._first_news(news)
-            self.proven = True
-            return Fork(pid, pipes, news, scratch)
-        except OSError as error:
-            raise ParentEnded(str(error)) from None
+            try:
+                self._control.sendmsg([json.dumps(request).encode()], sent)
+            finally:
+                pipes.close_theirs()
+                theirs.close()
+            fork = Fork(self._first_news(news), pipes, news, place)
+        except (OSError, ParentEnded, CannotFork) as error:
+            pipes.close_ours()
+            news.close()
+            if place:
+                place.leave()
+            if isinstance(error, OSError):
+                raise ParentEnded(f"{error} {self.last_words()}") from None
+            raise
+        self.proven = True
+        return fork
 
     def _first_news(self, news: socket.socket) -> int:
         """Waits until the fork is up. Its pid, in our numbering, is the kernel's word."""
@@ -107,8 +115,8 @@ class WarmParent:
 
     def last_words(self) -> str:
         """The end of what it wrote to standard error."""
-        self._errors.seek(0)
-        return self._errors.read()[-2000:].decode(errors="replace").strip()
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), 2000, max(0, size - 2000)).decode(errors="replace").strip()
 
     def end(self) -> None:
         """Ends it and all its forks."""

@@ -27,6 +27,9 @@ CHUNK = 1 << 20
 RESTARTS = 2
 """How often work is done again whose process was ended from outside."""
 
+KEPT_BYTES = 64 << 20
+"""Requests are kept, for a process that takes its place, as long as they are no longer than this together."""
+
 CORRUPTING = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGTRAP)
 """Process 1 of a namespace ignores its own SIGABRT; abort(3) then goes on to an instruction that traps."""
 
@@ -53,6 +56,7 @@ class Sandbox:
         self._kind = interpret, bwrap
         self._life = pool().start(*self._kind)
         self._asked: list[tuple[dict[str, Any], Sequence[bytes], float]] = []
+        self._kept = 0
         self._killed = False
 
     def __enter__(self) -> Sandbox:
@@ -94,13 +98,20 @@ class Sandbox:
             try:
                 answer = self._ask(header, blobs, timeout)
             except SandboxLost:
-                if self._killed or attempt == RESTARTS:
+                if self._killed or attempt == RESTARTS or self._kept > KEPT_BYTES:
                     raise
                 self._begin_again()
             else:
-                self._asked.append((header, blobs, timeout))
+                self._keep(header, blobs, timeout)
                 return answer
         raise AssertionError("unreachable")
+
+    def _keep(self, header: dict[str, Any], blobs: Sequence[bytes], timeout: float) -> None:
+        self._kept += sum(map(len, blobs))
+        if self._kept > KEPT_BYTES:
+            self._asked.clear()
+        else:
+            self._asked.append((header, blobs, timeout))
 
     def _begin_again(self) -> None:
         self._life.close()

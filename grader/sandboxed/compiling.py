@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from typing import Any
 
+from explaining import keep_places
 from made import MadeModule
 
 
@@ -16,6 +17,7 @@ def compile_one(module: MadeModule, request: dict[str, Any]) -> tuple[dict[str, 
     import triton
     from triton.backends.compiler import GPUTarget
 
+    keep_places()
     target = GPUTarget("cuda", request["capability"], 32)
     kernel = triton.compile(_source(module, request), target=target, options=_options(request))
     cubin, ptx, metadata = kernel.asm["cubin"], kernel.asm["ptx"], kernel.metadata
@@ -36,6 +38,7 @@ def read_one(module: MadeModule, request: dict[str, Any]) -> dict[str, Any]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
 
+    keep_places()
     target = GPUTarget("cuda", request["capability"], 32)
     backend = make_backend(target)
     options = backend.parse_options(_options(request))

@@ -139,6 +139,7 @@ def _live(request: dict[str, Any], requests: int, answers: int, news: socket.soc
         else:
             name = str(os.getpid())
             _become(request["user"])
+            isolation.prctl(isolation.PR_SET_PDEATHSIG, signal.SIGKILL)
             for variable in ("HOME", "TMPDIR", "TRITON_HOME"):
                 os.environ[variable] = request["scratch"]
             os.environ["TRITON_CACHE_DIR"] = os.path.join(request["scratch"], "triton-cache")
@@ -198,7 +199,6 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     for name in sys.argv[2:]:
         importlib.import_module(name)
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     _same_every_time()
     threads = len(os.listdir("/proc/self/task"))
     isolation.prctl(isolation.PR_SET_CHILD_SUBREAPER, 1)

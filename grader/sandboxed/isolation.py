@@ -54,12 +54,13 @@ def leave_namespaces() -> None:
 
 
 def own_files() -> None:
-    """Empty file systems of its own, of bounded size, where anything can be written; nothing of /proc."""
+    """Empty file systems of its own, of bounded size, where anything can be written; nothing of /proc, no terminals."""
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     hidden = MS_NOSUID | MS_NODEV
     _mount("tmpfs", "/tmp", "tmpfs", hidden, f"mode=755,size={FILE_BYTES},nr_inodes={FILES}")
     _mount("tmpfs", "/dev/shm", "tmpfs", hidden, f"mode=755,size={SHARED_MEMORY_BYTES},nr_inodes=1024")
-    _mount("tmpfs", "/proc", "tmpfs", hidden | MS_NOEXEC | MS_RDONLY, "mode=555,size=4096,nr_inodes=1")
+    for folder in ("/proc", "/dev/pts"):
+        _mount("tmpfs", folder, "tmpfs", hidden | MS_NOEXEC | MS_RDONLY, "mode=555,size=4096,nr_inodes=1")
     os.mkdir(SCRATCH)
     os.chdir(SCRATCH)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class Area:
 class MemoryCheck:
     """Watches one launch. `path` is the file of the student's module, whose line numbers the findings carry.
 
-    seconds: what the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
+    seconds: CPU time that the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
     misled: the tensor beside which a whole number was read, once one was.
     """
 
@@ -89,7 +89,7 @@ class MemoryCheck:
 
         interpreter._interpreter = _Watched(memory, self, interpreter.interpreter_builder)
         interpreter._implicit_cvt = convert_tensor
-        self.deadline = monotonic() + (self.seconds or float("inf"))
+        self.deadline = process_time() + (self.seconds or float("inf"))
         Turns.watch = self._turn
         try:
             yield
@@ -102,7 +102,7 @@ class MemoryCheck:
         self.turns += 1
         if self.misled is not None and self.turns > MISLED_TURNS:
             raise LaunchEnded("memory", f"a loop went on and on after a number was read outside {self.misled}")
-        if monotonic() > self.deadline:
+        if process_time() > self.deadline:
             self._late()
 
     def _late(self) -> None:
@@ -127,7 +127,7 @@ class MemoryCheck:
 
         Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none).
         """
-        if monotonic() > self.deadline:
+        if process_time() > self.deadline:
             self._late()
         pointers, mask = np.asarray(pointers), np.asarray(mask, dtype=bool)
         if mask.shape != pointers.shape:

@@ -3,7 +3,8 @@
 What it closes, beside the namespaces:
 - memory that counts in nobody's resident set: memfd, memfd_secret, SysV segments and queues, POSIX queues, shared
   mappings (each process has its own pages or none), io_uring and aio rings, pages held by sockets;
-- other processes: ptrace, process_vm_*, pidfd_getfd, kcmp, keyrings;
+- other processes: ptrace, process_vm_*, pidfd_getfd, kcmp, keyrings; and what two sandboxes could say to each other
+  through a library file that both may read: locks, leases, inotify;
 - the kernel's wide doors: new namespaces, mounts, bpf, perf, userfaultfd, io_uring, modules, sockets of every family
   (a network namespace does not hold AF_VSOCK, which in a virtual machine reaches its host).
 
@@ -21,7 +22,8 @@ import struct
 NUMBERS = {
     "x86_64": {
         "acct": 163, "add_key": 248, "adjtimex": 159, "bpf": 321, "chroot": 161, "clock_adjtime": 305,
-        "clock_settime": 227, "clone": 56, "delete_module": 176, "fanotify_init": 300, "finit_module": 313,
+        "clock_settime": 227, "clone": 56, "delete_module": 176, "fanotify_init": 300, "fcntl": 72, "finit_module": 313, "flock": 73,
+        "inotify_init": 253, "inotify_init1": 294,
         "init_module": 175, "io_setup": 206, "ioperm": 173, "iopl": 172, "kcmp": 312, "kexec_file_load": 320,
         "kexec_load": 246, "keyctl": 250, "lookup_dcookie": 212, "memfd_create": 319, "migrate_pages": 256, "mmap": 9,
         "modify_ldt": 154, "mount": 165, "move_pages": 279, "mq_open": 240, "msgget": 68, "name_to_handle_at": 303,
@@ -33,7 +35,8 @@ NUMBERS = {
     },
     "aarch64": {
         "acct": 89, "add_key": 217, "adjtimex": 171, "bpf": 280, "chroot": 51, "clock_adjtime": 266,
-        "clock_settime": 112, "clone": 220, "delete_module": 106, "fanotify_init": 262, "finit_module": 273,
+        "clock_settime": 112, "clone": 220, "delete_module": 106, "fanotify_init": 262, "fcntl": 25, "finit_module": 273, "flock": 32,
+        "inotify_init1": 26,
         "init_module": 105, "io_setup": 0, "kcmp": 272, "kexec_file_load": 294, "kexec_load": 104, "keyctl": 219,
         "lookup_dcookie": 18, "memfd_create": 279, "migrate_pages": 238, "mmap": 222, "mount": 40, "move_pages": 239,
         "mq_open": 180, "msgget": 186, "name_to_handle_at": 264, "open_by_handle_at": 265, "perf_event_open": 241,
@@ -52,11 +55,14 @@ EVERYWHERE = {
 """System calls since Linux 5.1 have one number on every architecture."""
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-LOOKED_INTO = ("clone", "clone3", "mmap")
+LOOKED_INTO = ("clone", "clone3", "fcntl", "mmap")
 NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 
 X32_BIT = 0x40000000
+FILE_LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
+"""F_GETLK, F_SETLK, F_SETLKW, the same of open files, F_SETLEASE, F_GETLEASE, F_NOTIFY."""
+
 MAP_KIND, MAP_SHARED, MAP_SHARED_VALIDATE = 0x0F, 1, 3
 
 LOAD, JUMP_EQUAL, JUMP_ABOVE, JUMP_ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -106,6 +112,10 @@ def program(machine: str) -> list[tuple[int, int, int, int]]:
         _refusal(errno.EPERM),
         (RETURN, 0, 0, ALLOW),
     ]
+    code += [(JUMP_EQUAL, 0, 2 + 2 * len(FILE_LOCKS), numbers["fcntl"]), (LOAD, 0, 0, AT_ARGUMENTS + 8)]
+    for command in FILE_LOCKS:
+        code += [(JUMP_EQUAL, 0, 1, command), _refusal(errno.EPERM)]
+    code += [(RETURN, 0, 0, ALLOW)]
     code += [
         (JUMP_EQUAL, 0, 5, numbers["mmap"]),
         (LOAD, 0, 0, AT_ARGUMENTS + 3 * 8),

@@ -14,11 +14,11 @@ import errno
 import importlib
 import os
 import sys
-import traceback
 from typing import Any, BinaryIO
 
 import isolation
 import wire
+from explaining import explain
 
 OUT_OF_MEMORY = (
     f"out of memory: one process may hold {isolation.MEMORY_BYTES >> 30} GB; "
@@ -45,33 +45,12 @@ def exact_reader(stream: BinaryIO) -> Any:
     return read
 
 
-def explain(error: BaseException, path: str) -> dict[str, Any]:
-    """An exception as data: its kind, first lines, and the innermost line of the student's module it names."""
-    line = None
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == path:
-            line = frame.lineno
-    messages, cause, seen = [], error, 0
-    while cause is not None and seen < 6:
-        node = getattr(cause, "node", None)
-        if getattr(node, "lineno", None) is not None and hasattr(cause, "src"):
-            line = _definition_line(path, cause.src) + node.lineno - 1
-        text = getattr(cause, "error_message", None) or str(cause)
-        if text and not any(text in known for known in messages):
-            messages.append(str(text))
-        cause, seen = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__), seen + 1
-    detail = messages[-1] if messages else type(error).__name__
+def told(error: BaseException, path: str) -> dict[str, Any]:
+    """An exception as data; a full disk in words of its own."""
+    answer = explain(error, path)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
-        detail = DISK_FULL
-    return {"error": type(error).__name__, "message": detail.strip()[:600], "line": line}
-
-
-def _definition_line(path: str, source: str) -> int:
-    """The line of the module where a kernel's source (as Triton keeps it, from `def` on) begins."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    at = text.find(source.strip().splitlines()[0])
-    return text.count("\n", 0, at) + 1 if at >= 0 else 1
+        answer["message"] = DISK_FULL
+    return answer
 
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
@@ -92,6 +71,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
 
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(header["module"])
+                os.utime(path, (0, 0))  # line tables hold the time: a cubin is the same for the same text
                 module = student.load(path, header["kernel"], header["grid"], header["capability"])
                 answer = {}
             elif header["op"] == "prepare":
@@ -125,7 +105,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
         except MemoryError:
             answer = {"error": "MemoryError", "message": OUT_OF_MEMORY, "line": None}
         except BaseException as error:
-            answer = explain(error, path)
+            answer = told(error, path)
         for buffer in _frame(answer, out):
             responses.write(buffer)
         responses.flush()

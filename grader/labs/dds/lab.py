@@ -7,7 +7,7 @@ import torch
 from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, block_row_grid
 from grader.labs.dds.mistakes import MISTAKES
-from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, swallowing_row
+from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like
 from grader.model import Case, Parameter, Problem, Reference
 
 BLOCK = 32
@@ -30,8 +30,12 @@ CASES = (
     Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N)", 48, 256, 256, w="sparsity_0.7",
          y_layout="column_slice"),
     Case("block_orientation", "blocks that are far from symmetric", 64, 128, 128, w="slanted"),
-    Case("long_row", "full block rows, where an fp16 accumulator loses small terms", 16, 64, 1024, w="swallow"),
-    Case("every_config", "each of your configs on one problem", 64, 512, 512, w="sparsity_0.8", configs="all"),
+    Case("long_row", "full block rows, where an fp16 accumulator loses small terms", 16, 64, 1024,
+         x="positive", w="positive"),
+    Case("every_config", "each of your configs on block rows of every kind: an odd number of tokens, X and Y strided",
+         141, 384, 544, x="traps", w="traps", x_layout="column_slice", y_layout="column_slice", configs="all"),
+    Case("every_config_tall", "each of your configs on more tokens than a tile has: X transposed, Y strided",
+         277, 192, 224, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
 )  # fmt: skip
 
 SPEED_CASES = (
@@ -62,12 +66,9 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     values = normal(generator, len(rows), BLOCK, BLOCK, device=device)
     if case.w == "slanted":
         values = values * torch.logspace(-1.5, 0.5, BLOCK, device=device)[None, :, None]
-    x = activations(case, generator, device)
-    if case.w == "swallow":
-        per_column = swallowing_row(case.K, device).view(-1, BLOCK)[cols]
-        values = per_column[:, None, :].expand(-1, BLOCK, -1)
-        x = (1 + 0.1 * x.float().abs().clamp(max=1)).to(torch.float16)
-    x = laid_out(x, case.x_layout)
+    elif case.w == "positive":
+        values[:, ::2] = values[:, ::2].abs() + 0.1
+    x = laid_out(activations(case, generator, device), case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
     return Problem(
         tensors={
@@ -85,7 +86,7 @@ def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> to
     """bool [N/32, K/32]: which blocks are present, by the recipe `case.w`."""
     rows, cols = case.N // BLOCK, case.K // BLOCK
     present = torch.zeros(rows, cols, dtype=torch.bool, device=device)
-    if case.w in ("dense", "swallow"):
+    if case.w in ("dense", "positive"):
         present[:] = True
     elif case.w.startswith("sparsity_"):
         keep = round((1 - float(case.w.removeprefix("sparsity_"))) * rows * cols)
@@ -97,6 +98,10 @@ def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> to
         present[rows // 3] = True
         for row in range(rows):
             count = (0, 1, 2)[row % 3]
+            present[row, torch.randperm(cols, generator=generator, device=device)[:count]] = True
+    elif case.w == "traps":
+        for row in range(rows):
+            count = (0, cols, 1, cols // 2, 0, 2)[row % 6]
             present[row, torch.randperm(cols, generator=generator, device=device)[:count]] = True
     elif case.w == "slanted":
         present[torch.arange(rows, device=device), torch.randint(cols, (rows,), generator=generator, device=device)] = (
@@ -161,6 +166,8 @@ LAB = Lab(
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
     bytes_moved=bytes_moved,
     operations=operations,
+    split_k=False,
     mistakes=MISTAKES,
+    blind={"all_empty": "without a block every product is zero; what it checks is that Y is written at all"},
     constants={"BLOCK": BLOCK},
 )  # fmt: skip

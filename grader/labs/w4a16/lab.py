@@ -22,7 +22,7 @@ from grader.model import Case, Parameter, Problem, Reference
 CASES = (
     Case("one_tile", "one small, aligned tile", 64, 64, 128),
     Case("several_tiles", "several tiles in M, N and K", 256, 256, 256),
-    Case("single_token", "M = 1", 1, 256, 256),
+    Case("single_token", "M = 1", 1, 256, 512),
     Case("odd_m", "a number of tokens that no tile divides", 77, 128, 128),
     Case("n_tail", "N that ends inside a tile", 64, 72, 128),
     Case("k_tail", "K that ends inside a tile, a multiple of 8 only", 64, 128, 104),
@@ -34,9 +34,14 @@ CASES = (
     Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
     Case("zero_rows", "rows of zeros", 64, 128, 128, x="zero_rows"),
     Case("channel_scales", "scales that differ 1000-fold between channels", 64, 128, 128, w="graded"),
-    Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 32, 4096, x="swallow", w="positive"),
-    Case("every_config", "each of your configs on one problem", 64, 128, 256, configs="all"),
-)
+    Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 64, 4096, x="positive", w="positive"),
+    Case("large_sums", "sums of x q beyond fp16's range, which the scale brings back into it", 32, 64, 512,
+         x="large", w="positive"),
+    Case("every_config", "each of your configs on rows of every kind: tails in M and N and at the end of a long K, Y strided",
+         19, 264, 1240, x="traps", w="traps", y_layout="column_slice", configs="all"),
+    Case("every_config_tall", "each of your configs on more tokens than a tile has: tails everywhere, X transposed, Y strided",
+         269, 40, 584, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
+)  # fmt: skip
 
 SPEED_CASES = (
     Case("speed_m1", "1 token, 4096 x 4096 weight, weights cold in L2", 1, 4096, 4096, launches=16),
@@ -63,16 +68,24 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         k = torch.arange(case.K, device=device)[:, None]
         n = torch.arange(case.N, device=device)[None, :]
         q = (k + k // 8 + n) % 16 - 8
-        scale = 0.05 + 0.05 * torch.rand(case.N, generator=generator, device=device)
+        scale = _scales(case, generator, device)
     elif case.w == "positive":
-        q = torch.ones(case.K, case.N, dtype=torch.int32, device=device)
-        scale = torch.full((case.N,), 1.0, device=device)
+        q = torch.randint(1, 8, (case.K, case.N), generator=generator, device=device)
+        q[:, 1::2] *= 2 * torch.randint(0, 2, q[:, 1::2].shape, generator=generator, device=device) - 1
+        scale = _scales(case, generator, device) / 8
     else:
         w = normal(generator, case.N, case.K, device=device)
-        if case.w == "graded":
+        if case.w == "traps":
+            w = w / 2
+        elif case.w == "graded":
             w = w * torch.logspace(-2, 1, case.N, device=device)[:, None]
         rows, scale = quantise_rows(w, 7)
         q = rows.t().contiguous()
+        if case.w == "traps":
+            q[:, 1::4] = torch.randint(-8, 8, q[:, 1::4].shape, generator=generator, device=device).to(torch.int32)
+            q[:, 2::4] = torch.randint(4, 8, q[:, 2::4].shape, generator=generator, device=device).to(torch.int32)
+            scale[1::4] = _scales(case, generator, device)[1::4]
+            scale[2::4] = _scales(case, generator, device)[2::4] / 8
     x = laid_out(activations(case, generator, device), case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
     qweight = pack_int4(q)
@@ -82,6 +95,10 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     )
 
 
+def _scales(case: Case, generator: torch.Generator, device: torch.device) -> torch.Tensor:
+    return 0.05 + 0.05 * torch.rand(case.N, generator=generator, device=device)
+
+
 def dequantised(problem: Problem) -> torch.Tensor:
     """The weight as float64 [N, K], exact."""
     q = unpack_int4(problem.tensors["qweight_ptr"]).t().double()
@@ -89,9 +106,15 @@ def dequantised(problem: Problem) -> torch.Tensor:
 
 
 def reference(problem: Problem, roundings: int) -> Reference:
-    """fp64 product with the dequantised weight; q * s rounded to fp16 before the product is permitted."""
+    """fp64 product with the dequantised weight.
+
+    q * s rounded to fp16, or cut to the eleven bits of TF32, before the product is permitted: by how much that moves
+    an element of Y is known exactly, so no more than that is allowed.
+    """
     a, w = problem.tensors["x_ptr"].double(), dequantised(problem)
-    return matmul_reference(a, w, roundings=roundings, permitted=U_FP16 * (a.abs() @ w.abs().t()))
+    rounded, cut = w.to(torch.float16).double(), (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
+    moved = torch.maximum((a @ (rounded - w).t()).abs(), (a @ (cut - w).t()).abs())
+    return matmul_reference(a, w, roundings=roundings, permitted=(1 + 2 * U_FP16) * moved)
 
 
 def baseline_weight(problem: Problem) -> torch.Tensor:

@@ -27,19 +27,15 @@ CASES = (
     Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
     Case("zero_rows", "rows of zeros, whose scale is 1", 64, 128, 128, x="zero_rows"),
     Case("saturating_scale", "a scale too small for its row, so that values clamp", 64, 128, 128, x="saturating"),
-    Case(
-        "rounding",
-        "x / s at fractions of 3/4, where truncation is off by one",
-        64,
-        128,
-        128,
-        x="fractions",
-        w="positive",
-    ),
+    Case("rounding", "x / s at fractions of 3/4, where truncation is off by one", 64, 128, 128,
+         x="fractions", w="positive"),
     Case("scale_axes", "scales that differ 1000-fold between tokens and channels", 64, 64, 128, x="graded", w="graded"),
-    Case("long_k", "a long K", 16, 32, 4096),
-    Case("every_config", "each of your configs on one problem", 64, 128, 256, configs="all"),
-)
+    Case("long_k", "a long K", 16, 32, 4096, x="positive", w="positive"),
+    Case("every_config", "each of your configs on rows of every kind: tails in M and N and at the end of a long K, Y strided",
+         19, 272, 1232, x="traps", w="traps", y_layout="column_slice", configs="all"),
+    Case("every_config_tall", "each of your configs on more tokens than a tile has: tails everywhere, X transposed, Y strided",
+         269, 48, 592, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
+)  # fmt: skip
 
 SPEED_CASES = (
     Case("speed_m16", "16 tokens, 4096 x 4096 weight, weights cold in L2", 16, 4096, 4096, launches=16),
@@ -64,10 +60,15 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     """Inputs of a case. x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp32 [M] and [N]."""
     w = normal(generator, case.N, case.K, device=device)
     if case.w == "positive":
-        w = w.abs() + 0.5
+        w[::2] = w[::2].abs() + 0.5
     elif case.w == "graded":
         w = w * torch.logspace(-2, 1, case.N, device=device)[:, None] / 10
+    elif case.w == "traps":
+        w[3::8] = w[3::8].abs()
+        w = w * (0.01 + 0.1 * torch.rand(case.N, generator=generator, device=device))[:, None]
     qweight, weight_scale = quantise_rows(w, 127)
+    if case.w == "traps":
+        qweight[1::8, ::5] = -128
 
     if case.x == "fractions":
         x, input_scale = _fractions(case, generator, device)
@@ -83,6 +84,8 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         input_scale = torch.where(peak > 0, peak / 127, torch.ones_like(peak))
         if case.x == "saturating":
             input_scale = input_scale * 0.4
+        elif case.x == "traps":
+            input_scale[4::8] *= 0.4
 
     x = laid_out(x, case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
@@ -100,12 +103,11 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
 
 
 def _fractions(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """x = s (q +- 3/4) with s = 1/32, exact in fp16: rounding to nearest and truncation differ everywhere."""
-    scale = 2.0**-5
+    """x = s (q +- 3/4), to fp16's precision, with s from 1/40 to 1/20: truncation is off by one nearly everywhere."""
+    scale = (1 + torch.rand(case.M, generator=generator, device=device)) / 40
     q = torch.randint(0, 126, (case.M, case.K), generator=generator, device=device).float()
     sign = torch.where(torch.arange(case.K, device=device) % 4 == 3, -1.0, 1.0)
-    x = (sign * (q + 0.75) * scale).to(torch.float16)
-    return x, torch.full((case.M,), scale, device=device)
+    return (sign * (q + 0.75) * scale[:, None]).to(torch.float16), scale
 
 
 def reference(problem: Problem, roundings: int) -> Reference:

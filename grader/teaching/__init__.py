@@ -1,0 +1,13 @@
+"""What a student reads when a kernel does not build: place, line and caret, what was found and expected, a next step.
+
+`teach` for what a sandbox says, `syntax` for what Python cannot read, `names` for what nothing defines; `lessons` is
+the table of what Triton's compiler says and what it means.
+"""
+
+from __future__ import annotations
+
+from grader.teaching.excerpt import blocks, headline
+from grader.teaching.fault import Fault, fault_of
+from grader.teaching.teach import teach, teach_config, teach_grid
+
+__all__ = ["Fault", "blocks", "fault_of", "headline", "teach", "teach_config", "teach_grid"]

@@ -1,0 +1,95 @@
+"""One short paragraph about a place in the student's text: the line as it stands there, and a caret below it."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+MAX_LINE = 76
+"""Columns of the source line that are shown: with the indent it fits a terminal of 80."""
+
+MAX_SENTENCE = 400
+INDENT = "  "
+NEXT = "Next: "
+
+
+def paragraph(
+    place: str, cause: str, next_step: str, *, text: str = "", column: int | None = None,
+    end_column: int | None = None, found: str = "",
+) -> str:  # fmt: skip
+    """The paragraph, of at most six lines.
+
+    text: the source line; column and end_column: bytes of it as Python counts them (UTF-8), None when unknown;
+    found: what stood there, such as shapes and dtypes.
+    """
+    head = _one_line(cause)
+    lines = [f"{place}: {head}" if place else head]
+    lines += [f"{INDENT}{line}" for line in excerpt(text, column, end_column)]
+    if found:
+        lines.append(f"{INDENT}{_one_line(found)}")
+    lines.append(f"{NEXT}{_one_line(next_step)}")
+    return "\n".join(lines)
+
+
+def excerpt(text: str, column: int | None, end_column: int | None = None) -> list[str]:
+    """The source line without its indentation, cut around the caret, and the caret's line where the column is known."""
+    if not text.strip():
+        return []
+    start = _characters(text, column) if column is not None else None
+    end = _characters(text, end_column) if end_column is not None else None
+    body = text.replace("\t", " ").rstrip()
+    indent = len(body) - len(body.lstrip())
+    body = body[indent:]
+    if start is None or not 0 <= start - indent <= len(body):
+        return [body if len(body) <= MAX_LINE else f"{body[: MAX_LINE - 4]} ..."]
+    first = start - indent
+    length = max(1, min((end or 0) - indent, len(body)) - first)
+    if len(body) > MAX_LINE:
+        skipped = min(max(0, first - MAX_LINE // 3), max(0, len(body) - MAX_LINE + 8))
+        head = "... " if skipped else ""
+        tail = " ..." if len(body) - skipped > MAX_LINE - 8 else ""
+        body = head + body[skipped : skipped + MAX_LINE - 8] + tail
+        first += len(head) - skipped
+        length = max(1, min(length, len(body) - len(tail) - first))
+    return [body, " " * _width(body[:first]) + "^" * _width(body[first : first + length] or " ")]
+
+
+def headline(message: str) -> str:
+    """A paragraph in one line: where and what, then the next step. Other messages as they are."""
+    first, *rest = message.split("\n")
+    steps = [line.removeprefix(NEXT) for line in rest if line.startswith(NEXT)]
+    return f"{first}; {steps[-1]}" if steps else message
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a message: running text, or lines whose columns matter."""
+
+    text: str
+    verbatim: bool
+
+
+def blocks(message: str) -> list[Block]:
+    """The message in parts, so that a page can show the source line and its caret in one width."""
+    parts: list[Block] = []
+    for line in message.split("\n"):
+        verbatim = line.startswith(INDENT)
+        if verbatim and parts and parts[-1].verbatim:
+            parts[-1] = Block(f"{parts[-1].text}\n{line}", True)
+        else:
+            parts.append(Block(line, verbatim))
+    return parts
+
+
+def _one_line(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_SENTENCE else f"{words[: MAX_SENTENCE - 4]} ..."
+
+
+def _characters(text: str, column: int) -> int:
+    return len(text.encode()[: max(0, column)].decode(errors="ignore"))
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal gives the text: Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,0 +1,255 @@
+"""What could a name that nothing defines have meant? The nearest name in reach, or Triton's word for NumPy's or torch's."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import inspect
+import re
+from collections.abc import Iterable
+from functools import cache
+
+INSTEAD = {
+    "abs": "tl.abs(x)",
+    "absolute": "tl.abs(x)",
+    "amax": "tl.max(x, axis=1)",
+    "amin": "tl.min(x, axis=1)",
+    "append": "a tile that adds up, such as acc += tl.dot(x, w); a kernel has no lists",
+    "astype": "x.to(tl.float16)",
+    "as_type": "x.to(tl.float16)",
+    "bfloat16_": "x.to(tl.bfloat16)",
+    "bmm": "tl.dot(x, w)",
+    "ceil_div": "tl.cdiv(a, b)",
+    "char": "x.to(tl.int8)",
+    "clip": "tl.minimum(tl.maximum(x, low), high)",
+    "clamp": "tl.minimum(tl.maximum(x, low), high)",
+    "clamp_": "tl.minimum(tl.maximum(x, low), high)",
+    "concat": "loads of the whole tile with one tl.load",
+    "concatenate": "loads of the whole tile with one tl.load",
+    "contiguous": "nothing: a tile has no strides",
+    "copy": "nothing: a tile is a value, assignment is enough",
+    "dim": "len of the shape that you gave it",
+    "double": "x.to(tl.float64)",
+    "einsum": "tl.dot(x, w)",
+    "empty": "tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+    "enumerate": "for i in range(n)",
+    "expand": "tl.broadcast_to(x, (BLOCK_M, BLOCK_N))",
+    "extend": "a tile that adds up; a kernel has no lists",
+    "float": "x.to(tl.float32), or the number itself",
+    "half": "x.to(tl.float16)",
+    "int": "x.to(tl.int32), or // for whole numbers",
+    "item": "the scalar itself: tl.load of one pointer gives one",
+    "len": "the constexpr that it was made with, such as BLOCK_K",
+    "linspace": "tl.arange(0, BLOCK)",
+    "logical_and": "a & b",
+    "logical_not": "~a",
+    "logical_or": "a | b",
+    "long": "x.to(tl.int64)",
+    "map": "the operation on the whole tile",
+    "matmul": "tl.dot(x, w)",
+    "max": "tl.max(x, axis=1) within a tile, tl.maximum(a, b) of two",
+    "mean": "tl.sum(x, axis=1) / size",
+    "min": "tl.min(x, axis=1) within a tile, tl.minimum(a, b) of two",
+    "mm": "tl.dot(x, w)",
+    "mod": "a % b",
+    "mul": "a * b",
+    "ones": "tl.full((BLOCK_M, BLOCK_N), 1, dtype=tl.float32)",
+    "open": "nothing: a kernel reads no files",
+    "permute": "tl.permute(x, (1, 0))",
+    "pow": "x * x, or tl.exp2(y * tl.log2(x))",
+    "power": "x * x, or tl.exp2(y * tl.log2(x))",
+    "rint": "tl.floor(x + 0.5)",
+    "round": "tl.floor(x + 0.5) (halves go up), or libdevice.rint(x) from triton.language.extra",
+    "round_": "tl.floor(x + 0.5) (halves go up), or libdevice.rint(x) from triton.language.extra",
+    "shape": "the sizes M, N, K, which the lab passes",
+    "short": "x.to(tl.int16)",
+    "size": "the sizes M, N, K, which the lab passes",
+    "squeeze": "tl.reshape(x, (BLOCK,))",
+    "stride": "the strides, which the lab passes (stride_xm, stride_xk, ...)",
+    "sum": "tl.sum(x, axis=1)",
+    "t": "tl.trans(x)",
+    "tensor": "the number itself, or tl.full((BLOCK,), value, dtype)",
+    "transpose": "tl.trans(x)",
+    "type": "x.to(tl.float16) to convert, x.dtype to ask",
+    "unsqueeze": "x[:, None] or x[None, :]",
+    "view": "tl.reshape(x, (BLOCK_M, BLOCK_N))",
+    "zip": "for i in range(n)",
+}
+"""Names of Python, NumPy and torch that students bring along, and how a kernel says it."""
+
+
+def suggest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is nearest to the name: alike but for case and underscores, or by difflib; None if none is."""
+    known = sorted(set(candidates) - {name})
+    for candidate in known:
+        if _plain(candidate) == _plain(name) or _plain(candidate.rpartition(".")[2]) == _plain(name):
+            return candidate
+    by_tail = {candidate.rpartition(".")[2]: candidate for candidate in reversed(known)}
+    close = difflib.get_close_matches(name, by_tail, 1, 0.7 if len(name) > 3 else 0.6)
+    return by_tail[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+@cache
+def language_names() -> frozenset[str]:
+    """Functions and dtypes of triton.language, as a kernel writes them: "tl.arange"."""
+    import triton.language as tl
+
+    public = {name for name in tl.__all__ if hasattr(tl, name) and not inspect.ismodule(getattr(tl, name))}
+    return frozenset(
+        f"tl.{name}" for name in public if name not in ("PropagateNan", "TRITON_MAX_TENSOR_NUMEL", "str_to_ty")
+    )
+
+
+@cache
+def tensor_names() -> frozenset[str]:
+    """Methods of a tensor in a kernel."""
+    import triton.language as tl
+
+    return frozenset(name for name in dir(tl.tensor) if not name.startswith("_"))
+
+
+def parameters_of(call: str) -> list[str]:
+    """Parameters of a function of triton.language ("tl.load") or of a tensor's method, without Triton's own."""
+    import triton.language as tl
+
+    name = call.rpartition(".")[2]
+    target = getattr(tl, name, None) if call.startswith(("tl.", "triton.language.")) else getattr(tl.tensor, name, None)
+    try:
+        found = inspect.signature(getattr(target, "fn", target)).parameters  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return []
+    return [
+        p.name
+        for p in found.values()
+        if not p.name.startswith("_") and p.kind is not p.VAR_KEYWORD and p.name != "self"
+    ]
+
+
+def undefined(
+    name: str, tree: ast.AST, function: ast.AST | None = None, line: int | None = None, scope: Iterable[str] = ()
+) -> tuple[str, str]:
+    """(cause, next step) for a name without a value.
+
+    `function` holds the use, which is in `line` of the tree; scope: names that had a value there.
+    """
+    if function is not None and (told := _defined_elsewhere(name, function, line)):
+        return told
+    if name in ("torch", "np", "numpy", "cupy", "jax"):
+        return (
+            f"`{name}` is not defined, and a Triton kernel cannot call it",
+            "compute it with triton.language (tl.) operations on tiles",
+        )
+    if name in ("tl", "triton", "language"):
+        module = "triton.language as tl" if name != "triton" else "triton"
+        return f"`{name}` is not defined: its import is missing", f"put import {module} at the top of the file"
+    if name == "libdevice":
+        return (
+            "`libdevice` is not defined: its import is missing",
+            "put from triton.language.extra import libdevice at the top of the file",
+        )
+    if name in INSTEAD and hasattr(builtins, name):
+        return f"Python's `{name}` does not work in a Triton kernel", f"write {INSTEAD[name]}"
+    local = set(scope) | (_bound(function) if function is not None else set()) | _bound_at_top(tree)
+    if f"tl.{name}" in language_names():
+        return f"`{name}` is not defined", f"did you mean `tl.{name}`? Triton's functions need the prefix tl."
+    near = suggest(name, local) or (None if name in INSTEAD else suggest(name, language_names()))
+    if near:
+        return f"`{name}` is not defined", f"did you mean `{near}`?"
+    if name in INSTEAD:
+        return f"`{name}` is not defined", f"write {INSTEAD[name]}"
+    if hasattr(builtins, name):
+        return f"Python's `{name}` does not work in a Triton kernel", "write it with triton.language (tl.) operations"
+    return f"`{name}` is not defined", f"give `{name}` a value above this line, or import it at the top of the file"
+
+
+def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
+    """A name that the same function does define, only not where it is used."""
+    for inner in ast.walk(function):
+        if isinstance(inner, ast.If | ast.For | ast.While) and any(
+            _stores(name, part) for part in inner.body + inner.orelse
+        ):
+            kind = {"If": "if", "For": "for", "While": "while"}[type(inner).__name__]
+            inside = [part for part in ast.walk(function) if _stores_itself(name, part)]
+            within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
+            if all(id(part) in within for part in inside):
+                where = "above" if line is None or inner.lineno < line else "below"
+                return (
+                    f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
+                    f"give `{name}` a value of the same shape and dtype before that `{kind}`",
+                )
+    stores = [part for part in ast.walk(function) if _stores_itself(name, part)]
+    if stores:
+        return (
+            f"`{name}` has no value yet: it is defined further down",
+            f"move the line that defines `{name}` above this one",
+        )
+    return None
+
+
+def _stores(name: str, node: ast.AST) -> bool:
+    return any(_stores_itself(name, part) for part in ast.walk(node))
+
+
+def _stores_itself(name: str, node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+
+
+def _bound(function: ast.AST) -> set[str]:
+    names = {part.id for part in ast.walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return names | {part.arg for part in ast.walk(function) if isinstance(part, ast.arg)}
+
+
+def _bound_at_top(tree: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for node in getattr(tree, "body", ()):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            found |= _bound(node)
+    return found
+
+
+def _exists(name: str) -> bool:
+    import triton.language as tl
+
+    return hasattr(tl, name)
+
+
+def _of(owner: str, advice: str) -> str:
+    """Advice that speaks of x, with the student's own name in its place."""
+    return re.sub(r"\bx\b(?!\d)", owner, advice) if re.fullmatch(r"\w{1,20}", owner) else advice
+
+
+def attribute(owner: str, name: str) -> tuple[str, str]:
+    """(cause, next step) for an attribute that is not there. owner: how the text writes what has it: "tl", "x", "w.T"."""
+    if owner in ("tl", "triton.language"):
+        cause = f"`tl.{name}` is not allowed in a kernel" if _exists(name) else f"triton.language has no `tl.{name}`"
+        near = suggest(name, language_names())
+        if name in INSTEAD and not (near and _plain(near) == _plain(f"tl.{name}")):
+            return cause, f"write {INSTEAD[name]}"
+        return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
+    if owner == "triton":
+        near = suggest(
+            name, {"triton.cdiv", "triton.jit", "triton.autotune", "triton.Config", "triton.next_power_of_2"}
+        )
+        return (
+            f"`triton.{name}` is nothing for a kernel or its grid",
+            f"did you mean `{near}`?" if near else "use a function of triton.language",
+        )
+    if owner in ("torch", "np", "numpy"):
+        step = INSTEAD.get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
+        return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
+    cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
+    near = suggest(name, tensor_names())
+    if name in INSTEAD:
+        return cause, f"write {_of(owner, INSTEAD[name])}"
+    if f"tl.{name}" in language_names():
+        return cause, f"write tl.{name}(...)"
+    return cause, f"did you mean `.{near}`?" if near else "write it with triton.language (tl.) operations"

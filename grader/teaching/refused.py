@@ -1,0 +1,95 @@
+"""What reading refuses before anything runs: a name that nothing defines, a call or syntax that no kernel has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from grader.teaching.excerpt import paragraph
+from grader.teaching.lessons import CONSTRUCTS
+from grader.teaching.names import attribute, undefined
+from grader.teaching.setting import span, unparsed
+
+FOREIGN = ("torch", "np", "numpy")
+IMPORTS = {
+    "math": "import math",
+    "libdevice": "from triton.language.extra import libdevice",
+    "triton": "import triton",
+    "tl": "import triton.language as tl",
+    "torch": "import torch",
+}
+
+
+def is_jit(statement: ast.stmt) -> bool:
+    """Whether a top-level statement is a function for Triton's compiler."""
+    decorators = getattr(statement, "decorator_list", [])
+    return any(re.search(r"\bjit\b", unparsed(decorator)) for decorator in decorators)
+
+
+def pointed(place: str, source: str, node: ast.AST, cause: str, next_step: str) -> str:
+    """A paragraph about a node of `source`; `place` is what the student calls the text: "w8a8.ipynb cell 7"."""
+    where = span(node)
+    if where is None:
+        return paragraph(place, cause, next_step)
+    line, column, end_line, end_column = where
+    lines = source.split("\n")
+    text = lines[line - 1] if 1 <= line <= len(lines) else ""
+    end = end_column if end_line == line else len(text.encode())
+    return paragraph(f"{place} line {line}", cause, next_step, text=text, column=column, end_column=end)
+
+
+def undefined_name(place: str, source: str, statement: ast.stmt, name: str, known: Iterable[str]) -> str:
+    """About a name that a top-level statement uses and nothing defines, at its first use."""
+    uses = [
+        part for part in ast.walk(statement)
+        if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load)
+    ]  # fmt: skip
+    use: ast.AST = min(uses, key=lambda part: (part.lineno, part.col_offset), default=statement)
+    holder = next((part for part in ast.walk(statement) if isinstance(part, ast.Attribute) and part.value is use), None)
+    if holder is not None and name in FOREIGN and is_jit(statement):
+        return pointed(place, source, holder, *attribute(name, holder.attr))
+    if name in IMPORTS:
+        module = IMPORTS[name]
+        return pointed(
+            place,
+            source,
+            use,
+            f"`{name}` is not defined: its import is missing",
+            f"put {module} at the top of the file",
+        )
+    tree = ast.Module([statement], [])
+    function = statement if isinstance(statement, ast.FunctionDef) else None
+    cause, step = undefined(name, tree, function, getattr(use, "lineno", None), known)
+    return pointed(place, source, use, cause, step)
+
+
+def unknown_attribute(place: str, source: str, node: ast.Attribute, statement: ast.stmt) -> str:
+    """About `tl.matmul`, `x.t()` in a kernel, and the like in its grid and configs."""
+    owner = unparsed(node.value)
+    if is_jit(statement) or owner in ("tl", "triton", "triton.language"):
+        cause, step = attribute(owner, node.attr)
+    elif owner == "meta":
+        cause, step = "`meta` is a dictionary", f'write meta["{node.attr}"]'
+    else:
+        cause = f"`{owner}.{node.attr}` is not allowed in configs and grid"
+        step = "use numbers, arithmetic and triton.cdiv(a, b)"
+    return pointed(place, source, node, cause, step)
+
+
+def not_compiled(place: str, source: str, node: ast.AST) -> str:
+    """About syntax that no kernel has: try, import, lambda, global, class."""
+    kind = type(node).__name__
+    cause, step = CONSTRUCTS.get(kind, (f"a kernel has no {kind}", "write it with assignments, if, for and while"))
+    return pointed(place, source, node, cause, step)
+
+
+def torch_in_kernel(place: str, source: str, name: ast.Name, function: ast.AST) -> str:
+    """About torch inside a kernel: what to write instead of the function that is called."""
+    holder = next((part for part in ast.walk(function) if isinstance(part, ast.Attribute) and part.value is name), None)
+    if holder is None:
+        return pointed(
+            place, source, name, "a Triton kernel cannot call torch", "compute it with tl operations on tiles"
+        )
+    cause, step = attribute("torch", holder.attr)
+    return pointed(place, source, holder, cause, step)

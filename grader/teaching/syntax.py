@@ -1,0 +1,96 @@
+"""A text that Python cannot read: the line with a caret, what is wrong, and what to do, from Python's own error."""
+
+from __future__ import annotations
+
+import re
+
+from grader.teaching.excerpt import paragraph
+
+LESSONS = (
+    (r"expected ':'", "a colon is missing", "end the line with `:`"),
+    (r"'(.)' was never closed", "the bracket `{0}` is never closed", "close it, or look for one too few on this line"),
+    (r"unmatched '(.)'", "the bracket `{0}` closes none that is open", "delete it, or open one before it"),
+    (
+        r"closing parenthesis '(.)' does not match opening parenthesis '(.)'",
+        "`{0}` closes a bracket that was opened with `{1}`",
+        "close the brackets in the order in which they were opened",
+    ),
+    (
+        r"unexpected indent",
+        "this line is indented further than the one above it, which opens no block",
+        "give it the indentation of the lines around it",
+    ),
+    (
+        r"unindent does not match",
+        "this line's indentation is that of no block above it",
+        "indent it as far as another line of the block that it belongs to",
+    ),
+    (
+        r"inconsistent use of tabs and spaces",
+        "this line is indented with tabs where others use spaces",
+        "replace the tabs by four spaces each",
+    ),
+    (
+        r"expected an indented block after (.*) on line (\d+)",
+        "the {0} on line {1} has nothing under it: this line should be its body",
+        "indent the body by four spaces, or write pass where there is none yet",
+    ),
+    (
+        r"Maybe you meant '==' or ':=' instead of '='",
+        "a condition compares with `==`; a single `=` assigns",
+        "write == to compare",
+    ),
+    (r"forgot a comma", "something is missing between these two expressions", "put a comma (or an operator) between them"),
+    (r"unterminated (triple-quoted )?(f-)?string literal", "a string has no closing quote", "close it with the quote that opened it"),
+    (r"EOL while scanning string literal", "a string has no closing quote", "close it with the quote that opened it"),
+    (
+        r"invalid character '(.)' \((U\+[0-9A-F]+)\)|invalid non-printable character",
+        "`{0}` ({1}) is no character of Python, though it looks like one",
+        "type it again on an English keyboard: , ( ) : are ASCII",
+    ),
+    (
+        r"positional argument follows keyword",
+        "an argument without a name follows one with a name",
+        "give it its name, or move it to the front",
+    ),
+    (r"keyword argument repeated: (\w+)", "`{0}` is passed twice", "delete one of the two"),
+    (r"duplicate argument '(\w+)'", "the parameter `{0}` stands twice in the list", "delete one of the two"),
+    (r"'return' outside function", "`return` stands outside of every function", "indent it under the function that it ends"),
+    (r"'(break|continue)' (outside|not properly in) loop", "`{0}` stands outside of every loop", "indent it under its loop, or delete it"),
+    (r"cannot assign to (.*?)(\.|$| here)", "{0} cannot be assigned to", "put a variable on the left of ="),
+    (r"invalid decimal literal|invalid number", "this is neither a number nor a name", "a name may not begin with a digit"),
+    (r"unexpected EOF|was expecting", "the text ends too early", "close what is still open on this line or above"),
+)  # fmt: skip
+"""Python's message (a pattern over it), what it means, and the next step; the groups fill the braces."""
+
+OPERATORS = (
+    ("&&", "Python has no `&&`", "join masks with &, each in its own brackets: (a < M) & (b < N)"),
+    ("||", "Python has no `||`", "join masks with |, each in its own brackets"),
+    ("++", "Python has no `++`", "write += 1, or += the step"),
+    ("--", "Python has no `--`", "write -= 1, or -= the step"),
+    ("?", "Python has no `? :`", "write tl.where(condition, a, b) for tiles"),
+)
+
+
+def syntax_sentence(place: str, source: str, error: SyntaxError) -> str:
+    """The paragraph on a SyntaxError in `source`; `place` is what the student calls the text: "w8a8.py"."""
+    number = error.lineno or 1
+    lines = source.split("\n")
+    text = lines[number - 1] if 1 <= number <= len(lines) else ""
+    cause, step = _meaning(str(error.msg or "invalid syntax"), text, error.offset or 1)
+    column = len(text[: max(0, (error.offset or 1) - 1)].encode())
+    end = error.end_offset if error.end_lineno == number else None
+    end_column = len(text[: end - 1].encode()) if end and end > (error.offset or 1) else None
+    return paragraph(f"{place} line {number}", cause, step, text=text, column=column, end_column=end_column)
+
+
+def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
+    if "invalid syntax" in message:
+        for operator, cause, step in OPERATORS:
+            if operator in text:
+                return cause, step
+    for pattern, cause, step in LESSONS:
+        if found := re.search(pattern, message):
+            groups = [group or "" for group in found.groups()] + ["", ""]
+            return cause.format(*groups), step.format(*groups)
+    return f"Python cannot read this line ({message})", "look at the caret and at the end of the line above it"

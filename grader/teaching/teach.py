@@ -1,0 +1,226 @@
+"""From a sandbox's error to the paragraph that a student reads."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections import defaultdict
+from collections.abc import Collection
+
+from grader.model import KernelSource
+from grader.teaching.configs import config_node, grid_return, part_of_config
+from grader.teaching.excerpt import paragraph
+from grader.teaching.fault import Fault
+from grader.teaching.lessons import LESSONS, Lesson
+from grader.teaching.names import suggest
+from grader.teaching.setting import Setting, plain_types, shortened, unparsed
+from grader.teaching.special import SPECIAL, Told
+
+MAX_TYPES = 3
+SILENT = ("module", "function", "JITFunction", "tuple", "type", "builtin_function_or_method", "None")
+
+
+EXAMPLES = {
+    "tl.arange": "write tl.arange(0, SIZE)",
+    "tl.zeros": "write tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32), or tl.int32 for a sum of int8 products",
+    "tl.full": "write tl.full((BLOCK_M, BLOCK_N), value, dtype=tl.float32)",
+    "tl.store": "the value comes after the pointers: tl.store(ptrs, value, mask=...)",
+    "tl.load": "write tl.load(ptrs, mask=..., other=0.0)",
+    "tl.dot": "write tl.dot(a, b) with tiles [M, K] and [K, N]",
+    "tl.where": "write tl.where(condition, a, b)",
+    "tl.program_id": "write tl.program_id(0), or (1) for the second dimension of the grid",
+    "tl.cdiv": "write tl.cdiv(size, BLOCK)",
+    "tl.sum": "write tl.sum(x, axis=1)",
+    "tl.maximum": "write tl.maximum(a, b), or tl.max(x, axis=1) to reduce one tile",
+    "tl.minimum": "write tl.minimum(a, b), or tl.min(x, axis=1) to reduce one tile",
+    "tl.atomic_add": "write tl.atomic_add(ptrs, value, mask=...)",
+}
+
+
+def teach(fault: Fault, source: KernelSource) -> str:
+    """Place, line and caret, what was found and expected, and a next step: at most six lines."""
+    setting = Setting(fault, source)
+    told = next((answer for special in SPECIAL if (answer := special(setting))), None)
+    return _written(told or _from_table(setting) or _unknown(setting))
+
+
+def teach_config(source: KernelSource, index: int, sentence: str) -> str:
+    """A sentence about config number `index`, at the place where the text makes it; "found, expected; next step"."""
+    setting = Setting(Fault("", sentence), source)
+    node = config_node(setting.tree, source.kernel, index)
+    cause, step = _parts(sentence)
+    unknown = re.search(r"`(\w+)`, which is no parameter", cause)
+    if unknown and (near := suggest(unknown[1], re.findall(r"\w+", step))):
+        step = f"did you mean `{near}`? {step[:1].upper()}{step[1:]}"
+    at = setting.at(part_of_config(node, sentence) if node else None)
+    return _written(Told(at, cause, step or "correct this config", quiet=True))
+
+
+def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[str] = ()) -> str:
+    """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds."""
+    setting = Setting(Fault("", sentence), source)
+    node = grid_return(setting.tree, grid)
+    if node is None:
+        return sentence
+    cause, step = _parts(sentence)
+    if key := re.search(r"KeyError: '(\w+)'", sentence):
+        near = suggest(key[1], keys) or min(keys, key=lambda known: _steps(known, key[1]), default="BLOCK_M")
+        cause, step = f"meta has no '{key[1]}': it holds {', '.join(keys)}", f'did you mean meta["{near}"]?'
+        node = next(
+            (part for part in ast.walk(setting.tree) if isinstance(part, ast.Constant) and part.value == key[1]), node
+        )
+    elif "positional argument" in sentence:
+        cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
+        node = next(
+            part
+            for part in setting.tree.body
+            if isinstance(part, ast.FunctionDef | ast.Assign) and grid in unparsed(part)
+        )
+    return _written(Told(setting.at(node), cause, step or "correct the grid", quiet=True))
+
+
+def _parts(sentence: str) -> tuple[str, str]:
+    """ "found; expected what: next" as what was found and expected, and what to do."""
+    cause, _, step = sentence.partition("; ")
+    if step.startswith("expected "):
+        expected, _, step = step.partition(": ")
+        cause = f"{cause}, {expected}"
+    return cause, step
+
+
+def _steps(known: str, name: str) -> float:
+    return -difflib.SequenceMatcher(None, known, name).ratio()
+
+
+def _from_table(setting: Setting) -> Told | None:
+    fault = setting.fault
+    message = f"{fault.kind}: {plain_types(fault.message)}"
+    kind = type(setting.node).__name__
+    for lesson in LESSONS:
+        if lesson.node and kind not in lesson.node:
+            continue
+        if found := re.search(lesson.pattern, message):
+            return Told(setting, *_filled(lesson, found, setting), quiet=lesson.node == ("For",))
+    return None
+
+
+def _filled(lesson: Lesson, found: re.Match[str], setting: Setting) -> tuple[str, str]:
+    groups = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
+    words: dict[str, str] = defaultdict(str, {**setting.words(), **groups})
+    words.update(_about(words, setting))
+    return lesson.cause.format_map(words), lesson.next_step.format_map(words)
+
+
+def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
+    """The braces that are worked out from others."""
+    runtime = [
+        (text, kind)
+        for text, kind in setting.fault.values
+        if kind.startswith("scalar") or ("[" in kind and "const" not in kind)
+    ]
+    operands = setting.operands()
+    side = operands[1] if words["side"] == "rhs" and len(operands) > 1 else operands[0] if operands else None
+    pointer = next((text for text, kind in setting.fault.values if kind.startswith("pointer")), "")
+    kind = setting.type_of(words["subscripted"])
+    left_wide = isinstance(setting.node, ast.Compare) and any(
+        isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.BitAnd | ast.BitOr)
+        for inner in [setting.node.left, *setting.node.comparators]
+    )
+    tile = next((k for t, k in setting.fault.values if k.startswith("constexpr") and not _power_of_two(k)), "")
+    return {
+        "not_constexpr": f"; `{shortened(runtime[0][0])}` is known only at run time" if runtime else "",
+        "tile_found": f", found {tile.removeprefix('constexpr ')}" if tile else "",
+        "operand": _bracketed(shortened(unparsed(side)))
+        if words["side"]
+        else shortened(pointer) or words["left"] or "ptr + offs",
+        "conversion": _conversion(operands, setting),
+        "lab_dtype": _lab_dtype(setting),
+        "inner": _inner_size(operands, setting),
+        "example": EXAMPLES.get(words["call"], "add it to the call"),
+        "whole": f"found {words['a']}" if words["a"] == words["b"] else f"found {words['a']} and {words['b']}",
+        "a_pointer": "a pointer" if kind.startswith("pointer") else "one number",
+        "what_lower": words["what"].lower(),
+        "assertion": f": {words['words']}" if words["words"] else "",
+        "comparison": "& and | bind more tightly than < and ==, so this compares twice at once"
+        if left_wide
+        else "a kernel cannot compare twice at once (a < b < c)",
+        "comparison_next": "put each comparison into brackets: (a < M) & (b < N)"
+        if left_wide
+        else "write (a < b) & (b < c)",
+        "shapes": f"{words['a']} and {words['b']}",
+    }
+
+
+def _power_of_two(kind: str) -> bool:
+    number = re.search(r"\b(\d+)\b", kind)
+    return not number or (int(number[1]) & (int(number[1]) - 1)) == 0
+
+
+def _lab_dtype(setting: Setting) -> str:
+    return "tl.int8" if setting.source.lab_id == "w8a8" else "tl.float16"
+
+
+def _inner_size(operands: list[ast.expr], setting: Setting) -> str:
+    """ "; this tile is 16 x 8 x 32 (M x K x N)", from the types of the operands of a product."""
+    shapes = [re.search(r"\[(\d+), (\d+)\]$", setting.type_of(part)) for part in operands[:2]]
+    if len(shapes) < 2 or not shapes[0] or not shapes[1]:
+        return ""
+    return f": here M = {shapes[0][1]}, K = {shapes[0][2]}, N = {shapes[1][2]}"
+
+
+def _conversion(operands: list[ast.expr], setting: Setting) -> str:
+    if len(operands) < 2:
+        return "x.to(...)"
+    dtypes = [setting.type_of(part).split(" ")[0] for part in operands[:2]]
+    want = _lab_dtype(setting)
+    short = "int8" if want == "tl.int8" else "fp16"
+    turned = [shortened(unparsed(part)) for part, dtype in zip(operands, dtypes, strict=False) if dtype != short]
+    return " and ".join(f"{_bracketed(text)}.to({want})" for text in turned) or "x.to(...)"
+
+
+def _bracketed(text: str) -> str:
+    """`x.to(tl.int8)` is replaced, `a + b` is bracketed before a method is called on it."""
+    text = re.sub(r"\.to\([^()]*\)$", "", text)
+    return text if re.fullmatch(r"[\w.\[\], :()]+", text) else f"({text})"
+
+
+def _unknown(setting: Setting) -> Told:
+    fault = setting.fault
+    words = plain_types(fault.message).split(" at 0x")[0]
+    words = re.split(r"(?<=[.!?])\s", words)[0][:200]
+    if not fault.scope:  # Python ran this line: configs, the grid, or the kernel on the interpreter
+        said = f"{fault.kind}: {words}" if words and words != fault.kind else fault.kind
+        return Told(setting, said, "correct this line: Python stops at it")
+    said = f"Triton refuses this: {words}" if words else f"Triton stops here ({fault.kind})"
+    step = (
+        "compare the types above with what this operation takes"
+        if fault.values
+        else "simplify this line until it compiles"
+    )
+    return Told(setting, said, step)
+
+
+def _written(told: Told) -> str:
+    fault, source = told.setting.fault, told.setting.source
+    lines = source.module.split("\n")
+    text = lines[fault.line - 1] if fault.line and fault.line <= len(lines) else ""
+    end = fault.end_column if fault.end_line in (fault.line, None) else len(text.encode())
+    place = source.locate(fault.line) if fault.line else source.path.name
+    caller = f"; called in {source.locate(fault.callers[-1])}" if fault.callers and not told.quiet else ""
+    return paragraph(
+        place, told.cause + caller, told.next_step,
+        text=text, column=fault.column, end_column=end, found="" if told.quiet else _types(told.setting),
+    )  # fmt: skip
+
+
+def _types(setting: Setting) -> str:
+    """What the operands are: "x is fp32 [16, 32]; w is int8 [32, 64]"."""
+    chosen = {unparsed(part) for part in setting.operands()}
+    values = sorted(setting.fault.values, key=lambda pair: pair[0] not in chosen)
+    useful = [
+        (text, kind) for text, kind in values
+        if kind and re.search(r"[^\W\d]", text) and kind not in SILENT and not kind.startswith("dtype")
+    ]  # fmt: skip
+    known = [pair for pair in useful if pair[0] in chosen] or useful
+    return "; ".join(f"{shortened(text)} is {kind}" for text, kind in known[:MAX_TYPES])

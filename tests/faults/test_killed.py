@@ -1,0 +1,139 @@
+"""SIGKILL for every kind of process that grading on the CPU starts: the same table, nothing left, nobody loses a point.
+
+`FAULT_KILLS=40 pytest tests/faults` is the long run; the number here keeps the suite short. `FAULT_SEED` chooses others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.faults.conftest import leftovers
+from tests.processes import command_line, descendants
+from tests.submissions import TESTS
+from tests.test_batch import folder_of, variant, wrong
+
+KILLS = int(os.environ.get("FAULT_KILLS", "8"))
+SEED = int(os.environ.get("FAULT_SEED", "5"))
+DEADLINE = 300.0
+CLASS = {
+    "ann/w8a8.py": variant("w8a8", 1),
+    "cat/dds.py": variant("dds", 2),
+    "dan/dds.py": wrong("dds", "block_not_transposed"),
+}
+KINDS = ("worker", "sandbox", "inside a sandbox", "fork server", "command")
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
+
+
+def start(folder: Path, place: Path) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.batch_driver",
+        str(folder),
+        str(place / "journal.sqlite"),
+        str(place / "table.json"),
+    ]
+    with (place / "log").open("ab") as log:
+        return subprocess.Popen(command, cwd=TESTS.parent, stdout=log, stderr=log)
+
+
+def finished(folder: Path, place: Path) -> dict[str, Any]:
+    process = start(folder, place)
+    assert process.wait(timeout=DEADLINE) == 0, (place / "log").read_text()
+    return json.loads((place / "table.json").read_text())
+
+
+def kind_of(process: psutil.Process) -> str:
+    """Which of the grader's processes this is."""
+    words = command_line(process)
+    try:
+        if "forkserver" in words:
+            return "worker" if "forkserver" in command_line(process.parent()) else "fork server"
+        if "bwrap" in words.split(" ", 1)[0]:
+            return "sandbox"
+        return "inside a sandbox" if "/grader/worker.py" in words else "other"
+    except (psutil.Error, AttributeError):
+        return "other"
+
+
+@dataclass
+class Killer:
+    """Kills one process after the other at random moments, the kinds in turn."""
+
+    folder: Path
+    place: Path
+    killed: dict[str, int] = field(default_factory=dict)
+    seen: set[psutil.Process] = field(default_factory=set)
+
+    def disturb(self, kills: int, chance: random.Random) -> None:
+        """Starts the batch, again whenever it has ended or was killed, until so many processes were killed."""
+        process = start(self.folder, self.place)
+        deadline = time.monotonic() + DEADLINE + 15 * kills
+        turn = 0
+        try:
+            while sum(self.killed.values()) < kills and time.monotonic() < deadline:
+                time.sleep(chance.uniform(0.2, 3.0))
+                if process.poll() is not None:
+                    if process.returncode == 0:
+                        (self.place / "journal.sqlite").unlink()  # graded to the end: from the beginning
+                    process = start(self.folder, self.place)
+                    continue
+                kind = KINDS[turn % len(KINDS)]
+                if self._kill(process, kind, chance):
+                    turn += 1
+        finally:
+            process.kill()
+            process.wait()
+
+    def _kill(self, command: subprocess.Popen[bytes], kind: str, chance: random.Random) -> bool:
+        below = descendants(command.pid)
+        self.seen |= set(below)
+        chosen = [psutil.Process(command.pid)] if kind == "command" else [one for one in below if kind_of(one) == kind]
+        if not chosen:
+            return False
+        try:
+            chance.choice(chosen).send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            return False
+        self.killed[kind] = self.killed.get(kind, 0) + 1
+        if kind == "command":
+            command.wait()
+        return True
+
+
+@pytest.fixture(scope="module")
+def submissions(tmp_path_factory) -> Path:
+    return folder_of(tmp_path_factory.mktemp("class"), CLASS)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(submissions, tmp_path_factory) -> dict[str, Any]:
+    table = finished(submissions, tmp_path_factory.mktemp("undisturbed"))
+    points = {key.split("/")[0]: max(lab[1] for lab in labs.values()) for key, labs in table.items()}
+    assert points["ann"] == points["cat"] == 60
+    assert points["dan"] < 60
+    return table
+
+
+def test_killed_everywhere_the_batch_comes_to_the_same_table(submissions, undisturbed, tmp_path, temporary):
+    killer = Killer(submissions, tmp_path)
+    killer.disturb(KILLS, random.Random(SEED))
+    assert sum(killer.killed.values()) == KILLS, killer.killed
+    assert set(killer.killed) == set(KINDS[:KILLS])
+    assert finished(submissions, tmp_path) == undisturbed
+    alive = psutil.wait_procs(killer.seen, timeout=15)[1]
+    assert not [command_line(one) for one in alive]
+    assert leftovers(temporary) == []

@@ -1,0 +1,410 @@
+"""What the judge says of results whose fault is known: error over bound for every lab and case, wrong things and right.
+
+A score above 1 fails. `python -m tests.margins` prints the table; `--write` puts it into docs/tolerance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from grader.checking import compare
+from grader.labs import Lab, all_labs, get_lab
+from grader.labs.dds.lab import dense
+from grader.labs.inputs import quantise_rows, unpack_int4
+from grader.labs.slices import MOST_SLICES, SHORTEST_SLICE
+from grader.model import Case, Problem
+from grader.problems import generator_for, make_problem
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "tolerance.md"
+BEGIN, END = "<!-- margins: begin -->", "<!-- margins: end -->"
+STEPS = (16, 32, 64, 128)
+SEED = 5
+
+Rounding = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Y = (left right^T) * rows * columns, each float64 and exact. left: [M, K], right: [N, K]; rows [M], columns [N]."""
+
+    left: torch.Tensor
+    right: torch.Tensor
+    rows: torch.Tensor
+    columns: torch.Tensor
+
+    def finish(self, total: torch.Tensor) -> torch.Tensor:
+        """Y fp16 [M, N] of a sum of products, scaled in fp32."""
+        scaled = total.float() * self.rows.float()[:, None]
+        return (scaled * self.columns.float()[None, :]).half()
+
+    @property
+    def scaled(self) -> Operands:
+        """The same with the scales multiplied into the operands."""
+        left, right = self.left * self.rows[:, None], self.right * self.columns[:, None]
+        return Operands(left, right, torch.ones_like(self.rows), torch.ones_like(self.columns))
+
+
+def operands(lab_id: str, problem: Problem) -> Operands:
+    """What a right kernel of the lab multiplies."""
+    t = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in problem.tensors.items()}
+    x = t["x_ptr"]
+    ones = torch.ones(len(x), dtype=torch.float64)
+    if lab_id == "w8a8":
+        scale = t["input_scale_ptr"]
+        left = torch.round(x / scale[:, None]).clamp(-128, 127)
+        return Operands(left, t["qweight_ptr"].t().double(), scale, t["weight_scale_ptr"])
+    if lab_id == "w4a16":
+        return Operands(x, unpack_int4(t["qweight_ptr"]).t().double(), ones, t["scales_ptr"])
+    w = dense(problem).double()
+    return Operands(x, w, ones, torch.ones(len(w), dtype=torch.float64))
+
+
+@cache
+def problem_of(lab_id: str, name: str, seed: int = SEED) -> Problem:
+    """A case's inputs, made once."""
+    lab = get_lab(lab_id)
+    return make_problem(lab, lab.case(name), seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Scores results for one case under the tolerance of `slices` slices."""
+
+    lab: Lab
+    case: Case
+    slices: int = 1
+
+    @property
+    def problem(self) -> Problem:
+        return problem_of(self.lab.id, self.case.name)
+
+    def scorer(self) -> Callable[[torch.Tensor], float]:
+        """Error over bound, the larger of the elementwise and the Frobenius one; above 1 fails."""
+        reference = self.lab.reference(self.problem, self.slices)
+
+        def score(y: torch.Tensor) -> float:
+            finding = compare(y, reference)
+            together = finding.frobenius / reference.frobenius if reference.frobenius else finding.frobenius
+            value = max(finding.worst, together)
+            value = math.inf if math.isnan(value) else value
+            assert finding.ok == (value <= 1)
+            return value
+
+        return score
+
+
+def permitted_slices(lab: Lab, case: Case) -> list[int]:
+    """Every number of slices that widens the tolerance of a case."""
+    most = min(MOST_SLICES, case.K // SHORTEST_SLICE) if lab.split_k else 1
+    return list(range(1, max(1, most) + 1))
+
+
+# ---------------------------------------------------------------- wrong things
+
+
+def zeros(judge: Judge) -> Iterator[torch.Tensor]:
+    """Zeros."""
+    yield torch.zeros(judge.case.M, judge.case.N, dtype=torch.float16)
+
+
+def other(judge: Judge) -> Iterator[torch.Tensor]:
+    """Y of the same case with another seed."""
+    there = problem_of(judge.lab.id, judge.case.name, SEED + 1)
+    yield judge.lab.reference(there, 1).y.half()
+
+
+def slice_left_out(judge: Judge) -> Iterator[torch.Tensor]:
+    """Each one of 64 slices of K left out (DDS: each block of a row)."""
+    parts = operands(judge.lab.id, judge.problem)
+    total = parts.left @ parts.right.t()
+    if judge.lab.id == "dds":
+        for row, block in _blocks(judge.problem):
+            left_out = total.clone()
+            ks, ns = slice(32 * block, 32 * block + 32), slice(32 * row, 32 * row + 32)
+            left_out[:, ns] -= parts.left[:, ks] @ parts.right[ns, ks].t()
+            yield parts.finish(left_out)
+        return
+    edges = [round(i * judge.case.K / 64) for i in range(65)]
+    for start, stop in zip(edges, edges[1:], strict=False):
+        if stop > start:
+            yield parts.finish(total - parts.left[:, start:stop] @ parts.right[:, start:stop].t())
+
+
+def _blocks(problem: Problem) -> list[tuple[int, int]]:
+    """(block row, block column) of at most forty present blocks, spread over all."""
+    crow, cols = problem.tensors["crow_indices_ptr"], problem.tensors["col_indices_ptr"].tolist()
+    rows = torch.repeat_interleave(torch.arange(len(crow) - 1), crow.diff().long()).tolist()
+    found = list(zip(rows, cols, strict=True))
+    return found[:: max(1, len(found) // 40)]
+
+
+def fp16_accumulator(judge: Judge, steps: tuple[int, ...] = STEPS) -> Iterator[torch.Tensor]:
+    """Partial sums kept in fp16: steps of 16 to 128, either direction, the step's product in fp32 or fp16, scales after or before.
+
+    A kernel whose only step holds all that a row sums rounds once, and is right.
+    """
+    parts = operands(judge.lab.id, judge.problem)
+    variants = [parts] if judge.lab.id == "dds" else [parts, parts.scaled]
+    for part in variants:
+        for step in steps:
+            partial = torch.stack([
+                part.left[:, k : k + step] @ part.right[:, k : k + step].t() for k in range(0, judge.case.K, step)
+            ])  # fmt: skip
+            if int((partial != 0).sum(dim=0).max()) < 2:
+                continue
+            for order in (partial, partial.flip(0)):
+                for rounded in (False, True):
+                    total = torch.zeros_like(partial[0]).half()
+                    for one in order.half() if rounded else order:
+                        total = (total.double() + one.double()).half()
+                    yield part.finish(total)
+
+
+def converted_before_scaling(judge: Judge) -> Iterator[torch.Tensor]:
+    """The sum made fp16 before it is scaled."""
+    if judge.lab.id == "dds":
+        return
+    parts = operands(judge.lab.id, judge.problem)
+    yield parts.finish((parts.left @ parts.right.t()).half())
+
+
+def e4m3(t: torch.Tensor) -> torch.Tensor:
+    """Through fp8, four bits of exponent; saturating."""
+    return t.float().clamp(-448, 448).to(torch.float8_e4m3fn).double()
+
+
+def e5m2(t: torch.Tensor) -> torch.Tensor:
+    """Through fp8, five bits of exponent; saturating."""
+    return t.float().clamp(-57344, 57344).to(torch.float8_e5m2).double()
+
+
+def bf16(t: torch.Tensor) -> torch.Tensor:
+    """Through bfloat16."""
+    return t.to(torch.bfloat16).double()
+
+
+def integers(largest: int) -> Rounding:
+    """Through symmetric integers, one scale a row."""
+
+    def rounded(t: torch.Tensor) -> torch.Tensor:
+        q, scale = quantise_rows(t, largest)
+        return q.double() * scale.double()[:, None]
+
+    return rounded
+
+
+def lowered(lab_id: str, problem: Problem, what: str, rounding: Rounding) -> torch.Tensor:
+    """Y, otherwise exact, of operands that went through a lower precision. what: "x", "w", "scale" or "x scale"."""
+    if what in ("x", "x scale"):
+        name = "x_ptr" if what == "x" else "input_scale_ptr"
+        tensor = problem.tensors[name]
+        changed = rounding(tensor.double()).to(tensor.dtype)
+        if what == "x scale":
+            changed = torch.where(changed == 0, torch.finfo(torch.float32).tiny, changed)
+        parts = operands(lab_id, Problem({**problem.tensors, name: changed}, problem.scalars))
+    else:
+        parts = operands(lab_id, problem)
+        if what == "w":
+            whole = parts.scaled
+            parts = Operands(whole.left, rounding(whole.right), whole.rows, whole.columns)
+        else:
+            parts = Operands(parts.left, parts.right, parts.rows, rounding(parts.columns))
+    return parts.finish(parts.left @ parts.right.t())
+
+
+LOWER: dict[str, dict[str, tuple[str, Rounding]]] = {
+    "w8a8": {
+        "x fp8": ("x", e4m3), "x e5m2": ("x", e5m2),
+        "w int4": ("w", integers(7)), "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2),
+        "scale fp8": ("scale", e4m3), "x scale fp8": ("x scale", e4m3),
+    },
+    "w4a16": {
+        "x fp8": ("x", e4m3), "x e5m2": ("x", e5m2), "x int8": ("x", integers(127)),
+        "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2),
+        "scale fp8": ("scale", e4m3), "scale e5m2": ("scale", e5m2),
+    },
+    "dds": {
+        "x fp8": ("x", e4m3), "x e5m2": ("x", e5m2), "x int8": ("x", integers(127)),
+        "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2), "w int8": ("w", integers(127)),
+    },
+}  # fmt: skip
+"""fp8 and integers: caught under every tolerance."""
+
+BF16: dict[str, dict[str, tuple[str, Rounding]]] = {
+    "w8a8": {"x bf16": ("x", bf16), "scale bf16": ("scale", bf16), "x scale bf16": ("x scale", bf16)},
+    "w4a16": {"x bf16": ("x", bf16), "w bf16": ("w", bf16), "scale bf16": ("scale", bf16)},
+    "dds": {"x bf16": ("x", bf16), "w bf16": ("w", bf16)},
+}
+"""bf16 has three bits less than fp16: caught wherever Y is rounded to fp16 once."""
+
+
+def lower_precision(judge: Judge) -> Iterator[torch.Tensor]:
+    """An operand through fp8 or integers."""
+    for what, rounding in LOWER[judge.lab.id].values():
+        yield lowered(judge.lab.id, judge.problem, what, rounding)
+
+
+def bf16_operand(judge: Judge) -> Iterator[torch.Tensor]:
+    """An operand through bf16."""
+    for what, rounding in BF16[judge.lab.id].values():
+        yield lowered(judge.lab.id, judge.problem, what, rounding)
+
+
+ALWAYS_WRONG = {"zeros": zeros, "other Y": other, "slice out": slice_left_out, "fp8, int4": lower_precision}
+"""What fails under every tolerance that a config can have."""
+WRONG_ONCE_ROUNDED = {
+    "fp16 sum": fp16_accumulator, "bf16": bf16_operand, "fp16 before scale": converted_before_scaling,
+}  # fmt: skip
+"""What fails where Y is rounded once, which is everywhere without split-K."""
+
+
+# ---------------------------------------------------------------- right things
+
+
+def fp32_sums(judge: Judge) -> Iterator[torch.Tensor]:
+    """Sums in fp32: one by one, backwards, shuffled, large ones first, pairwise, in blocks, and on tensor cores that truncate."""
+    parts = operands(judge.lab.id, judge.problem)
+    left, right = parts.left.float(), parts.right.float()
+    K = judge.case.K
+    shuffled = torch.randperm(K, generator=generator_for(SEED, "order"))
+    largest = left.abs().amax(dim=0).argsort(descending=True)
+    for order in (torch.arange(K), torch.arange(K).flip(0), shuffled, largest):
+        total = torch.zeros(len(left), len(right))
+        for k in order.tolist():
+            total += left[:, k, None] * right[None, :, k]
+        yield parts.finish(total)
+    for step in (1, 16, 128):
+        level = [left[:, k : k + step] @ right[:, k : k + step].t() for k in range(0, K, step)] if step > 1 else []
+        if step == 1:
+            yield parts.finish(_pairwise(left, right, 0, K))
+            continue
+        yield parts.finish(torch.stack(level).cumsum(dim=0)[-1])
+    for extra_bits in (0, 2):
+        yield parts.finish(_truncating(parts, K, extra_bits))
+
+
+def _pairwise(left: torch.Tensor, right: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+    if stop - start == 1:
+        return left[:, start, None] * right[None, :, start]
+    middle = (start + stop) // 2
+    return _pairwise(left, right, start, middle) + _pairwise(left, right, middle, stop)
+
+
+def _truncating(parts: Operands, K: int, extra_bits: int) -> torch.Tensor:
+    """Eight products and the accumulator aligned to the largest of them, cut to 24 bits and some, added, cut to 24."""
+    total = torch.zeros(len(parts.left), len(parts.right), dtype=torch.float64)
+    for k in range(0, K, 8):
+        products = [parts.left[:, j, None] * parts.right[None, :, j] for j in range(k, min(k + 8, K))]
+        addends = torch.stack([total, *products])
+        total = _cut(addends, addends.abs().amax(dim=0), 24 + extra_bits).sum(dim=0)
+        total = _cut(total, total.abs(), 24)
+    return total
+
+
+def _cut(values: torch.Tensor, largest: torch.Tensor, bits: int) -> torch.Tensor:
+    """Values truncated to multiples of the last of `bits` bits of `largest`."""
+    unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - bits)
+    return torch.trunc(values / unit) * unit
+
+
+def other_roundings(judge: Judge) -> Iterator[torch.Tensor]:
+    """What a lab permits: ties either way and a reciprocal (w8a8), weights dequantised to fp16 or TF32 (w4a16)."""
+    parts = operands(judge.lab.id, judge.problem)
+    if judge.lab.id == "w8a8":
+        x, scale = judge.problem.tensors["x_ptr"].float(), judge.problem.tensors["input_scale_ptr"][:, None]
+        for ratio in (x / scale, x * (1 / scale)):
+            away = torch.copysign(torch.floor(ratio.abs() + 0.5), ratio)
+            for rounded in (torch.round(ratio), torch.floor(ratio + 0.5), away):
+                left = rounded.clamp(-128, 127).double()
+                yield parts.finish(left @ parts.right.t())
+        yield ((parts.left @ parts.right.t()).float() * (parts.rows[:, None] * parts.columns).float()).half()
+    if judge.lab.id == "w4a16":
+        w = parts.scaled.right
+        cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
+        for rounded in (w.half().double(), cut):
+            yield (parts.left @ rounded.t()).float().half()
+
+
+RIGHT = {"fp32 sums": fp32_sums, "permitted": other_roundings}
+
+
+def atomics(judge: Judge, slices: int, orders: int, *, together: bool) -> Iterator[torch.Tensor]:
+    """fp16 atomics of `slices` slices, contiguous or interleaved, in random orders: one a launch, or one an element."""
+    parts = operands(judge.lab.id, judge.problem)
+    K = judge.case.K
+    generator = generator_for(SEED, judge.case.name, slices, together)
+    edges = [round(i * K / slices) for i in range(slices + 1)]
+    contiguous = [torch.arange(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
+    interleaved = [torch.cat([torch.arange(k, min(k + 16, K)) for k in range(16 * i, K, 16 * slices)]) for i in range(slices)]
+    kinds = [
+        torch.stack([parts.finish(parts.left[:, ks] @ parts.right[:, ks].t()) for ks in kind])
+        for kind in (contiguous, interleaved)
+    ]
+    for number in range(orders):
+        partial = kinds[number % 2]
+        if together:
+            partial = partial[torch.randperm(slices, generator=generator)]
+        else:
+            partial = partial.gather(0, torch.rand(partial.shape, generator=generator).argsort(dim=0))
+        total = partial[0]
+        for one in partial[1:]:
+            total = total + one
+        yield total
+
+
+@cache
+def measured(lab_id: str, name: str) -> dict[str, float]:
+    """One case's row of the table: the lowest score of each wrong thing, the highest of each right one.
+
+    What fails under every tolerance is scored under the widest, the rest under that of one slice.
+    """
+    lab = get_lab(lab_id)
+    case = lab.case(name)
+    wide, narrow = Judge(lab, case, permitted_slices(lab, case)[-1]), Judge(lab, case)
+    score_wide, score = wide.scorer(), narrow.scorer()
+    found = {head: min(map(score_wide, wrong(wide))) for head, wrong in ALWAYS_WRONG.items()}
+    for head, wrong in WRONG_ONCE_ROUNDED.items():
+        found[head] = min(map(score, wrong(narrow)), default=math.nan)
+    for head, right in RIGHT.items():
+        found[head] = max(map(score, right(narrow)), default=math.nan)
+    return found
+
+
+def table() -> str:
+    """The margins of every lab and case as Markdown."""
+    lines = []
+    heads = [*ALWAYS_WRONG, *WRONG_ONCE_ROUNDED, *RIGHT]
+    for lab in all_labs().values():
+        lines += [f"\n### {lab.id}\n", "| case | slices | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+        for case in lab.cases:
+            if case.name in lab.blind:
+                lines.append(f"| `{case.name}` | | {lab.blind[case.name]}" + " |" * len(heads))
+                continue
+            row = measured(lab.id, case.name)
+            cells = ["" if math.isnan(row[head]) else f"{row[head]:.2g}" for head in heads]
+            lines.append(f"| `{case.name}` | {permitted_slices(lab, case)[-1]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Prints the table, or writes it between its marks in docs/tolerance.md."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--write", action="store_true", help="write it into docs/tolerance.md")
+    text = table()
+    if not parser.parse_args().write:
+        print(text)
+        return
+    document = DOCUMENT.read_text(encoding="utf-8")
+    before, after = document[: document.index(BEGIN) + len(BEGIN)], document[document.index(END) :]
+    DOCUMENT.write_text(f"{before}\n{text}\n{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

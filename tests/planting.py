@@ -1,0 +1,101 @@
+"""A known mistake in one config: the wrong kernels of tests/mistakes/ with tiles of every kind, run on the all-configs cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grader.building import BuildOptions, describe
+from grader.checking import check
+from grader.labs import get_lab
+from grader.model import KernelBundle, KernelSource
+from grader.problems import make_problem
+from grader.reading import read
+from grader.running.cpu import InterpretOptions, interpret
+from tests.submissions import TESTS, Mistake
+
+CONFIGS = {
+    "w8a8": {
+        "small tiles": '{"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=4',
+        "BLOCK_K=256": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 256}, num_warps=4',
+        "BLOCK_K=512": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 512}, num_warps=4',
+        "BLOCK_M=128": '{"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": 64}, num_warps=4',
+        "BLOCK_N=128": '{"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64}, num_warps=4',
+        "num_warps=8": '{"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}, num_warps=8',
+        "SPLIT_K=8": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4',
+    },
+    "dds": {
+        "BLOCK_M=16": '{"BLOCK_M": 16}, num_warps=2',
+        "BLOCK_M=64": '{"BLOCK_M": 64}, num_warps=4',
+        "BLOCK_M=128": '{"BLOCK_M": 128}, num_warps=4',
+        "BLOCK_M=256": '{"BLOCK_M": 256}, num_warps=4',
+        "num_warps=8": '{"BLOCK_M": 32}, num_warps=8',
+    },
+}
+CONFIGS["w4a16"] = CONFIGS["w8a8"]
+"""What a mistake is planted behind, by lab."""
+
+SLICED = {
+    "w8a8": "qweight_ptr += first * stride_wk",
+    "w4a16": "qweight_ptr += first // 8 * stride_wk",
+}
+
+
+def planted(mistake: Mistake, configs: Sequence[str]) -> str:
+    """The wrong kernel with these configs alone. With SPLIT_K each program sums a slice of K of its own."""
+    lab, text = mistake.lab, mistake.source
+    start, stop = text.index("    configs=["), text.index("    key=")
+    chosen = ", ".join(f"triton.Config({CONFIGS[lab][config]})" for config in configs)
+    text = f"{text[:start]}    configs=[{chosen}],\n{text[stop:]}"
+    if not any("SPLIT_K" in config for config in configs):
+        return text
+    head, body = text.split("BLOCK_K: tl.constexpr,\n):\n")
+    prologue = f"""
+    size = tl.cdiv(tl.cdiv(K, SPLIT_K), 16) * 16
+    first = tl.program_id(1) * size
+    x_ptr += first * stride_xk
+    {SLICED[lab]}
+    K = tl.minimum(K - first, size)
+"""
+    body = body.replace("tl.store(y_ptrs,", "tl.atomic_add(y_ptrs,")
+    return f"{head}BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,\n):\n{prologue}{body}"
+
+
+def survivors(mistake: Mistake, configs: Sequence[str], folder: Path, seed: int = 3) -> dict[str, str]:
+    """The configs with which all-configs cases pass and touch no memory they may not, each with its scores.
+
+    All of them share one source.
+    """
+    lab = get_lab(mistake.lab)
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.configs == "all"), speed_cases=())
+    path = folder / f"{lab.id}.py"
+    path.write_text(planted(mistake, configs), encoding="utf-8")
+    source = read(path, [lab]).labs[lab.id]
+    assert isinstance(source, KernelSource), source
+    bundle = describe(lab, source, BuildOptions((90,), "check", 1))
+    assert isinstance(bundle, KernelBundle), bundle
+    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
+    pairs = [(case, number) for case in problems for number in range(len(configs))]
+    alive = {config: "" for config in configs}
+    for outcome in interpret(lab, source, bundle, problems, pairs, InterpretOptions(1)):
+        config = configs[outcome.config]
+        finding = check(lab, problems[outcome.case], outcome, bundle)
+        if not finding.ok or outcome.memory:
+            alive.pop(config, None)
+        elif config in alive:
+            alive[config] += f"{outcome.case} {finding.worst:.2f} "
+    return alive
+
+
+def plans(mistake: Mistake) -> list[tuple[str, ...]]:
+    """The configs of a mistake, those together that can share a source."""
+    whole = tuple(config for config in CONFIGS[mistake.lab] if "SPLIT_K" not in config)
+    sliced = tuple(config for config in CONFIGS[mistake.lab] if "SPLIT_K" in config)
+    return [plan for plan in (whole, sliced) if plan]
+
+
+def base(lab: str) -> Mistake:
+    """The right kernel that the lab's mistakes are edits of."""
+    text = (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8")
+    return Mistake(lab, "none", "is right", text, ())

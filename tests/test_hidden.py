@@ -1,0 +1,80 @@
+"""Hidden stays hidden: a kernel that tries to tell what it sees of a hidden case tells one bit, its verdict."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from grader.devices import choose
+from grader.grading import GradeOptions, grade
+from grader.labs import get_lab
+from grader.model import Case
+from grader.reporting.document import document
+from tests.submissions import TESTS
+
+BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+SIZES = ((40, 96, 128), (72, 144, 208))
+"""Two hidden cases that no public case equals; each kernel below treats every size that it does not know alike, or tells."""
+
+PUBLIC = ("one_tile", "every_config")
+GRID = """
+def W8A8_MM_grid(M, N, K, meta):
+    {told}
+    return (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
+"""
+BODY = "    # which tile of Y does this program compute?\n"
+TELLERS = {
+    "exception in the grid": {"grid": "if M in (40, 72): raise ValueError(f'M is {M}, N is {N}, K is {K}')"},
+    "no grid at all": {"grid": "if M in (40, 72): return f'{M} {N} {K}'"},
+    "endless grid": {"grid": "while M == 40: pass\n    if M == 72: raise ValueError(M)"},
+    "a grid of many programs": {"grid": "if M in (40, 72): return (M * 100,)"},
+    "memory": {"body": "if M == 40:\n    tl.load(x_ptr + 10000000)\nif M == 72:\n    tl.store(y_ptr - 999999, 1.0)\nif (M == 40) | (M == 72):\n    x_ptr += 64\n"},
+    "assertion": {"body": "tl.device_assert(M != 40, 'forty')\ntl.device_assert(M != 72, 'seventy-two')\nif (M == 40) | (M == 72):\n    x_ptr += 64\n"},
+    "time": {"body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"},
+    "configs": {"body": "if M == 40:\n    if BLOCK_N > 4:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"},
+}  # fmt: skip
+
+
+def told(teller: dict[str, str], sizes: tuple[int, int, int], folder) -> dict[str, object]:
+    """What the student reads when the hidden case has these sizes."""
+    source = BASE
+    if "grid" in teller:
+        source += GRID.format(told=teller["grid"])
+    if "body" in teller:
+        assert source.count(BODY) == 1
+        source = source.replace(BODY, BODY + "".join(f"    {line}\n" for line in teller["body"].splitlines()))
+    path = folder / "w8a8.py"
+    path.write_text(source, encoding="utf-8")
+    lab = get_lab("w8a8")
+    M, N, K = sizes
+    hidden = Case("hidden_1", "hidden", M, N, K, hidden=True)
+    cases = tuple(case for case in lab.cases if case.name in PUBLIC)
+    options = GradeOptions(choose("cpu")[0], seed=3, jobs=2, capabilities=(90,), case_seconds=6.0)
+    report = document(grade(path, [replace(lab, cases=(*cases, hidden))], options))
+    for test in report["labs"]["w8a8"]["tests"]:  # public cases may tell how long they took
+        test["metrics"].pop("seconds", None)
+    return report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TELLERS)
+def test_nothing_but_the_verdict_of_a_hidden_case_is_told(name, tmp_path):
+    reports = [told(TELLERS[name], sizes, tmp_path) for sizes in SIZES]
+    texts = [json.dumps(report, sort_keys=True) for report in reports]
+    verdicts = [
+        next(test["status"] for test in report["labs"]["w8a8"]["tests"] if test["name"] == "hidden_1") for report in reports
+    ]
+    assert verdicts == ["failed", "failed"]
+    assert texts[0] == texts[1]
+    for number in ("72", "144", "208"):
+        assert f" {number}" not in json.dumps([t for t in reports[1]["labs"]["w8a8"]["tests"] if t["name"] == "hidden_1"])
+    public = {test["name"]: test["status"] for test in reports[0]["labs"]["w8a8"]["tests"] if test["kind"] == "correctness"}
+    assert all(public[case] == "passed" for case in PUBLIC)
+
+
+def test_a_right_kernel_passes_hidden_cases(tmp_path):
+    report = told({}, SIZES[0], tmp_path)
+    assert report["labs"]["w8a8"]["points"] == 60
+    assert report["seconds"] is None

@@ -1,0 +1,288 @@
+"""Only text is compiled and interpreted: what a submission's Python says can choose numbers, never code."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from grader.building import BuildOptions, describe
+from grader.building.making import make, referred_names
+from grader.building.reports import (
+    Constant,
+    ConstexprReport,
+    FunctionReport,
+    Module,
+    Other,
+    TritonObject,
+    parse,
+    parse_names,
+)
+from grader.building.resolving import MODULES, permitted
+from grader.labs import all_labs, get_lab
+from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
+from grader.reading import read
+from tests.submissions import TESTS
+
+LAB = get_lab("w8a8")
+BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+FIRST = "    # which tile of Y does this program compute?\n"
+OPTIONS = BuildOptions((90,), "check", 1)
+
+
+def source(module: str, kernel: str = "W8A8_MM") -> KernelSource:
+    """A kernel's source as if the reader had let it pass."""
+    lines = tuple(SourceLine("w8a8.py", number) for number in range(1, module.count("\n") + 2))
+    return KernelSource("w8a8", kernel, None, module, lines, Path("w8a8.py"))
+
+
+def described(body: str = "", top: str = "", bottom: str = "") -> KernelBundle | Refusal:
+    """What becomes of the right kernel with a body line and module text of one's own."""
+    assert BASE.count(FIRST) == 1
+    module = BASE.replace("import triton.language as tl\n", "import triton.language as tl\n" + textwrap.dedent(top), 1)
+    module = module.replace(FIRST, FIRST + textwrap.indent(textwrap.dedent(body), "    "))
+    return describe(LAB, source(module + textwrap.dedent(bottom)), OPTIONS)
+
+
+def refused(result: KernelBundle | Refusal) -> str:
+    assert isinstance(result, Refusal)
+    assert result.status == "rejected", result.message
+    return result.message
+
+
+# ---------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("door = tl.core.builtins\n", "tl.core.builtins"),
+        ("door = tl.core.inspect.getsource(tl.load)\n", "tl.core.inspect"),
+        ("door = tl.core.builtin(tl.load)\n", "tl.core.builtin"),
+        ("door = tl.math.__loader__\n", "underscore"),
+        ("door = tl.standard.core\n", "as a value"),
+        ("door = tl\n", "as a value"),
+        ("door = getattr(tl, 'core')\n", "getattr"),
+        ("door = hasattr(M, 'handle')\n", "hasattr"),
+        ("door = isinstance(M, tl.tensor)\n", "isinstance"),
+        ("door = M.handle\n", ".handle"),
+        ("door = '{0.__class__}'.format(M)\n", ".format"),
+        ("door = f'{M:{M}}'\n", "format specification"),
+        ("door = (lambda: 1)()\n", "no lambda"),
+        ("door = [part for part in (1, 2)]\ndoor2 = (lambda x: x)\n", "lambda"),
+        ("tl.load = 3\n", "attribute"),
+        ("M[0] = 3\n", "element"),
+        ("def inner():\n    pass\n", "a function inside a function"),
+        ("class Door:\n    pass\n", "class"),
+        ("import os\n", "import"),
+        ("global M2\n", "global"),
+        ("try:\n    pass\nexcept Exception:\n    pass\n", "try"),
+        ("with M:\n    pass\n", "with"),
+        ("door = open('/etc/passwd')\n", "open"),
+        ("door = eval('1')\n", "eval"),
+        ("door = tl.core.extern_elementwise('', '', [], {}, True)\n", "extern_elementwise"),
+        ("door = tl.extra.cuda.globaltimer()\n", "globaltimer"),
+        ("door = tl.dot_product(M, N)\n", "has no `tl.dot_product`"),
+        ("tl = 3\n", "program_id"),
+        ("__door = 3\n", "underscores"),
+        ("door = tl.exp(**{'x': 1})\n", "**"),
+        ("door = yield M\n", "yield"),
+        ("if (door := M) > 0:\n    pass\n", ":="),
+    ],
+)
+def test_text_with_a_door_is_refused(body, words):
+    message = refused(described(body))
+    assert words in message
+    assert "w8a8.py line" in message
+
+
+@pytest.mark.parametrize(
+    ("top", "use", "words"),
+    [
+        ("import math\nhelper = math.__loader__.load_module\n", "helper('os')", "helper"),
+        ("def helper(x):\n    return x\n", "helper(M)", "plain Python function"),
+        ("class Door:\n    value = 3\nhelper = Door()\n", "helper", "helper"),
+        ("import os as helper\n", "helper.sep", "os"),
+        ("import torch as helper\n", "helper.float16", "torch"),
+        ("import triton.runtime as helper\n", "helper.driver", "triton.runtime"),
+        ("from triton.runtime import driver as helper\n", "helper", "helper"),
+        ("helper = [1, [2, [3, [4, [5]]]]]\n", "helper[0]", "helper"),
+        ("helper = tl.core.builtin(lambda x, _semantic=None: 3)\n", "helper(M)", "`helper`"),
+        ("@triton.constexpr_function\ndef helper(x):\n    return x.__class__\n", "helper(3)", "plain numbers only"),
+        ("@triton.constexpr_function\ndef helper(x):\n    return open('x')\n", "helper(3)", "open"),
+        ("def real(x):\n    return x\nhelper = triton.jit(real)\nhelper.fn = print\n", "helper(M)", "`helper`"),
+    ],
+)
+def test_a_name_that_ends_outside_the_language_is_refused(top, use, words):
+    assert words in refused(described(f"door = {use}\n", top))
+
+
+def test_the_interpreters_reading_of_a_docstring_cannot_differ():
+    """Triton's interpreter starts at the last line that begins with `def`, the compiler at the first."""
+    hidden = '"""\ndef W8A8_MM(x_ptr):\n    other = 1\n"""\n'
+    bundle = described(hidden + "seen = '''\n    def W8A8_MM(y_ptr):\n'''\n")
+    assert isinstance(bundle, KernelBundle)
+    made = bundle.made.text
+    assert sum(line.strip().startswith("def ") for line in made.split("\n")) == 1
+    assert "other = 1" not in [line.strip() for line in made.split("\n")]
+
+
+# ---------------------------------------------------------------- what describe says
+
+
+HIJACK = """
+import sys
+student = sys.modules["student"]
+original = student.report
+def lie(value, depth=0):
+    said = original(value, depth)
+    {lie}
+    return said
+student.report = lie
+"""
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        'said = {"object": ["os", "system"]} if "constexpr" in said else said',
+        'said = {"module": "os"} if "constexpr" in said else said',
+        'said = {"builtin": "eval"} if "constexpr" in said else said',
+        'said = {"constexpr": {"constant": 16}} if "constexpr" in said else said',
+        'said = {"constant": "3); import os; (4"} if "constexpr" in said else said',
+        'said = {"constexpr": {"float": "nan"}} if "constexpr" in said else said',
+        'said = {"constexpr": {"constant": 10**30}} if "constexpr" in said else said',
+        'said = {"dtype": "fp16); import os; (4"} if "constexpr" in said else said',
+        'said = {"other": "\\n"} if "constexpr" in said else said',
+        'said = {"function": "jit", "line": 1} if "constexpr" in said else said',
+        'said = {} if "constexpr" in said else said',
+        'said = [1] if "constexpr" in said else said',
+    ],
+)
+def test_a_lying_describe_is_refused_or_changes_nothing_but_numbers(lie):
+    """The sandbox of describe belongs to the student once the module has run: nothing it says is believed."""
+    result = described("size = SIZE\n", "SIZE = tl.constexpr(32)\n" + HIJACK.format(lie=lie))
+    assert isinstance(result, Refusal), result.made.text
+    assert result.status in ("rejected", "crash")
+
+
+def test_a_constant_keeps_the_value_that_it_is_written_with():
+    lie = 'said = {"constexpr": {"constant": 16}} if "constexpr" in said else said'
+    message = refused(described("size = SIZE\n", "SIZE = tl.constexpr(32)\n" + HIJACK.format(lie=lie)))
+    assert "`SIZE` is 32 where it is written and constexpr(16)" in message
+
+
+def test_a_function_can_only_be_text_of_the_file():
+    """A kernel that describe says begins elsewhere is not that kernel's text."""
+    lie = "said = {**said, 'line': 3} if said.get('function') else said"
+    assert "def" in refused(described("", HIJACK.format(lie=lie)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"constant": float("inf")}, {"constant": "\ud800"}, {"constant": "x" * 2000}, {"constant": [1]}, {"float": "one"},
+        {"tuple": 3}, {"object": ["a"]}, {"object": ["a;b", "c"]}, {"module": "a b"}, {"function": "jit", "line": True},
+        {"function": "jit", "line": -1}, {"function": "exec", "line": 3}, {"constexpr": 3}, 7, None,
+        {"constexpr": {"constexpr": {"constexpr": {"constexpr": {"constexpr": {"constant": 1}}}}}},
+    ],
+)  # fmt: skip
+def test_a_report_that_is_none_is_a_value_error(data):
+    with pytest.raises(ValueError, match=r"."):
+        if parse(data) == FunctionReport("jit", 1):  # True is an int: a line that is no number
+            raise ValueError("a line")
+
+
+def test_names_are_parsed_strictly():
+    assert parse_names({"A": {"constexpr": {"constant": 3}}}) == {"A": ConstexprReport(Constant(3))}
+    with pytest.raises(ValueError, match="name"):
+        parse_names({"a b": {"constant": 1}})
+
+
+# ---------------------------------------------------------------- what is made
+
+
+def kernel_reports(module: str) -> FunctionReport:
+    node = next(n for n in ast.walk(ast.parse(module)) if isinstance(n, ast.FunctionDef) and n.name == "W8A8_MM")
+    return FunctionReport("jit", min(d.lineno for d in node.decorator_list), constexprs=("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+
+
+def test_the_made_module_holds_the_text_and_ours():
+    kernel = source(BASE)
+    made = make(kernel, kernel_reports(BASE), {"tl": Module("triton.language")})
+    body = BASE[BASE.index(FIRST) :].rstrip("\n").split("\n")
+    assert [line for line in body if line.strip() and not line.strip().startswith("#")] == [
+        line for line in made.text.split("\n")[5:] if line.strip() and not line.strip().startswith("#")
+    ]
+    for number, line in enumerate(made.text.split("\n")[:-1], start=1):
+        origin = made.origin(number)
+        if origin is not None and number > 5:
+            assert BASE.split("\n")[origin - 1] == line
+
+
+def test_names_are_found_in_functions_only():
+    assert "triton" not in referred_names("import triton\nA = 1\ndef f(x):\n    return A + x\n")
+    assert "A" in referred_names("import triton\nA = 1\ndef f(x):\n    return A + x\n")
+
+
+@pytest.mark.parametrize(
+    "report", [TritonObject("os", "system"), TritonObject("triton.runtime.jit", "JITFunction"), Module("sys"), Other("dict")]
+)
+def test_what_is_no_part_of_the_language_cannot_be_bound(report):
+    module = BASE.replace(FIRST, FIRST + "    door = NAME\n")
+    with pytest.raises(Exception, match="NAME|module"):
+        make(source(module), kernel_reports(module), {"tl": Module("triton.language"), "NAME": report})
+
+
+def test_nothing_that_is_plain_python_is_permitted():
+    """Over all modules that a kernel may name: what is permitted is Triton's, or pure mathematics."""
+    import importlib
+    import types
+
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for attribute in dir(module):
+            thing = getattr(module, attribute)
+            if attribute.startswith("_") or not permitted(thing) or not isinstance(thing, types.FunctionType):
+                continue
+            home = thing.__module__
+            assert (
+                getattr(thing, "__triton_builtin__", False) or "libdevice" in home or thing.__name__ in ("cdiv", "next_power_of_2")
+            ), f"{name}.{attribute}"
+
+
+@pytest.mark.parametrize("path", sorted((TESTS / "styles").glob("*.*")), ids=lambda path: path.name)
+def test_every_style_is_made(path):
+    if path.suffix not in (".py", ".ipynb"):
+        pytest.skip("no submission")
+    submission = read(path, list(all_labs().values()))
+    for lab_id, kernel in submission.labs.items():
+        assert isinstance(kernel, KernelSource), kernel
+        bundle = describe(get_lab(lab_id), kernel, OPTIONS)
+        assert isinstance(bundle, KernelBundle), bundle
+
+
+def test_constants_of_every_kind_arrive():
+    top = """
+        SIZES = [2 ** power for power in range(3, 6)]
+        SIZE = tl.constexpr(SIZES[-1])
+        LOWEST = tl.constexpr(float("-inf"))
+        KIND = tl.float32
+        NAME = tl.constexpr("fast")
+        HALVES = tl.constexpr((1, 2))
+        @triton.constexpr_function
+        def doubled(x):
+            return 2 * x
+        @triton.jit
+        def scaled(x, factor: tl.constexpr = SIZES[0]):
+            return x * factor
+    """
+    body = "size = doubled(SIZE) + scaled(M)\nlow = tl.full((2,), LOWEST, KIND)\nname: tl.constexpr = NAME\nhalf = HALVES[0]\n"
+    bundle = described(body, top)
+    assert isinstance(bundle, KernelBundle), bundle
+    text = bundle.made.text
+    for line in ("SIZE = constexpr(32)", 'LOWEST = constexpr(float("-inf"))', "KIND = __float32", "NAME = constexpr('fast')",
+                 "def scaled(x, factor: constexpr = 8):", "def doubled(x):"):  # fmt: skip
+        assert line in text.split("\n"), text

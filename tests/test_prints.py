@@ -1,0 +1,51 @@
+"""What a kernel prints reaches no report and no log, least of all when it looks like a score."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.submissions import TESTS
+
+RIGHT = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+SCORE = "FORGED 100 of 100 points"
+MUTED = """
+import ctypes, os, sys
+from grader.running.muting import mute_kernels
+mute_kernels()
+c = ctypes.CDLL(None)
+c.printf(b"FORGED by printf\\n")
+c.fflush(None)
+os.write(1, b"FORGED by write\\n")
+os.write(2, b"FORGED on standard error\\n")
+print("FORGED by print")
+sys.stderr.write("a traceback of ours\\n")
+raise SystemExit(3)
+"""
+
+
+def test_a_muted_process_prints_what_python_says_on_standard_error_only():
+    done = subprocess.run([sys.executable, "-c", MUTED], cwd=TESTS.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr == "a traceback of ours\n"
+
+
+@pytest.mark.slow
+def test_prints_of_a_kernel_are_in_no_output(tmp_path):
+    """On the interpreter, while it compiles, while configs are read: by print, device_print and static_print."""
+    body = f"    tl.device_print('{SCORE}', 1)\n    tl.static_print('{SCORE}')\n    pid = "
+    text = RIGHT.replace("    pid = ", body, 1).replace(
+        "@triton.autotune", f"LINE = print('{SCORE}')\n@triton.autotune", 1
+    )
+    (tmp_path / "w8a8.py").write_text(text, encoding="utf-8")
+    files = [tmp_path / name for name in ("report.json", "report.xml")]
+    command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "w8a8.py"), "--device", "cpu", "--json", str(files[0]),
+               "--junit", str(files[1])]  # fmt: skip
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    for shown in (done.stdout, done.stderr, *(file.read_text() for file in files)):
+        assert "FORGED" not in shown
+    assert "60 of 100 points" in done.stdout

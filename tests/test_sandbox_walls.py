@@ -1,0 +1,307 @@
+"""What hostile code in one sandbox can reach: not the grader, not the warm parent, not a sibling, not a successor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+
+from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap
+from grader.sandbox.lives import Cold, Fork
+from grader.sandbox.pool import Pool, pool
+from grader.sandboxed import system_calls, wire
+from tests.hostile import load, outcome, told
+
+pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
+LIBC = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), '')
+"""
+
+
+@pytest.fixture(params=["warm", "cold"])
+def start(request, monkeypatch):
+    """How to start a sandbox: both ways must hold."""
+    if request.param == "cold":
+        monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
+    return lambda **kind: Sandbox(confined=True, **kind)
+
+
+@pytest.fixture
+def box(start):
+    with start() as sandbox:
+        yield sandbox
+
+
+def test_the_usual_start_is_a_fork():
+    with Sandbox(confined=True) as box:
+        assert isinstance(box._life, Fork)
+
+
+# ---------------------------------------------------------------- other processes
+
+
+def test_a_fork_has_no_proc_and_is_process_one():
+    with Sandbox(confined=True) as box:
+        assert told(box, "import os; answer = [os.listdir('/proc'), os.getpid(), os.getppid()]") == [[], 1, 0]
+
+
+def test_signals_reach_nobody(start):
+    with start() as sibling, start() as box:
+        here = os.getpid()
+        parent = pool().parent(False, bubblewrap())._process.pid
+        load(sibling, "")
+        code = f"""
+        import os, signal
+        answer = 0
+        for pid in (-1, {here}, {parent}, {sibling.pid}, {box.pid}, os.getppid(), *range(1, 3000), *range(-3000, 0)):
+            for number in (signal.SIGTERM, signal.SIGSTOP, signal.SIGUSR1):
+                if pid in (os.getpid(), -os.getpgrp(), 0):
+                    continue
+                try:
+                    os.kill(pid, number)
+                    answer += pid > 1
+                except OSError:
+                    pass
+        """
+        assert told(box, code) == 0
+        assert load(sibling, "").header == {}
+        assert psutil.Process(parent).status() != psutil.STATUS_STOPPED
+
+
+def test_killing_itself_changes_nothing_for_a_fork():
+    with Sandbox(confined=True) as box:
+        assert told(box, "import os; os.kill(os.getpid(), 9); os.kill(1, 9); answer = 'here'") == "here"
+        assert outcome(box, "os.kill(-1, 9)", "import os") == "ESRCH"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("ptrace", "0, 0, 0, 0"),
+        ("ptrace", "16, os.getppid(), 0, 0"),
+        ("process_vm_readv", "1, 0, 0, 0, 0, 0"),
+        ("process_vm_writev", "1, 0, 0, 0, 0, 0"),
+        ("pidfd_getfd", "0, 0, 0"),
+        ("kcmp", "1, 1, 0, 0, 0"),
+        ("keyctl", "0, -3, 0, 0, 0"),
+        ("unshare", "0x10000000"),
+        ("setns", "0, 0"),
+        ("mount", "0, 0, 0, 0, 0"),
+        ("umount2", "0, 0"),
+        ("bpf", "0, 0, 0"),
+        ("perf_event_open", "0, 0, 0, 0, 0"),
+        ("userfaultfd", "0"),
+        ("io_uring_setup", "1, 0"),
+        ("memfd_create", "b'x', 0"),
+        ("memfd_secret", "0"),
+        ("shmget", "0, 4096, 0o1600"),
+        ("msgget", "0, 0o1600"),
+        ("semget", "0, 1, 0o1600"),
+        ("mq_open", "b'x', 66, 0o600, 0"),
+        ("open_by_handle_at", "0, 0, 0"),
+        ("socket", "40, 1, 0"),
+        ("clone", "0x10000011, 0, 0, 0, 0"),
+    ],
+)
+def test_wide_doors_of_the_kernel_are_shut(box, name, arguments):
+    number = {**system_calls.NUMBERS[os.uname().machine], **system_calls.EVERYWHERE}[name]
+    assert outcome(box, f"call({number}, {arguments})", LIBC) == "EPERM"
+
+
+def test_a_call_of_another_architecture_ends_the_process(box):
+    x32 = LIBC + "call(0x40000000 + 39)\nanswer = 1"
+    if os.uname().machine != "x86_64":
+        pytest.skip("x32 is of x86")
+    with pytest.raises(SandboxDied):
+        told(box, x32)
+
+
+@pytest.mark.parametrize("family", ["AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK", "AF_VSOCK", "AF_ALG"])
+def test_no_socket_of_any_family(box, family):
+    assert outcome(box, f"socket.socket(socket.{family}, socket.SOCK_STREAM)", "import socket") == "EPERM"
+
+
+# ---------------------------------------------------------------- files and descriptors
+
+
+def test_a_sibling_sees_none_of_the_files(start):
+    with start() as first, start() as second:
+        load(first, "for f in ('/tmp/a', '/tmp/grading/b', '/dev/shm/c'): open(f, 'w').write('mine')")
+        code = "import os; answer = [os.path.exists(f) for f in ('/tmp/a', '/tmp/grading/b', '/dev/shm/c')]"
+        assert told(second, code) == [False] * 3
+        assert told(first, code) == [True] * 3
+
+
+def test_nothing_but_the_scratch_folders_can_be_written(box):
+    code = """
+    import os
+    answer = []
+    for folder, folders, files in os.walk('/'):
+        try:
+            os.close(os.open(os.path.join(folder, 'new'), os.O_CREAT | os.O_WRONLY))
+            answer.append(folder)
+        except OSError:
+            pass
+        for name in files:
+            try:
+                os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+                answer.append(os.path.join(folder, name))
+            except OSError:
+                pass
+        folders[:] = [name for name in folders if os.path.join(folder, name) not in ('/proc', '/usr/share', '/root')]
+    answer = [name for name in answer if not name.startswith('/tmp/grading/')]
+    """
+    devices = {f"/dev/{name}" for name in ("full", "null", "ptmx", "pts/ptmx", "random", "tty", "urandom", "zero")}
+    assert set(told(box, code, 120)) <= {"/tmp", "/tmp/grading", "/dev/shm"} | devices
+
+
+DESCRIPTORS = """
+import os
+answer = []
+for descriptor in range(256):
+    try:
+        os.fstat(descriptor)
+        answer.append(descriptor)
+    except OSError:
+        pass
+"""
+
+
+def test_a_fork_inherits_two_pipes_and_nothing_else():
+    with Sandbox(confined=True), Sandbox(confined=True), Sandbox(confined=True) as box:
+        # 5 is the file that holds the module while it is read, or nothing
+        assert set(told(box, DESCRIPTORS)) <= {0, 1, 2, 3, 4, 5}
+        kinds = told(box, "import os, stat\nanswer = [stat.S_ISFIFO(os.fstat(d).st_mode) for d in range(5)]")
+        assert kinds == [False, False, False, True, True]
+
+
+def test_no_mapping_is_shared_and_writable():
+    with Sandbox(confined=True, interpret=True) as box:
+        with open(f"/proc/{box.pid}/maps") as maps:
+            shared = [line for line in maps if line.split()[1].startswith("rw") and line.split()[1].endswith("s")]
+        assert shared == []
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.flock(f, fcntl.LOCK_EX)"),
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.lockf(f, fcntl.LOCK_SH)"),
+        ("import fcntl, sys; f = open(sys.executable)", "fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK)"),
+        ("import fcntl, os; f = os.open('/usr/lib', os.O_RDONLY)", "fcntl.fcntl(f, fcntl.F_NOTIFY, fcntl.DN_ACCESS)"),
+        (LIBC, "call({'x86_64': 294, 'aarch64': 26}[os.uname().machine], 0)"),
+    ],
+)
+def test_files_that_two_sandboxes_read_carry_no_message(box, before, statement):
+    assert outcome(box, statement, before) == "EPERM"
+
+
+def test_forks_share_no_terminal():
+    with Sandbox(confined=True) as box:
+        assert told(box, "import os; answer = os.listdir('/dev/pts')") == []
+        assert outcome(box, "os.openpty()", "import os") == "ENOENT"
+
+
+# ---------------------------------------------------------------- successors
+
+
+def test_what_one_module_changes_the_next_sandbox_does_not_see(start):
+    change = """
+    import builtins, os, random, signal, sys, wire, worker, student
+    builtins.marked = os.environ['MARKED'] = sys.marked = wire.marked = student.marked = 'x'
+    wire.MAX_BLOBS = 0
+    worker.explain = student.load = lambda *a: {}
+    sys.path.insert(0, '/tmp/evil'); sys.modules['json'] = None
+    signal.signal(signal.SIGTERM, lambda *a: None); os.chdir('/'); os.umask(0); random.seed(5); os.nice(1)
+    """
+    look = """
+    import builtins, json, os, random, signal, sys, wire, worker, student
+    answer = [hasattr(thing, 'marked') for thing in (builtins, sys, wire, student)] + [
+        'MARKED' in os.environ, wire.MAX_BLOBS, student.load.__name__, worker.explain.__name__, '/tmp/evil' in sys.path,
+        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, os.getcwd(), os.umask(0o22), os.nice(0)]
+    """
+    with start() as before:
+        clean = told(before, look)
+    assert clean[:5] == [False] * 5
+    with start() as first, start() as meanwhile:
+        load(first, change)
+        assert told(meanwhile, look) == clean
+    with start() as after:
+        assert told(after, look) == clean
+
+
+def test_every_fork_begins_in_the_same_state():
+    look = """
+    import os, random, numpy, torch
+    answer = [random.random(), numpy.random.random(), torch.rand(1).item(), torch.get_num_threads(), hash('a'),
+              sorted(os.environ), os.getcwd(), os.listdir('.'), os.getuid()]
+    """
+    found = []
+    for _ in range(3):
+        with Sandbox(confined=True, interpret=True) as box:
+            found.append(told(box, look))
+    assert found[0] == found[1] == found[2]
+    assert found[0][3] == 1
+    assert found[0][7] == ["kernel_module.py"]
+
+
+def test_a_child_that_stays_cannot_answer_for_the_successor(start):
+    forger = """
+    import os, sys
+    import wire
+    frame = b''.join(bytes(part) for part in wire.encode({'forged': 1}))
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            while True:
+                for descriptor in range(3, 64):
+                    try: os.write(descriptor, frame)
+                    except OSError: pass
+        os._exit(0)
+    """
+    with start() as first:
+        try:
+            load(first, forger)
+        except wire.WireError:
+            pass
+        family = [psutil.Process(first.pid), *psutil.Process(first.pid).children(recursive=True)]
+    with start() as second:
+        for _ in range(20):
+            assert load(second, "").header == {}
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+
+
+def ask_often(box):
+    for _ in range(50):
+        load(box, "", timeout=2)
+        time.sleep(0.01)
+
+
+def test_requests_that_a_module_reads_away_help_nobody(start):
+    thief = """
+    import os, threading
+    def steal():
+        while True:
+            for descriptor in (0, 3):
+                try: os.read(descriptor, 1)
+                except OSError: pass
+    threading.Thread(target=steal, daemon=True).start()
+    """
+    with start() as first, start() as second:
+        load(first, thief)
+        with pytest.raises((SandboxDied, SandboxTimeout, wire.WireError)):
+            ask_often(first)
+        assert load(second, "").header == {}
+
+
+def test_stopping_the_whole_family_is_only_a_timeout(start):
+    with start() as box, pytest.raises(SandboxTimeout):
+        load(box, f"import os\nif os.fork() == 0: os.kill(os.getppid(), {int(signal.SIGSTOP)})\nwhile True: pass", 1)
