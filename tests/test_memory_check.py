@@ -38,19 +38,20 @@ class Checked:
         return next(n for n, line in enumerate(self.source.split("\n"), 1) if text in line)
 
 
-def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous") -> Checked:
-    """One launch of a W8A8 kernel with small tiles on small sizes."""
-    path = tmp_path / "w8a8.py"
+def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0) -> Checked:
+    """One launch of a kernel with small tiles on small sizes."""
+    path = tmp_path / f"{lab_id}.py"
     path.write_text(source, encoding="utf-8")
-    kernel = read(path, [LAB]).labs["w8a8"]
+    kernel = read(path, [get_lab(lab_id)]).labs[lab_id]
     case = Case("small", "a test", M, N, K, x_layout=layout)
-    lab = replace(LAB, cases=(case,), speed_cases=())
-    config = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=2, num_stages=2)
-    tiles = lab.default_grid(M, N, K, config.constants)
-    launch = Launch((tiles[0], 1, 1), (), (), ())
+    lab = replace(get_lab(lab_id), cases=(case,), speed_cases=())
+    tile = {"BLOCK_M": 16} if lab_id == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
+    config = Config(0, tile, num_warps=2, num_stages=2)
+    grid = (*lab.default_grid(M, N, K, {**lab.constants, **config.constants}), 1, 1)[:3]
+    launch = Launch(grid, (), (), ())
     bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {})
-    problems = {case.name: make_problem(LAB, case, seed=1)}
-    (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1))
+    problems = {case.name: make_problem(lab, case, seed=1)}
+    (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
     return Checked(sentences(lab, kernel, problems, [outcome]), outcome, source)
 
 
@@ -212,3 +213,72 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab):
     assert answer.returncode == 0, answer.stderr
     ratio = float(answer.stdout)
     assert ratio < 3
+
+
+DDS = (TESTS / "mistakes" / "student_dds.py").read_text(encoding="utf-8")
+
+
+def test_an_index_read_outside_its_tensor_ends_the_launch_with_its_finding(tmp_path):
+    """The end of a block row is read far behind crow_indices: the number found there is no bound to loop to."""
+    source = DDS.replace("tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 1 + N)")
+    result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
+    assert result.outcome.status == "crash"
+    assert "crow_indices" in result.outcome.message
+    assert any(f"line {result.line('end = tl.load(crow')}:" in sentence for sentence in result.sentences)
+
+
+def test_a_column_read_outside_its_tensor_is_named_before_what_it_leads_to(tmp_path):
+    source = DDS.replace("tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
+    result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
+    assert result.outcome.status == "crash"
+    assert any("col_indices" in sentence and f"line {result.line('col = tl.load')}:" in sentence for sentence in result.sentences)
+
+
+def test_findings_survive_a_launch_that_does_not_end(tmp_path):
+    """The loop would never end, and a mask was missing before it."""
+    source = edited(STORE, "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n    while M > 0:\n        acc += 1\n" + STORE)
+    result = checked(tmp_path, source, seconds=4.0)
+    assert result.outcome.status == "timeout"
+    assert any("writes column 80 of y" in sentence for sentence in result.sentences)
+
+
+MASKS = {
+    "scalar": "mask=pid_m * BLOCK_M < M",
+    "from_scalar": "mask=(pid_m * BLOCK_M < M) & (offs_m[:, None] < M) & (offs_n[None, :] < N)",
+    "python": "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N) & True",
+    "and": "mask=pid_m * BLOCK_M < M and (offs_m[:, None] < M) & (offs_n[None, :] < N)",
+    "not": "mask=not ((offs_m[:, None] >= M) | (offs_n[None, :] >= N))",
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_of_every_kind(tmp_path, name):
+    result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n", MASKS[name] + ")\n"), M=32, N=64)
+    assert result.outcome.status == "ran"
+    assert result.sentences == ()
+
+
+def test_a_descriptor_stays_inside_its_tensor(tmp_path):
+    source = edited(STORE, """    block = tl.make_tensor_descriptor(y_ptr, [M, N], [stride_ym, 1], [BLOCK_M, BLOCK_N])
+    block.store([pid_m * BLOCK_M, pid_n * BLOCK_N], y.to(tl.float16))
+""")  # fmt: skip
+    assert checked(tmp_path, source).sentences == ()
+    wide = checked(tmp_path, source.replace("[M, N]", "[M, N + 16]"))
+    assert any("writes column 80 of y" in sentence for sentence in wide.sentences)
+
+
+def test_what_the_grader_does_wrong_is_not_the_students(tmp_path, monkeypatch):
+    """An error of the grader's own code inside the sandbox comes back as such, with the place in our code."""
+    sandboxed = TESTS.parent / "grader" / "sandboxed"
+    monkeypatch.syspath_prepend(str(sandboxed))
+    import faults
+
+    kernel = tmp_path / "kernel_module.py"
+    scope: dict[str, object] = {}
+    exec(compile("def ours():\n    return {}['missing']", str(sandboxed / "memory_check.py"), "exec"), scope)
+    exec(compile("\n\ndef theirs():\n    return ours()", str(kernel), "exec"), scope)
+    with pytest.raises(KeyError) as raised:
+        scope["theirs"]()  # type: ignore[operator]
+    said = faults.describe(raised.value, str(kernel))
+    assert (said["error"], said["line"]) == ("GraderDefect", 4)
+    assert said["message"].startswith("memory_check.py:2: KeyError")
