@@ -106,12 +106,16 @@ def _attach(cell: Any, submitted: Any) -> None:
     if cell.cell_type != "markdown" or not isinstance(attachments, Mapping):
         return
     pictures = {
-        encodable(name): {kind: data for kind, data in bundle.items() if kind.startswith("image/") and isinstance(data, str) and (kind + data).isascii()}
+        encodable(name): {kind: data for kind, data in bundle.items() if _is_picture(kind, data)}
         for name, bundle in attachments.items()
         if isinstance(bundle, Mapping)
     }
     if pictures:
         cell["attachments"] = pictures
+
+
+def _is_picture(kind: str, data: Any) -> bool:
+    return kind.startswith("image/") and isinstance(data, str) and (kind + data).isascii()
 
 
 def _place(cells: list[Any], before: str | None) -> int:
