@@ -137,6 +137,22 @@ def test_no_tag_of_a_student_begins_and_the_release_keeps_its_own():
     assert found.cells[0].source == "A <b>story</b>"
 
 
+def test_a_question_made_code_hides_no_tag():
+    submitted = released()
+    find(submitted, "w8a8_question_a").update(cell_type="code", source="<script>alert(1)</script>", outputs=[])
+    assert "<script" not in find(restored(submitted, released()), "w8a8_question_a").source
+
+
+def test_lone_surrogates_can_be_written_in_the_end():
+    submitted = released()
+    for cell in submitted.cells:
+        cell.source = "a\ud800b"
+    find(submitted, "w8a8_question_a").attachments = {"\udfff.png": {"image/png": "aGk=", "image/x\ud800": "x"}}
+    submitted.cells.append(v4.new_markdown_cell("\udcce"))
+    text = nbformat.writes(restored(submitted, released()))
+    assert text.encode("utf-8").decode().count("a\\\\ud800b") == 3, "the kernel, the answer and the free cell"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', "\x00\xff", "[" * 100_000, '{"cells": [1]}'])
 def test_what_is_no_notebook_has_no_cells(tmp_path, text):
     path = tmp_path / "w8a8.ipynb"

@@ -14,6 +14,7 @@ from typing import Any
 from nbformat import NotebookNode, reads, v4
 
 from grader.reading.files import MAX_CELL_CHARS, MAX_NOTEBOOK_BYTES
+from grader.reporting.text import encodable
 
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 ZERO_WIDTH_SPACE = "\u200b"
@@ -47,7 +48,7 @@ def restored(submitted: NotebookNode, released: NotebookNode) -> NotebookNode:
         if grade_id in known and last[grade_id] == at:
             cells.append(_filled(known[grade_id], cell, texts))
         else:
-            cells.append(MAKERS[cell.cell_type](_shown(cell, texts)))
+            cells.append(MAKERS[cell.cell_type](_shown(cell, cell.cell_type, texts)))
             _attach(cells[-1], cell)
     present = {_grade_id(cell) for cell in cells}
     before = None
@@ -85,15 +86,16 @@ def _filled(released: Any, submitted: Any, texts: set[str]) -> Any:
     """A released cell; with the student's text, unless it is locked or worth points without being a solution."""
     cell = _copy(released)
     if released.metadata["nbgrader"].get("solution"):
-        cell["source"] = submitted.source if cell.cell_type == "code" else _shown(submitted, texts)
+        cell["source"] = _shown(submitted, cell.cell_type, texts)
         _attach(cell, submitted)
     return cell
 
 
-def _shown(cell: Any, texts: set[str]) -> str:
-    """A cell's text. In a student's own text no HTML tag begins: feedback and formgrader would run it in a browser."""
-    source = str(cell.source)
-    if cell.cell_type == "code" or source in texts:
+def _shown(cell: Any, kind: str, texts: set[str]) -> str:
+    """The text of a cell that is shown as `kind`. In a student's own text no HTML tag begins, also where the course's
+    configuration is older than grader.gradebook.markdown."""
+    source = encodable(str(cell.source))
+    if kind == "code" or source in texts:
         return source
     return TAG.sub(f"<{ZERO_WIDTH_SPACE}", source)
 
@@ -104,12 +106,16 @@ def _attach(cell: Any, submitted: Any) -> None:
     if cell.cell_type != "markdown" or not isinstance(attachments, Mapping):
         return
     pictures = {
-        name: {kind: data for kind, data in bundle.items() if kind.startswith("image/") and isinstance(data, str)}
+        encodable(name): {kind: data for kind, data in bundle.items() if _is_picture(kind, data)}
         for name, bundle in attachments.items()
         if isinstance(bundle, Mapping)
     }
     if pictures:
         cell["attachments"] = pictures
+
+
+def _is_picture(kind: str, data: Any) -> bool:
+    return kind.startswith("image/") and isinstance(data, str) and (kind + data).isascii()
 
 
 def _place(cells: list[Any], before: str | None) -> int:

@@ -41,6 +41,11 @@ def name(text: str) -> str:
     return _written_out(text, "")
 
 
+def encodable(text: str) -> str:
+    """The text as it is, save for lone surrogates, which no file in UTF-8 can hold; for text that programs go on with."""
+    return SURROGATE.sub(lambda found: _escape(found[0]), text)
+
+
 def _written_out(text: str, kept: str) -> str:
     if text.isprintable():
         return text
@@ -95,7 +100,7 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
-        return SURROGATE.sub(lambda found: _escape(found[0]), value)
+        return encodable(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 1024:
