@@ -6,6 +6,7 @@ import torch
 
 from grader.model import Case
 
+
 def normal(generator: torch.Generator, *shape: int, device: torch.device) -> torch.Tensor:
     """Standard normal float32 of `shape`."""
     return torch.randn(*shape, generator=generator, device=device)
