@@ -6,6 +6,7 @@ A score above 1 fails. `python -m tests.margins` prints the table; `--write` put
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -132,7 +133,7 @@ def slice_left_out(judge: Judge) -> Iterator[torch.Tensor]:
             yield parts.finish(left_out)
         return
     edges = [round(i * judge.case.K / 64) for i in range(65)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         if stop > start:
             yield parts.finish(total - parts.left[:, start:stop] @ parts.right[:, start:stop].t())
 
@@ -341,8 +342,10 @@ def atomics(judge: Judge, slices: int, orders: int, *, together: bool) -> Iterat
     K = judge.case.K
     generator = generator_for(SEED, judge.case.name, slices, together)
     edges = [round(i * K / slices) for i in range(slices + 1)]
-    contiguous = [torch.arange(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
-    interleaved = [torch.cat([torch.arange(k, min(k + 16, K)) for k in range(16 * i, K, 16 * slices)]) for i in range(slices)]
+    contiguous = [torch.arange(start, stop) for start, stop in itertools.pairwise(edges)]
+    interleaved = [
+        torch.cat([torch.arange(k, min(k + 16, K)) for k in range(16 * i, K, 16 * slices)]) for i in range(slices)
+    ]
     kinds = [
         torch.stack([parts.finish(parts.left[:, ks] @ parts.right[:, ks].t()) for ks in kind])
         for kind in (contiguous, interleaved)

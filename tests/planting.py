@@ -77,7 +77,7 @@ def survivors(mistake: Mistake, configs: Sequence[str], folder: Path, seed: int 
     assert isinstance(bundle, KernelBundle), bundle
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     pairs = [(case, number) for case in problems for number in range(len(configs))]
-    alive = {config: "" for config in configs}
+    alive = dict.fromkeys(configs, "")
     for outcome in interpret(lab, source, bundle, problems, pairs, InterpretOptions(1)):
         config = configs[outcome.config]
         finding = check(lab, problems[outcome.case], outcome, bundle)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
 import torch
 
 from grader.labs import all_labs, get_lab
-from grader.labs.slices import MOST_SLICES, SHORTEST_SLICE, arrives_zeroed, slices
+from grader.labs.slices import MOST_SLICES, arrives_zeroed, slices
 from grader.model import Config, Launch
 from tests import margins
 from tests.margins import Judge, permitted_slices
@@ -64,7 +65,7 @@ def test_the_tolerance_grows_with_the_slices(lab, case):
     """So what fails under the widest tolerance fails under each of them."""
     problem = margins.problem_of(lab.id, case.name)
     ladder = [lab.reference(problem, count) for count in permitted_slices(lab, case)]
-    for narrow, wide in zip(ladder, ladder[1:], strict=False):
+    for narrow, wide in itertools.pairwise(ladder):
         assert bool((narrow.bound <= wide.bound).all())
         assert narrow.frobenius <= wide.frobenius
 

@@ -17,6 +17,7 @@ from grader.reporting.document import document
 from tests.planting import CONFIGS, base, plans, survivors
 from tests.submissions import LABS, failed_cases, mistakes
 
+
 def name(value):
     return f"{value.lab}-{value.name}" if hasattr(value, "lab") else "+".join(value)
 
@@ -50,7 +51,7 @@ PLANTED = {
     "n_tail": ("w4a16", "y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N)",
                "y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N - BUG * (N % BLOCK_N))"),
     "no_clamp": ("w8a8", "-128.0), 127.0)", "-128.0 - 1000 * BUG), 127.0 + 1000 * BUG)"),
-    "converted_before_scaling": ("w4a16", "y = acc * scale", "acc = acc if BUG == 0 else acc.to(tl.float16).to(tl.float32)\n    y = acc * scale"),
+    "converted_before_scaling": ("w4a16", "y = acc * scale", "if BUG:\n        acc = acc.to(tl.float16) + 0.0\n    y = acc * scale"),
     "empty_rows": ("dds", "mask=offs_m[:, None] < M)\n", "mask=(offs_m[:, None] < M) & ((end > start) | (BUG == 0)))\n"),
 }  # fmt: skip
 
@@ -86,5 +87,7 @@ def test_one_wrong_config_of_eight_costs_points(planted, tmp_path):
 
 def test_there_are_tiles_of_every_kind():
     for lab in ("w8a8", "w4a16"):
-        assert {"BLOCK_K=256", "BLOCK_K=512", "BLOCK_M=128", "BLOCK_N=128", "SPLIT_K=8", "num_warps=8"} <= set(CONFIGS[lab])
+        assert {"BLOCK_K=256", "BLOCK_K=512", "BLOCK_M=128", "BLOCK_N=128", "SPLIT_K=8", "num_warps=8"} <= set(
+            CONFIGS[lab]
+        )
     assert {"BLOCK_M=128", "num_warps=8"} <= set(CONFIGS["dds"])
