@@ -34,6 +34,7 @@ from grader.scoring import load_rubric
 
 ATTEMPTS = 3
 DEATH = re.compile(r"process died|\bit (was killed|crashed|ended with exit status|used more than)|answered something")
+KILLED = re.compile(r"\bit was killed")
 """How grader.building and grader.running.cpu tell of a sandbox that ended before it answered."""
 
 READ_BYTES = 4 << 30
@@ -94,14 +95,15 @@ def unpack_archive(archive: Path, target: Path, max_bytes: int) -> list[RefusedM
 
 
 class Undecided(RuntimeError):
-    """Sandboxes died on a kernel, each time in another way: somebody else's doing, and no verdict on the kernel."""
+    """Sandboxes died on a kernel, perhaps of somebody else's doing: no verdict on the kernel."""
 
 
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     """One lab, by the interpreter. Raises Undecided.
 
     A verdict that rests on the death of a sandbox holds when it comes out the same again: a kernel that kills its
-    process does so every time, and an administrator or the system's memory killer does not.
+    process does so every time. It never holds after SIGKILL, which comes from an administrator or the system's memory
+    killer as well as from a limit.
     """
     _require_sandbox(setup)
     report = _graded_on_cpu(setup, source)
@@ -109,11 +111,13 @@ def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
         if not rests_on_a_death(report):
             return report
         again = _graded_on_cpu(setup, source)
-        if _verdicts(again) == _verdicts(report):
+        if _verdicts(again) == _verdicts(report) and not _told(report, KILLED):
             return again
         report = again
     if rests_on_a_death(report):
-        raise Undecided(f"its sandboxes died in {ATTEMPTS} different ways; look at what ends processes on this machine")
+        raise Undecided(
+            f"its sandboxes were ended {ATTEMPTS} times; look at what ends processes on this machine, such as a lack of memory"
+        )
     return report
 
 
@@ -132,7 +136,11 @@ def _require_sandbox(setup: Setup) -> None:
 
 def rests_on_a_death(report: LabReport) -> bool:
     """Whether a process that ended before its time has a part in this verdict."""
-    return any(DEATH.search(text) for text in (report.message, *(test.message for test in report.tests)))
+    return _told(report, DEATH)
+
+
+def _told(report: LabReport, words: re.Pattern[str]) -> bool:
+    return any(words.search(text) for text in (report.message, *(test.message for test in report.tests)))
 
 
 def _verdicts(report: LabReport) -> list[tuple[str, str, str]]:
