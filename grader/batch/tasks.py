@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import re
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -35,10 +36,14 @@ from grader.sandbox import bubblewrap
 
 ATTEMPTS = 3
 DEATH = re.compile(r"process died|\bit (was killed|crashed|ended with exit status|used more than)|answered something")
+KILLED = re.compile(r"\bit was killed")
 """How grader.building and grader.running.cpu tell of a sandbox that ended before it answered."""
 
 READ_BYTES = 4 << 30
 """By how much reading one hand-in may make a worker grow."""
+
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -95,27 +100,52 @@ def unpack_archive(archive: Path, target: Path, max_bytes: int) -> list[RefusedM
 
 
 class Undecided(RuntimeError):
-    """Sandboxes died on a kernel, each time in another way: somebody else's doing, and no verdict on the kernel."""
+    """Sandboxes died on a kernel, perhaps of somebody else's doing: no verdict on the kernel."""
 
 
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
-    """One lab, by the interpreter. Raises Undecided.
-
-    A verdict that rests on the death of a sandbox holds when it comes out the same again: a kernel that kills its
-    process does so every time, and an administrator or the system's memory killer does not.
-    """
+    """One lab, by the interpreter. Raises Undecided."""
     _require_sandbox(setup)
-    report = _graded_on_cpu(setup, source)
+    return _confirmed(lambda: _graded_on_cpu(setup, source), _words)
+
+
+def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
+    """One lab's kernels as machine code for the device. Raises Undecided."""
+    _require_sandbox(setup)
+    lab, options = setup.lab(source.lab_id), gpu_build_options(setup.device, 1, True)
+    return _confirmed(
+        lambda: build_lab(lab, source, options),
+        lambda built: [built.message] if isinstance(built, Refusal) else [failed.message for failed in built.failures],
+    )
+
+
+def _words(report: LabReport) -> list[str]:
+    return [report.message, *(f"{test.name} {test.status}: {test.message}" for test in report.tests)]
+
+
+def _confirmed(attempt: Callable[[], Result], words: Callable[[Result], list[str]]) -> Result:
+    """The result of an attempt that no sandbox died in, or of one whose deaths came out the same again.
+
+    A kernel that kills its process does so every time. No death by SIGKILL counts: it comes from an administrator or
+    the system's memory killer as well as from a limit. Raises Undecided when nothing counts.
+    """
+    found = attempt()
     for _ in range(ATTEMPTS - 1):
-        if not rests_on_a_death(report):
-            return report
-        again = _graded_on_cpu(setup, source)
-        if _verdicts(again) == _verdicts(report):
+        if not _told(words(found), DEATH):
+            return found
+        again = attempt()
+        if words(again) == words(found) and not _told(words(again), KILLED):
             return again
-        report = again
-    if rests_on_a_death(report):
-        raise Undecided(f"its sandboxes died in {ATTEMPTS} different ways; look at what ends processes on this machine")
-    return report
+        found = again
+    if _told(words(found), DEATH):
+        raise Undecided(
+            f"its sandboxes were ended {ATTEMPTS} times; look at what ends processes on this machine, such as a lack of memory"
+        )
+    return found
+
+
+def _told(texts: list[str], words: re.Pattern[str]) -> bool:
+    return any(words.search(text) for text in texts)
 
 
 def _require_sandbox(setup: Setup) -> None:
@@ -131,27 +161,12 @@ def _require_sandbox(setup: Setup) -> None:
         raise Undecided("bubblewrap worked when the batch began and does not work now; see `python -m grader doctor`")
 
 
-def rests_on_a_death(report: LabReport) -> bool:
-    """Whether a process that ended before its time has a part in this verdict."""
-    return any(DEATH.search(text) for text in (report.message, *(test.message for test in report.tests)))
-
-
-def _verdicts(report: LabReport) -> list[tuple[str, str, str]]:
-    return [(test.name, test.status, test.message) for test in report.tests] or [("", report.status, report.message)]
-
-
 def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     options = GradeOptions(
         setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds, capabilities=setup.capabilities
     )
     lab = setup.lab(source.lab_id)
     return grade_lab_on_cpu(lab, source, options, setup.secrets.seed, load_rubric())
-
-
-def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
-    """One lab's kernels as machine code for the device. Raises Undecided."""
-    _require_sandbox(setup)
-    return build_lab(setup.lab(source.lab_id), source, gpu_build_options(setup.device, 1, True))
 
 
 def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:
