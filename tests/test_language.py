@@ -49,7 +49,9 @@ def documented() -> set[str]:
 def run(what: str, path: str) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.language.run", what, path]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -77,7 +79,9 @@ def test_interpreted_as_compiled(interpreted, name):
     for argument in outputs(name):
         expected = recorded().get(f"{name}/{argument}")
         if expected is None:
-            pytest.skip(f"compiled by no GPU that was recorded: since Triton {ALL[name].since}, from sm_{ALL[name].capability} on")
+            pytest.skip(
+                f"compiled by no GPU that was recorded: since Triton {ALL[name].since}, from sm_{ALL[name].capability} on"
+            )
         assert difference(ALL[name], argument, interpreted[f"{name}/{argument}"], expected) == ""
 
 

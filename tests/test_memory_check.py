@@ -10,9 +10,10 @@ from importlib.metadata import version
 
 import pytest
 
+from grader.building import BuildOptions, made_module
 from grader.labs import get_lab
 from grader.memory import sentences
-from grader.model import Case, Config, KernelBundle, Launch, Outcome
+from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeModule, Outcome
 from grader.problems import make_problem
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
@@ -43,16 +44,22 @@ def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab
     path = tmp_path / f"{lab_id}.py"
     path.write_text(source, encoding="utf-8")
     kernel = read(path, [get_lab(lab_id)]).labs[lab_id]
-    case = Case("small", "a test", M, N, K, x_layout=layout)
+    case = Case("small", "a test", M, N, K, x_layout=layout, w="dense" if lab_id == "dds" else "normal")
     lab = replace(get_lab(lab_id), cases=(case,), speed_cases=())
     tile = {"BLOCK_M": 16} if lab_id == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
     config = Config(0, tile, num_warps=2, num_stages=2)
     grid = (*lab.default_grid(M, N, K, {**lab.constants, **config.constants}), 1, 1)[:3]
     launch = Launch(grid, (), (), ())
-    bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {})
+    bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {}, made_of(kernel))
     problems = {case.name: make_problem(lab, case, seed=1)}
     (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
     return Checked(sentences(lab, kernel, problems, [outcome]), outcome, source)
+
+
+def made_of(kernel: KernelSource) -> MadeModule:
+    made = made_module(kernel, BuildOptions((90,), "check", 1))
+    assert isinstance(made, MadeModule), made
+    return made
 
 
 def edited(find: str, put: str) -> str:
@@ -166,7 +173,7 @@ def test_an_access_in_a_helper_is_placed_there(tmp_path):
 MEASURE = """
 import statistics, sys
 sys.path.insert(0, {sandboxed!r})
-import interpreting, memory_check, student
+import interpreting, made, memory_check
 from contextlib import contextmanager
 from grader.guarded import guard
 from grader.labs import get_lab
@@ -174,11 +181,11 @@ from grader.problems import make_problem
 
 lab = get_lab({lab!r})
 case = lab.case("every_config")
-module = student.load({path!r}, lab.kernel, None, 90)
+module = made.load({path!r}, lab.kernel, 90)
 problem = make_problem(lab, case, seed=1)
 buffers = [guard(name, tensor) for name, tensor in problem.tensors.items()]
 types = {{parameter.name: parameter.type.removeprefix("*") for parameter in lab.parameters}}
-constants = {{**lab.constants, **module.configs[0].kwargs}}
+constants = {{**lab.constants, **{tile!r}}}
 request = {{
     "tensors": [{{"name": b.name, "type": types[b.name], "shape": list(b.tensor.shape),
                  "strides": list(b.tensor.stride()), "offset": b.offset}} for b in buffers],
@@ -205,10 +212,13 @@ print(statistics.median(ratios[2:]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lab", ["w8a8", "w4a16", "dds"])
-def test_the_check_costs_less_than_three_times_the_interpreter(lab):
+def test_the_check_costs_less_than_three_times_the_interpreter(lab, tmp_path):
     """Rounds of the same launch with and without the check, in turn."""
-    path = str(TESTS / "mistakes" / f"student_{lab}.py")
-    code = MEASURE.format(sandboxed=str(TESTS.parent / "grader" / "sandboxed"), lab=lab, path=path)
+    made = made_of(read(TESTS / "mistakes" / f"student_{lab}.py", [get_lab(lab)]).labs[lab])
+    path = tmp_path / "made_module.py"
+    path.write_text(made.text, encoding="utf-8")
+    tile = {"BLOCK_M": 16} if lab == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
+    code = MEASURE.format(sandboxed=str(TESTS.parent / "grader" / "sandboxed"), lab=lab, path=str(path), tile=tile)
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=TESTS.parent)
     assert answer.returncode == 0, answer.stderr
     ratio = float(answer.stdout)
@@ -231,15 +241,19 @@ def test_a_column_read_outside_its_tensor_is_named_before_what_it_leads_to(tmp_p
     source = DDS.replace("tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
     result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
     assert result.outcome.status == "crash"
-    assert any("col_indices" in sentence and f"line {result.line('col = tl.load')}:" in sentence for sentence in result.sentences)
+    assert any(
+        "col_indices" in sentence and f"line {result.line('col = tl.load')}:" in sentence
+        for sentence in result.sentences
+    )
 
 
 def test_findings_survive_a_launch_that_does_not_end(tmp_path):
     """The loop would never end, and a mask was missing before it."""
-    source = edited(STORE, "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n    while M > 0:\n        acc += 1\n" + STORE)
-    result = checked(tmp_path, source, seconds=4.0)
+    unmasked = "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n"
+    source = edited(STORE, unmasked + "    while M > 0:\n        acc += 1\n")
+    result = checked(tmp_path, source, M=16, N=16, seconds=4.0)
     assert result.outcome.status == "timeout"
-    assert any("writes column 80 of y" in sentence for sentence in result.sentences)
+    assert any("writes column 16 of y" in sentence for sentence in result.sentences)
 
 
 MASKS = {
@@ -253,7 +267,9 @@ MASKS = {
 
 @pytest.mark.parametrize("name", MASKS)
 def test_masks_of_every_kind(tmp_path, name):
-    result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n", MASKS[name] + ")\n"), M=32, N=64)
+    result = checked(
+        tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n", MASKS[name] + ")\n"), M=32, N=64
+    )
     assert result.outcome.status == "ran"
     assert result.sentences == ()
 

@@ -194,7 +194,9 @@ class _Reading(ast.NodeTransformer):
 
     @staticmethod
     def _later(body: ast.expr) -> ast.Lambda:
-        empty = ast.arguments(posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[])
+        empty = ast.arguments(
+            posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
+        )
         return ast.Lambda(empty, body)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:

@@ -1,9 +1,9 @@
 """What an exception during an interpreted launch says of whom: the machine's limits, the kernel's memory, or the grader itself.
 
-    Unsupported    the kernel uses what runs on a GPU only                    not gradable here
-    LaunchEnded    the launch was ended, for its memory or for its time       the kernel's
-    GraderDefect   our code, NumPy or Triton's interpreter raised             not gradable here, to be reported
-    else           what Triton's language says of the kernel's own line       the kernel's
+Unsupported    the kernel uses what runs on a GPU only                    not gradable here
+LaunchEnded    the launch was ended, for its memory or for its time       the kernel's
+GraderDefect   our code, NumPy or Triton's interpreter raised             not gradable here, to be reported
+else           what Triton's language says of the kernel's own line       the kernel's
 """
 
 from __future__ import annotations

@@ -66,14 +66,6 @@ def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
     return operation
 
 
-def _lesser(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return np.minimum(left, right)
-
-
-def _lesser_number(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return np.fmin(left, right)
-
-
 def _root_inverse(values: np.ndarray) -> np.ndarray:
     return (1 / np.sqrt(values)).astype(values.dtype)
 
@@ -81,7 +73,8 @@ def _root_inverse(values: np.ndarray) -> np.ndarray:
 for _name, _function in {
     "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": np.divide, "frem": np.fmod,
     "precise_divf": np.divide, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
-    "fneg": np.negative, "approx_divf": np.divide, "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "fneg": np.negative, "approx_divf": np.divide,
+    "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "floor": np.floor, "ceil": np.ceil, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": _root_inverse, "fma": fused,
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
 }.items():  # fmt: skip
@@ -245,9 +238,8 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     left, right = _numbers(a), _numbers(b)
     if left.dtype == np.float64:
         return _made(np.matmul(left, right) + d.data, d.dtype)
-    if left.dtype == np.float32 and not is_packed(a.dtype.scalar):
-        if precision == interpreter._ir.INPUT_PRECISION.TF32:
-            left, right = as_tf32(left), as_tf32(right)
+    if a.dtype.scalar == tl.float32 and precision == interpreter._ir.INPUT_PRECISION.TF32:
+        left, right = as_tf32(left), as_tf32(right)
     product = np.matmul(left.astype(np.float32, copy=False), right.astype(np.float32, copy=False))
     return _made(product + _numbers(d), d.dtype)
 

@@ -25,7 +25,8 @@ def _saturated(x: np.ndarray) -> np.ndarray:
 
 
 FLOAT = {
-    "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor, "ceil": lambda x: np.ceil(_flushed(x)),
+    "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor,
+    "ceil": lambda x: np.ceil(_flushed(x)),
     "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "pow": np.power, "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum, "copysign": np.copysign,
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan, "cbrt": np.cbrt,
@@ -83,7 +84,9 @@ def _elementwise(tl: Any, function: Any, result: Any) -> Any:
         tensors = [value if isinstance(value, tl.core.tensor) else None for value in arguments]
         known = next((tensor.dtype for tensor in tensors if tensor is not None), tl.float32)
         arrays = [
-            tensor.handle.data if tensor is not None else semantic.scalar_constant(getattr(value, "value", value), known).handle.data
+            tensor.handle.data
+            if tensor is not None
+            else semantic.scalar_constant(getattr(value, "value", value), known).handle.data
             for tensor, value in zip(tensors, arguments, strict=True)
         ]
         blocks = [tensor for tensor in tensors if tensor is not None and tensor.type.is_block()]

@@ -301,7 +301,7 @@ class _Watched:
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
         real, allowed, stray = self._check.look("load", pointers, mask, width, self._program())
         loaded = self._memory.load(real, allowed, other, dtype)
-        if len(self._check.found) != known and np.dtype(dtype).kind in "iu":
+        if len(self._check.found) != known and self._check.misled is None and np.dtype(dtype).kind in "iu":
             self._check.misled = list(self._check.found.values())[-1].get("tensor") or "its tensors"
             self._check.turns = 0
         if stray is not None:

@@ -1,7 +1,7 @@
 """tl.reduce, tl.associative_scan and tl.map_elementwise on the interpreter, in the types of the compiled ones.
 
-Triton's interpreter walks a custom reduction element by element and sums fp16 in fp32. Here whole slices are combined: neighbours in pairs for
-a reduction, as a tree of lanes does, and from the first to the last for a scan.
+Triton's interpreter walks a custom reduction element by element and sums fp16 in fp32. Here whole slices are combined:
+neighbours in pairs for a reduction, as a tree of lanes does, and from the first to the last for a scan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def _tensor_type(dtype: Any) -> np.dtype[Any]:
     return np.dtype(_get_np_dtype(dtype))
 
 
-def _combined(combine: Any, left: Sequence[np.ndarray], right: Sequence[np.ndarray], dtypes: Sequence[Any]) -> list[np.ndarray]:
+def _combined(
+    combine: Any, left: Sequence[np.ndarray], right: Sequence[np.ndarray], dtypes: Sequence[Any]
+) -> list[np.ndarray]:
     """One call of the combining function on slices; element by element where it branches on its values."""
     shape = left[0].shape
     try:
@@ -50,7 +52,9 @@ def _combined(combine: Any, left: Sequence[np.ndarray], right: Sequence[np.ndarr
                 whole[at] = part.reshape(-1)[0]
         return results
     values = result if isinstance(result, (tuple, list, tl.tuple)) else (result,)
-    return [np.broadcast_to(_array(v, d).reshape(_fit(v, d, shape)), shape) for v, d in zip(values, dtypes, strict=True)]
+    return [
+        np.broadcast_to(_array(v, d).reshape(_fit(v, d, shape)), shape) for v, d in zip(values, dtypes, strict=True)
+    ]
 
 
 def _fit(value: Any, dtype: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -89,7 +93,10 @@ def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], 
         return [np.max(array, axis=axis)]
     if combine is standard._elementwise_min:
         return [np.min(array, axis=axis)]
-    if len(arrays) == 2 and combine in (standard._argmax_combine_tie_break_left, standard._argmin_combine_tie_break_left):
+    if len(arrays) == 2 and combine in (
+        standard._argmax_combine_tie_break_left,
+        standard._argmin_combine_tie_break_left,
+    ):
         find = np.argmax if combine is standard._argmax_combine_tie_break_left else np.argmin
         places = np.expand_dims(find(array, axis=axis), axis)
         return [np.take_along_axis(part, places, axis).squeeze(axis) for part in arrays]

@@ -46,9 +46,7 @@ def _inside(along: Sequence[np.ndarray], shape: Sequence[Any], tile: Sequence[in
 
 
 def _block_pointer_tile(self: Any, boundary_check: Sequence[int]) -> Any:
-    addresses, along = _pointers(
-        self.base, self.base.get_element_ty(), self.block_shape, self.offsets, self.strides
-    )
+    addresses, along = _pointers(self.base, self.base.get_element_ty(), self.block_shape, self.offsets, self.strides)
     checked = [dim % len(self.block_shape) for dim in boundary_check]
     return TensorHandle(addresses, self.base.dtype.scalar), _inside(along, self.shape, self.block_shape, checked)
 
@@ -149,7 +147,9 @@ def create_descriptor_reduce(self: Any, kind: Any, desc: Any, value: Any, indice
 
 
 def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
-    def create_atomic_rmw(self: Any, operation: Any, pointer: Any, value: Any, mask: Any, order: Any, scope: Any) -> Any:
+    def create_atomic_rmw(
+        self: Any, operation: Any, pointer: Any, value: Any, mask: Any, order: Any, scope: Any
+    ) -> Any:
         """One after the other, in the order of the elements; bfloat16 through fp32."""
         mask = TensorHandle(np.broadcast_to(mask.data.astype(bool, copy=False), pointer.data.shape), tl.int1)
         element = value.dtype.scalar

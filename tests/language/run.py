@@ -29,7 +29,7 @@ SANDBOXED = Path(__file__).parents[2] / "grader" / "sandboxed"
 
 def cases() -> dict[str, Case]:
     """Every kernel of the table."""
-    for name in ("arithmetic", "statements", "tiles"):
+    for name in ("arithmetic", "statements", "scalars", "memory", "tiles", "products"):
         importlib.import_module(f"tests.language.{name}")
     installed = _release(version("triton"))
     return {name: case for name, case in CASES.items() if _release(case.since) <= installed <= _release(case.until)}
@@ -87,7 +87,12 @@ def about(device: str) -> dict[str, Any]:
     import triton
 
     gpu = torch.cuda.get_device_name() if device == "cuda" else ""
-    versions = {"torch": torch.__version__, "triton": triton.__version__, "numpy": np.__version__, "cuda": torch.version.cuda}
+    versions = {
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "numpy": np.__version__,
+        "cuda": torch.version.cuda,
+    }
     return {**versions, "gpu": gpu, "date": time.strftime("%Y-%m-%d")}
 
 

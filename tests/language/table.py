@@ -80,7 +80,24 @@ def whole(name: str, covers: str, body: str, *, ulp: int = 0, near: float = 0.0,
           until: str = "99.0", differs: str = "", constants: dict[str, Any] | None = None, **arguments: Any) -> None:  # fmt: skip
     """Adds a kernel with a body of its own."""
     assert name not in CASES, name
-    CASES[name] = Case(name, body, covers, arguments, ulp, near, unordered, refused, text, grid, why, capability, since, until, differs, constants or {})
+    CASES[name] = Case(
+        name,
+        body,
+        covers,
+        arguments,
+        ulp,
+        near,
+        unordered,
+        refused,
+        text,
+        grid,
+        why,
+        capability,
+        since,
+        until,
+        differs,
+        constants or {},
+    )
 
 
 def elementwise(name: str, covers: str, expression: str, *types: str, out: str | None = None, shape: str = "64",
@@ -90,7 +107,7 @@ def elementwise(name: str, covers: str, expression: str, *types: str, out: str |
     for variable, kind in zip("xyz", types, strict=False):
         word = KIND.match(kind)
         assert word is not None
-        arguments[f"{variable}_ptr"] = f"{word[0]}[{shape}]{kind[word.end():]}"
+        arguments[f"{variable}_ptr"] = f"{word[0]}[{shape}]{kind[word.end() :]}"
         lines.append(f"{variable} = tl.load({variable}_ptr + i)")
     first = KIND.match(types[0])
     assert first is not None
