@@ -56,14 +56,18 @@ def fault(cubin: bytes, entry: str) -> str | None:
     """Why a cubin may not be loaded, as one sentence that begins with what the kernel does; None when it may."""
     try:
         sections = _sections(cubin)
-        symbols = [symbol for section in sections if section.kind == SYMBOL_TABLE for symbol in _symbols(section, sections)]
+        symbols = [
+            symbol for section in sections if section.kind == SYMBOL_TABLE for symbol in _symbols(section, sections)
+        ]
     except (_Malformed, struct.error, UnicodeDecodeError):
         return "the machine code is no cubin that can be read; compile it again with a Triton version that is supported"
     outside = {name for name, place, _ in symbols if place in (UNDEFINED, COMMON) and name}
     for name in sorted(outside):
         if not name.startswith(RESERVED):
             does = CALLS.get(name, f"calls {name}, which is not part of it")
-            return f"the kernel {does}; a graded kernel calls nothing outside itself: remove the call before you hand in"
+            return (
+                f"the kernel {does}; a graded kernel calls nothing outside itself: remove the call before you hand in"
+            )
     entries = sorted(name for name, _, other in symbols if other is not None and other & ENTRY)
     if entries != [entry]:
         return f"the machine code has the entries {', '.join(entries) or 'none'}; expected {entry} alone"

@@ -14,8 +14,12 @@ from grader.labs.inputs import (
     output_like,
     pack_int4,
     quantise_rows,
+    random_bytes,
+    timed_activations,
+    uniform,
     unpack_int4,
 )
+from grader.labs.projection import Projected, Stack, half_product, row_norms
 from grader.labs.w4a16.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
@@ -82,6 +86,28 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     )
 
 
+def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, launches: int, rare: bool) -> Stack:
+    """Words of all bits: each value from -8 to 7 in each position. Scales differ fourfold; rows of x have outliers."""
+    x, _ = timed_activations(case, generator, device, launches)
+    qweight = random_bytes(generator, device, launches, case.K // 8, 4 * case.N).view(torch.int32)
+    scales = uniform(generator, 2.0**-4, 2.0**-2, launches, case.N, device=device).to(torch.float16)
+    return {"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scales}
+
+
+def project(stack: Stack, signs: torch.Tensor) -> Projected:
+    """A (W^T R). The words are read as bytes, two nibbles each: of byte b of a word, element 2 b is the lower one."""
+    x, words, scales = stack["x_ptr"], stack["qweight_ptr"], stack["scales_ptr"].float()
+    launches, rows, N = words.shape
+    vectors = signs.shape[1]
+    octets = words.view(torch.int8)
+    scaled = (scales[:, :, None] * signs)[:, :, None, None, :]
+    per_byte = (torch.eye(4, device=x.device)[None, None, :, :, None] * scaled).view(launches, 4 * N, 4 * vectors)
+    halves = [half_product(part.to(torch.float16), per_byte) for part in ((octets << 4) >> 4, octets >> 4)]
+    column = torch.stack([half.view(launches, rows, 4, vectors) for half in halves], dim=3)
+    gain = row_norms(x) * 8 * torch.linalg.vector_norm(scales, dim=1, keepdim=True)
+    return Projected(half_product(x, column.view(launches, 8 * rows, vectors)), gain, permitted=U_FP16 * gain)
+
+
 def dequantised(problem: Problem) -> torch.Tensor:
     """The weight as float64 [N, K], exact."""
     q = unpack_int4(problem.tensors["qweight_ptr"]).t().double()
@@ -126,6 +152,8 @@ LAB = Lab(
     problem=problem,
     reference=reference,
     baseline_weight=baseline_weight,
+    timed_inputs=timed_inputs,
+    project=project,
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,

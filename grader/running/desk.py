@@ -1,0 +1,38 @@
+"""The judge's own device memory: products, projections and copies live here after a replay, and are wiped before the next.
+
+What is computed on the desk is allocated from a pool of its own, so that all of it can be overwritten, freed pieces too.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+
+class Desk:
+    """A pool of device memory. On the CPU it is the ordinary memory, and there is nothing to wipe."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._pool = torch.cuda.MemPool() if device.type == "cuda" else None
+        self._reserved = -1
+        self._segments: list[tuple[int, int]] = []
+
+    def use(self) -> AbstractContextManager[None]:
+        """Within it, new tensors lie on the desk. None of them may be kept."""
+        return torch.cuda.use_mem_pool(self._pool) if self._pool else nullcontext()
+
+    def wipe(self) -> None:
+        """Overwrites the whole desk, on the current stream."""
+        if not self._pool:
+            return
+        from grader.running import driver
+
+        reserved = torch.cuda.memory_reserved()
+        if reserved != self._reserved:
+            segments = torch.cuda.memory_snapshot(self._pool.id)
+            self._segments = [(int(segment["address"]), int(segment["total_size"])) for segment in segments]
+            self._reserved = reserved
+        stream = torch.cuda.current_stream().cuda_stream
+        for address, size in self._segments:
+            driver.fill_bytes(address, size, stream)
