@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -88,7 +90,7 @@ def test_orders_differ_and_distances_cannot_be_foretold():
             (arena.address(draw, name, launch), arena.layouts[name].bytes) for name in "ab" for launch in range(16)
         )
         assert all((start - arena.memory.data_ptr()) % 256 == 0 for start, _ in spans)
-        for (start, size), (following, _) in zip(spans, spans[1:], strict=False):
+        for (start, size), (following, _) in pairwise(spans):
             assert following - start - size >= GUARD_BYTES - 256
 
 
