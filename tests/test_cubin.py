@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from grader.cubin import fault
+from grader.cubin import fault, sealed
 
 
 @triton.jit
@@ -98,6 +98,39 @@ def test_calls_out_of_the_kernel_are_refused():
 
 def test_printing_is_refused():
     assert "prints (tl.device_print)" in fault(cubin(printing, 90), "printing")
+
+
+def words_of(text):
+    return ", ".join(str(byte) for byte in text)
+
+
+LEFT_OVER = (
+    "{ .global .align 1 .b8 left[11] = {WORDS}; .reg .u64 a; .reg .u16 b; mov.u64 a, left; ld.global.u8 b, [a]; "
+    "cvt.u32.u16 $0, b; add.u32 $0, $0, $1; }"
+)
+
+
+def test_the_string_of_libdevice_may_stay_but_its_address_goes():
+    """Triton 3.6 leaves it in kernels that call libdevice; here a kernel reads it too, which finds address 0 instead."""
+    image = cubin(assembly, 90, LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0")))
+    assert fault(image, "assembly") is None
+    safe = sealed(image)
+    assert safe != image
+    assert len(safe) == len(image)
+    assert sealed(safe) == safe
+
+
+@pytest.mark.parametrize("text", [b"__CUDA_FTX\0", b"__CUDA_FTZ"], ids=["other", "shorter"])
+def test_another_string_may_not_stay(text):
+    asm = LEFT_OVER.replace("WORDS", words_of(text)).replace("[11]", f"[{len(text)}]")
+    assert "memory of its own" in fault(cubin(assembly, 90, asm), "assembly")
+
+
+def test_the_string_excuses_nothing_else():
+    asm = LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0")).replace(
+        "mov.u64 a, left;", ".global .b32 kept; mov.u64 a, kept; st.global.u32 [a], $1; mov.u64 a, left;"
+    )
+    assert "memory of its own" in fault(cubin(assembly, 90, asm), "assembly")
 
 
 def test_another_entry_is_refused():

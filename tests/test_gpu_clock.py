@@ -36,6 +36,10 @@ NANOSECONDS = (
 GLOBAL = (
     "{ .global .align 4 .b32 kept[64]; .reg .u64 a; mov.u64 a, kept; ld.global.u32 $0, [a]; st.global.u32 [a], $1; }"
 )
+STRING = (
+    "{ .global .align 1 .b8 left[11] = {95, 95, 67, 85, 68, 65, 95, 70, 84, 90, 0}; .reg .u64 a; .reg .u16 b; "
+    "mov.u64 a, left; ld.global.u8 b, [a]; st.global.u8 [a], 1; cvt.u32.u16 $0, b; add.u32 $0, $0, $1; }"
+)
 SPIN = NANOSECONDS + (
     "    until = now + 400000000\n"
     "    while now < until:\n"
@@ -82,6 +86,9 @@ KERNELS = {
     # memory
     "global array": ("w8a8", before_store(
         f'    offs_n += 0 * tl.inline_asm_elementwise("{GLOBAL}", "=r,r", [offs_n], dtype=tl.int32, is_pure=False, '
+        "pack=1)\n")),
+    "a string of its own": ("w8a8", before_store(
+        f'    offs_n += 0 * tl.inline_asm_elementwise("{STRING}", "=r,r", [offs_n], dtype=tl.int32, is_pure=False, '
         "pack=1)\n")),
     "prints": ("w8a8", before_store('    tl.device_print("points: 100", pid)\n')),
     "behind Y": ("w8a8", before_store("    tl.store(y_ptr + M * stride_ym + pid, 1.0)\n")),
@@ -214,6 +221,12 @@ def test_a_cubin_with_memory_or_calls_is_refused(name, says, kernels, runner):
     assert says in sample.message
     (case,) = kernel.lab.cases
     assert runner.correctness(kernel.lab, kernel.bundle, [(case.name, 0)], seed=1)[0].status == "refused"
+
+
+def test_the_one_string_that_is_allowed_cannot_be_reached(timed):
+    sample = timed("a string of its own")
+    assert sample.status == "failed"
+    assert "memory of its own" in sample.message or "illegal address" in sample.message
 
 
 @pytest.mark.parametrize("name", ["looks at Y first", "sleeps at times", "reads ahead"])

@@ -7,6 +7,7 @@ writes beside its tensors is seen before the next replay.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,6 +47,20 @@ class Layout:
             return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         return (1 + last) * self.dtype.itemsize
+
+    @property
+    def word(self) -> int:
+        """Bytes of the widest integers that tile the tensor, eight where it has no gaps: they are copied the fastest."""
+        dense = self.bytes == math.prod(self.shape) * self.dtype.itemsize
+        return 8 if dense and self.bytes and self.bytes % 8 == 0 else self.dtype.itemsize
+
+    def words(self, stack: torch.Tensor) -> torch.Tensor:
+        """Some launches' tensors of this layout as integers: [launches, words] where `word` is 8, else the stack's shape."""
+        if self.word != 8 or self.dtype.itemsize == 8:
+            return stack.view(INTEGERS[self.dtype.itemsize])
+        elements = self.bytes // self.dtype.itemsize
+        flat = torch.as_strided(stack, (len(stack), elements), (stack.stride(0), 1), stack.storage_offset())
+        return flat.view(torch.int64)
 
 
 @dataclass(frozen=True)
@@ -89,6 +104,10 @@ class Arena:
             start += self._room(layout)
         return Places(first, pitch, tuple(chance.sample(range(self.launches), self.launches)))
 
+    def words(self, places: Places, name: str) -> torch.Tensor:
+        """All tensors of a parameter as `Layout.words` has them."""
+        return self.layouts[name].words(self.tensors(places, name))
+
     def bits(self, places: Places, name: str) -> torch.Tensor:
         """All tensors of a parameter as integers, [launches, *shape]."""
         layout = self.layouts[name]
@@ -106,7 +125,8 @@ class Arena:
 
     def poison(self, places: Places, name: str) -> None:
         """Fills the tensors of a parameter, and no byte beside them."""
-        self.bits(places, name).fill_(poison(self.layouts[name].dtype.itemsize))
+        words = self.words(places, name)
+        words.fill_(poison(words.element_size()))
 
     def strayed(self) -> torch.Tensor:
         """bool scalar on the device: whether a byte is no poison, once all tensors have been poisoned."""

@@ -30,7 +30,7 @@ from grader.statistics import ratio
 ROUNDS = 45
 EXTRA_ROUNDS = 135
 CONTROL_ROUNDS = 45
-TUNING_REPLAYS = 3
+TUNING_REPLAYS = 2
 HOPELESS = 2.0
 """A config that takes this many times as long as the best one so far is not replayed again."""
 
@@ -44,10 +44,9 @@ TOGETHER = (
 
 @dataclass
 class Session:
-    """What outlives the timing of one kernel in a process: the A/A controls by lab and case, and the judge's memory."""
+    """What outlives the timing of one kernel in a process: the A/A controls by lab and case."""
 
     controls: dict[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
-    desk: Desk = field(default_factory=lambda: Desk(torch.device("cuda")))
 
 
 def time_case(
@@ -64,7 +63,8 @@ def time_case(
 
     The first kernel of a session that is timed on a case has the case's control measured as well.
     """
-    stage = Stage(lab, case, session.desk, torch.device("cuda"))
+    device = torch.device("cuda")
+    stage = Stage(lab, case, Desk(device), device)
     baseline = Baseline(stage)
     config_us: dict[int, float] = {}
     wrong: dict[int, str] = {}
@@ -86,6 +86,7 @@ def time_case(
                 timings = race(candidate, baseline, rounds, watch, candidate.at_times_run_first)
                 if ratio(timings.log_ratios).crosses(boundaries):
                     timings += race(candidate, baseline, EXTRA_ROUNDS, watch, candidate.at_times_run_first)
+                candidate.settle_up()
         except Unfit as unfit:
             raise GivenUp(explain(stage, candidate.config, unfit)) from None
         budget.spend(1e-3 * sum(time_ms for pair in timings.a for time_ms in pair))
@@ -170,6 +171,7 @@ def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget:
         candidate.prepare()
         start, end = timed_replay(candidate)
         candidate.inspect()
+        candidate.settle_up()
         span_ms = start.elapsed_time(end)
         budget.spend(1e-3 * span_ms)
         shortest = min(shortest, 1e3 * span_ms / case.launches)

@@ -1,7 +1,8 @@
 """The two that race: a student's kernel, whose every replay is of another graph on other data, and cuBLAS fp16.
 
 Both are preceded by the same last steps: the baseline's outputs become NaN, a buffer four times the size of L2 is written
-and read. Before a student's replay all inputs are new (stage.py), scratch memory is zero, the judge's own memory is wiped,
+and read. The checks of a student's replay run while the host prepares the baseline's, and no student's kernel runs before
+they are over. Before a student's replay all inputs are new (stage.py), scratch memory is zero, the judge's own memory is wiped,
 and the launches are recorded anew, for their new places and order.
 The dense weights of the baseline are made once a race: they cost more than the race to renew, only cuBLAS reads them,
 and a kernel that found them would hold another replay's weights.
@@ -19,7 +20,7 @@ import torch
 from grader.model import Config, KernelBundle
 from grader.running import driver
 from grader.running.rounds import Flush, Timings, capture, race, side_stream, timed_replay
-from grader.running.stage import Draw, Evidence, Stage
+from grader.running.stage import Draw, Evidence, Look, Stage
 
 PREFIX_EVERY = 4
 """Before about every fourth round, a random number of the first launches runs alone and untimed."""
@@ -67,6 +68,8 @@ class Baseline:
         self._flush()
 
     def prepare(self) -> None:
+        """The last steps before a student's replay, twice: a student's are preceded by more work."""
+        self.settle.replay()
         self.settle.replay()
 
     def replay(self) -> None:
@@ -91,7 +94,7 @@ class Baseline:
 
 
 class _Recorded:
-    """The baseline, with new inputs and a new graph before each replay."""
+    """The baseline, with a wiped desk and a new graph before each replay."""
 
     def __init__(self, baseline: Baseline) -> None:
         self.baseline = baseline
@@ -101,11 +104,9 @@ class _Recorded:
             self.baseline.multiply()
 
     def prepare(self) -> None:
-        stage = self.baseline.stage
-        self.baseline.take(stage.renew())
-        stage.desk.wipe()
+        self.baseline.stage.desk.wipe()
         self.graph = driver.LaunchGraph(self._record, side_stream().cuda_stream)
-        self.baseline.prepare()
+        self.baseline.settle.replay()
 
     def replay(self) -> None:
         self.graph.replay()
@@ -113,7 +114,6 @@ class _Recorded:
     def inspect(self) -> None:
         torch.cuda.synchronize()
         self.graph.close()
-        self.baseline.stage.arena.clear()
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,7 @@ class Candidate:
         self.kept_replay = kept_replay
         self.kept: Kept | None = None
         self.mean_squares: list[float] = []
+        self._under_way: tuple[Look, driver.LaunchGraph] | None = None
 
     def _renew(self, rare: bool) -> Draw:
         draw = self.stage.renew(rare)
@@ -163,23 +164,33 @@ class Candidate:
             self.kernel.bind(self.launch, pointers, self.scalars, scratch)(stream)
 
     def prepare(self) -> None:
+        self.settle_up()
         self.draw = self._renew(rare=False)
         record = partial(self._go, self.draw, self.stage.case.launches)
         self.graph = driver.LaunchGraph(record, side_stream().cuda_stream)
-        self.baseline.prepare()
+        self.baseline.settle.replay()
 
     def replay(self) -> None:
         self.graph.replay()
 
     def inspect(self) -> None:
+        """Queues the checks; `settle_up` waits for them, before this kernel runs again."""
+        look = self.stage.look(self.draw, range(self.stage.case.launches), self.config.split_k)
+        self._under_way = look, self.graph
+
+    def settle_up(self) -> None:
+        """Raises Unfit when the last replay left something wrong. Call it once more after the last one."""
+        if self._under_way is None:
+            return
+        (look, graph), self._under_way = self._under_way, None
         keep = len(self.mean_squares) == self.kept_replay
-        evidence = self.stage.inspect(self.draw, range(self.stage.case.launches), self.config.split_k, keep=keep)
-        self.graph.close()
+        evidence = self.stage.verdict(look, keep=keep)
+        graph.close()
         if evidence.fault:
-            raise Unfit(self.draw, evidence)
+            raise Unfit(look.draw, evidence)
         if keep:
             assert evidence.outputs is not None
-            self.kept = Kept(self.draw, evidence.outputs)
+            self.kept = Kept(look.draw, evidence.outputs)
         self.mean_squares.append(evidence.mean_square)
 
     def run_first(self, launches: int) -> float:
@@ -188,8 +199,9 @@ class Candidate:
         For the kernel it is the beginning of a timed replay. Outputs of launches that do not run must stay untouched,
         which tells a kernel that does the work of its successors.
         """
+        self.settle_up()
         draw = self._renew(rare=True)
-        self.baseline.prepare()
+        self.baseline.settle.replay()
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         stream = torch.cuda.current_stream()
         start.record(stream)

@@ -28,7 +28,7 @@ class Desk:
             return
         from grader.running import driver
 
-        reserved = torch.cuda.memory_reserved()
+        reserved = torch.cuda.memory_stats_as_nested_dict()["reserved_bytes"]["all"]["current"]
         if reserved != self._reserved:
             segments = torch.cuda.memory_snapshot(self._pool.id)
             self._segments = [(int(segment["address"]), int(segment["total_size"])) for segment in segments]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -56,6 +56,16 @@ class Evidence:
     outputs: torch.Tensor | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What was seen of one run, still on the GPU: numbers in the order of `Stage.look`, and a copy of all outputs."""
+
+    draw: Draw
+    ran: Collection[int]
+    numbers: torch.Tensor
+    y: torch.Tensor
+
+
 class Stage:
     """Memory, inputs and checks of one speed case."""
 
@@ -79,12 +89,12 @@ class Stage:
     def renew(self, rare: bool = False) -> Draw:
         """New inputs in new places; the outputs are poison already. Keeps nothing that tells of the draw but the draw."""
         draw = Draw(secrets.randbits(64), self.arena.draw(), rare)
-        places = {name: self.arena.tensors(draw.places, name) for name in self.inputs}
+        places = {name: self.arena.words(draw.places, name) for name in self.inputs}
         with self.desk.use():
             for chunk in self.chunks:
                 stack = self._make(draw.seed, chunk, rare)
                 for name, tensor in stack.items():
-                    places[name][chunk.start : chunk.stop].copy_(tensor)
+                    places[name][chunk.start : chunk.stop].copy_(self.arena.layouts[name].words(tensor))
         return draw
 
     def pointers(self, draw: Draw, launch: int) -> dict[str, int]:
@@ -92,10 +102,14 @@ class Stage:
         return {name: self.arena.address(draw.places, name, launch) for name in self.arena.layouts}
 
     def inspect(self, draw: Draw, ran: Collection[int], roundings: int, *, keep: bool = False) -> Evidence:
-        """Looks at everything, leaves poison everywhere. ran: the launches that did run."""
-        arena, places, output = self.arena, draw.places, self.lab.output
+        """Looks at everything, and waits for what was seen. ran: the launches that did run."""
+        return self.verdict(self.look(draw, ran, roundings), keep=keep)
+
+    def look(self, draw: Draw, ran: Collection[int], roundings: int) -> Look:
+        """Queues the checks of one run, and leaves poison everywhere. What is seen lies on the desk until `verdict`."""
+        arena, places = self.arena, draw.places
         with self.desk.use():
-            y = arena.tensors(places, output).clone()
+            y = arena.tensors(places, self.lab.output).clone()
             generator = generator_for(secrets.randbits(64), device=self.device)
             signs = random_signs(self.case.N, generator, self.device)
             changed, worst, squares = [], [], []
@@ -109,20 +123,24 @@ class Stage:
             written = (y.view(torch.int16) != poison(2)).flatten(1).any(dim=1)
             for name in arena.layouts:
                 arena.poison(places, name)
-            strayed = arena.strayed()
-            parts = [torch.stack(changed).any(dim=0), strayed[None], written, torch.cat(worst), torch.cat(squares)]
-            numbers = torch.cat([part.double() for part in parts]).tolist()
-            evidence = self._evidence(draw, ran, numbers)
-            if keep or evidence.fault == MISFIT:
-                evidence = Evidence(evidence.fault, evidence.launch, evidence.share, evidence.mean_square, y.cpu())
-            del y, signs, changed, worst, squares, written, strayed, parts, found
+            seen = [
+                torch.stack(changed).any(dim=0),
+                arena.strayed()[None],
+                written,
+                torch.cat(worst),
+                torch.cat(squares),
+            ]
+            return Look(draw, ran, torch.cat([part.double() for part in seen]), y)
+
+    def verdict(self, look: Look, *, keep: bool = False) -> Evidence:
+        """What a look saw. After this the desk may be wiped."""
+        evidence = self._evidence(look.draw, look.ran, look.numbers.tolist())
         if evidence.fault:
-            arena.clear()
-        return evidence
+            self.arena.clear()
+        return replace(evidence, outputs=look.y.cpu()) if keep or evidence.fault == MISFIT else evidence
 
     def _differs(self, places: Places, chunk: range, name: str, right: torch.Tensor) -> torch.Tensor:
-        lies = self.arena.bits(places, name)[chunk.start : chunk.stop]
-        return (lies != right.view(lies.dtype)).any()
+        return (self.arena.words(places, name)[chunk.start : chunk.stop] != self.arena.layouts[name].words(right)).any()
 
     def _evidence(self, draw: Draw, ran: Collection[int], numbers: list[float]) -> Evidence:
         inputs, launches = len(self.inputs), self.case.launches

@@ -94,18 +94,28 @@ def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, l
     return {"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scales}
 
 
+SIGN_BITS, LOWER_NIBBLES = 0x88888888 - 2**32, 0x0F0F0F0F
+"""Masks of a word: the sign of each nibble, and the lower nibble of each byte."""
+
+
 def project(stack: Stack, signs: torch.Tensor) -> Projected:
-    """A (W^T R). The words are read as bytes, two nibbles each: of byte b of a word, element 2 b is the lower one."""
+    """A (W^T R). With its sign bit flipped a nibble is q + 8. Of byte b of a word, element 2 b is the lower nibble."""
     x, words, scales = stack["x_ptr"], stack["qweight_ptr"], stack["scales_ptr"].float()
     launches, rows, N = words.shape
     vectors = signs.shape[1]
-    octets = words.view(torch.int8)
-    scaled = (scales[:, :, None] * signs)[:, :, None, None, :]
-    per_byte = (torch.eye(4, device=x.device)[None, None, :, :, None] * scaled).view(launches, 4 * N, 4 * vectors)
-    halves = [half_product(part.to(torch.float16), per_byte) for part in ((octets << 4) >> 4, octets >> 4)]
+    scaled = scales[:, :, None] * signs
+    per_byte = (torch.eye(4, device=x.device)[None, None, :, :, None] * scaled[:, :, None, None, :]).view(
+        launches, 4 * N, 4 * vectors
+    )
+    raised = words ^ SIGN_BITS
+    halves = [
+        half_product((part & LOWER_NIBBLES).view(torch.uint8).to(torch.float16), per_byte)
+        for part in (raised, raised >> 4)
+    ]
     column = torch.stack([half.view(launches, rows, 4, vectors) for half in halves], dim=3)
+    column = column.view(launches, 8 * rows, vectors) - 8 * scaled.sum(dim=1, keepdim=True)
     gain = row_norms(x) * 8 * torch.linalg.vector_norm(scales, dim=1, keepdim=True)
-    return Projected(half_product(x, column.view(launches, 8 * rows, vectors)), gain, permitted=U_FP16 * gain)
+    return Projected(half_product(x, column), gain, permitted=U_FP16 * gain)
 
 
 def dequantised(problem: Problem) -> torch.Tensor:

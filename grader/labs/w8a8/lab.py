@@ -137,9 +137,10 @@ def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, l
 def project(stack: Stack, signs: torch.Tensor) -> Projected:
     """A (W^T R) with A = clamp(round(x / s)) s. Each x / s near a tie allows one quantum times a column of W."""
     input_scale, weight_scale = stack["input_scale_ptr"], stack["weight_scale_ptr"]
-    ratio = stack["x_ptr"].float() / input_scale[:, :, None]
-    near_tie = ((ratio - torch.floor(ratio) - 0.5).abs() <= 2 * TIE_WIDTH) & (ratio.abs() < 128)
-    q = torch.round(ratio).clamp(-128, 127).to(torch.float16)
+    ratio = stack["x_ptr"] / input_scale[:, :, None]
+    rounded = torch.round(ratio)
+    near_tie = ratio.sub_(rounded).abs_() >= 0.5 - 2 * TIE_WIDTH
+    q = rounded.clamp_(-128, 127).to(torch.float16)
     column = half_product(stack["qweight_ptr"].to(torch.float16), weight_scale[:, :, None] * signs)
     widest = 128 * torch.linalg.vector_norm(weight_scale, dim=1, keepdim=True)
     return Projected(
