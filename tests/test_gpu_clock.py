@@ -261,12 +261,11 @@ def test_the_desk_and_all_outputs_are_empty_before_a_replay(kernels):
     from grader.guarded import POISON_BYTE
     from grader.running import driver
     from grader.running.contestants import Baseline, Candidate
-    from grader.running.desk import Desk
     from grader.running.stage import Stage
 
     one, device = kernels["descriptor"], torch.device("cuda")
-    case, desk = one.lab.speed_cases[0], Desk(device)
-    stage = Stage(one.lab, case, desk, device)
+    case = one.lab.speed_cases[0]
+    stage = Stage(one.lab, case, device)
     baseline = Baseline(stage)
     binary = one.bundle.binary(case.name, 0, choose("cuda")[0].capability)
     with driver.load(binary) as kernel:
@@ -274,15 +273,16 @@ def test_the_desk_and_all_outputs_are_empty_before_a_replay(kernels):
         for _ in range(2):
             candidate.prepare()
             candidate.replay()
+            baseline.prepare()
             baseline.replay()
             candidate.inspect()
         assert candidate.scratch.any()
         candidate.prepare()
         assert not candidate.scratch.any()
-        with desk.use():
-            left = torch.empty(8 << 20, dtype=torch.uint8, device=device)
-            assert not left.any()
-        del left
+        made = [tensor for part in stage._parts.values() for tensor in part.make.result.values()]
+        assert made
+        for tensor in (stage.y, stage.signs, stage.numbers, *made):
+            assert not tensor.any()
         assert baseline.outputs.isnan().all()
         for name in stage.inputs:
             stage.arena.poison(candidate.draw.places, name)

@@ -11,7 +11,6 @@ from grader.guarded import GUARD_BYTES, POISON_BYTE
 from grader.labs import get_lab
 from grader.model import Case
 from grader.running.arena import Arena, Layout
-from grader.running.desk import Desk
 from grader.running.stage import MISFIT, OTHERS, Stage
 
 CPU = torch.device("cpu")
@@ -23,7 +22,13 @@ CASES = {
 
 
 def staged(lab_id="w8a8"):
-    return Stage(get_lab(lab_id), CASES[lab_id], Desk(CPU), CPU)
+    return Stage(get_lab(lab_id), CASES[lab_id], CPU)
+
+
+def drawn(stage, seed, rare=False):
+    """The inputs of all launches, by themselves."""
+    generator = torch.Generator().manual_seed(seed)
+    return stage.lab.timed_inputs(stage.case, generator, CPU, stage.case.launches, rare)
 
 
 def right(stage, draw, launch):
@@ -180,14 +185,14 @@ def test_a_launch_that_does_the_work_of_the_next_is_seen():
 
 def test_timed_inputs_hold_the_traps_of_the_cases():
     stage = staged("w8a8")
-    x, weight, scale = (torch.cat([stage._make(seed, range(3), False)[f"{name}_ptr"].flatten(0, 1)
+    x, weight, scale = (torch.cat([drawn(stage, seed)[f"{name}_ptr"].flatten(0, 1)
                                    for seed in range(8)]) for name in ("x", "qweight", "input_scale"))  # fmt: skip
     ratio = x.float() / scale[:, None]
     clamped = (ratio.abs() > 128).any(dim=1)
     assert 0.02 < clamped.float().mean() < 0.3
     assert (x.abs().amax(dim=1) > 20).float().mean() > 0.03
     assert set(range(-128, 128)) == set(weight.unique().tolist())
-    words = staged("w4a16")._make(1, range(3), False)["qweight_ptr"]
+    words = drawn(staged("w4a16"), 1)["qweight_ptr"]
     for position in range(8):
         assert len(((words >> (4 * position)) & 0xF).unique()) == 16
 
@@ -196,7 +201,7 @@ def test_timed_inputs_hold_the_traps_of_the_cases():
 def test_sparse_draws_have_the_same_number_of_blocks(rare, longest):
     stage = staged("dds")
     for seed in range(5):
-        stack = stage._make(seed, range(3), rare)
+        stack = drawn(stage, seed, rare)
         crow, cols = stack["crow_indices_ptr"], stack["col_indices_ptr"]
         counts = crow.diff(dim=1)
         assert (crow[:, -1] == round(0.2 * 64)).all()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import torch
@@ -18,7 +19,6 @@ from grader.labs import Lab
 from grader.model import Case, Config, KernelBundle, SpeedSample
 from grader.running import driver
 from grader.running.contestants import Baseline, Candidate, Unfit
-from grader.running.desk import Desk
 from grader.running.freivalds import too_far_together
 from grader.running.limits import Budget, GivenUp
 from grader.running.roofline import floor
@@ -63,9 +63,22 @@ def time_case(
 
     The first kernel of a session that is timed on a case has the case's control measured as well.
     """
-    device = torch.device("cuda")
-    stage = Stage(lab, case, Desk(device), device)
-    baseline = Baseline(stage)
+    with closing(Stage(lab, case, torch.device("cuda"))) as stage:
+        sample = _time(stage, bundle, capability, boundaries, session, budget, rounds)
+    torch.cuda.empty_cache()
+    return sample
+
+
+def _time(
+    stage: Stage,
+    bundle: KernelBundle,
+    capability: int,
+    boundaries: Sequence[float],
+    session: Session,
+    budget: Budget,
+    rounds: int,
+) -> SpeedSample:
+    lab, case, baseline = stage.lab, stage.case, Baseline(stage)
     config_us: dict[int, float] = {}
     wrong: dict[int, str] = {}
     try:
@@ -91,7 +104,6 @@ def time_case(
             raise GivenUp(explain(stage, candidate.config, unfit)) from None
         budget.spend(1e-3 * sum(time_ms for pair in timings.a for time_ms in pair))
         message = _in_full(stage, candidate)
-        torch.cuda.empty_cache()
     except GivenUp as reason:
         return SpeedSample(
             case.name, None, "failed", config_us=config_us, message=str(reason), gpu_seconds=budget.spent_here

@@ -52,7 +52,8 @@ class Baseline:
         self.outputs = torch.empty(case.launches, row, dtype=torch.float16, device=stage.device)
         self._flush = Flush()
         self.settle = capture(self._settle)
-        self.graph = capture(self.multiply)
+        self._warm_up()
+        self._graphs: list[driver.LaunchGraph] = []
 
     def take(self, draw: Draw) -> None:
         """Copies a draw's activations; weights stay as they are."""
@@ -67,13 +68,30 @@ class Baseline:
         self.outputs.fill_(math.nan)
         self._flush()
 
+    def _warm_up(self) -> None:
+        """cuBLAS has memory for each stream that it is called on; it must have it before a recording."""
+        side_stream().wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream()):
+            self.multiply()
+        torch.cuda.synchronize()
+
+    def record(self) -> driver.LaunchGraph:
+        def queue(stream: int) -> None:
+            with torch.cuda.stream(side_stream()):
+                self.multiply()
+
+        return driver.LaunchGraph(queue, side_stream().cuda_stream)
+
     def prepare(self) -> None:
-        """The last steps before a student's replay, twice: a student's are preceded by more work."""
+        """Records anew, as for a student, and does the last steps twice: a student's replay is preceded by more work."""
+        while len(self._graphs) > 3:  # those of the round before, which is over
+            self._graphs.pop(0).close()
+        self._graphs.append(self.record())
         self.settle.replay()
         self.settle.replay()
 
     def replay(self) -> None:
-        self.graph.replay()
+        self._graphs[-1].replay()
 
     def inspect(self) -> None:
         pass
@@ -99,13 +117,9 @@ class _Recorded:
     def __init__(self, baseline: Baseline) -> None:
         self.baseline = baseline
 
-    def _record(self, stream: int) -> None:
-        with torch.cuda.stream(side_stream()):
-            self.baseline.multiply()
-
     def prepare(self) -> None:
-        self.baseline.stage.desk.wipe()
-        self.graph = driver.LaunchGraph(self._record, side_stream().cuda_stream)
+        self.baseline.stage.wipe()
+        self.graph = self.baseline.record()
         self.baseline.settle.replay()
 
     def replay(self) -> None:
@@ -150,7 +164,7 @@ class Candidate:
         draw = self.stage.renew(rare)
         self.scratch.zero_()
         self.baseline.take(draw)
-        self.stage.desk.wipe()
+        self.stage.wipe()
         return draw
 
     def _go(self, draw: Draw, launches: int, stream: int) -> None:

@@ -1,11 +1,13 @@
 """The judge's own device memory: products, projections and copies live here after a replay, and are wiped before the next.
 
-What is computed on the desk is allocated from a pool of its own, so that all of it can be overwritten, freed pieces too.
+Nothing lies here while a student's kernel runs. What is computed on a desk is allocated from a pool of its own, so that
+all of it can be overwritten, freed pieces too.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -17,6 +19,11 @@ class Desk:
         self._pool = torch.cuda.MemPool() if device.type == "cuda" else None
         self._reserved = -1
         self._segments: list[tuple[int, int]] = []
+
+    @property
+    def pool_id(self) -> Any:
+        """What recorded graphs name as their memory."""
+        return self._pool.id if self._pool else None
 
     def use(self) -> AbstractContextManager[None]:
         """Within it, new tensors lie on the desk. None of them may be kept."""

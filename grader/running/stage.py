@@ -24,6 +24,7 @@ from grader.problems import generator_for
 from grader.running.arena import Arena, Layout, Places, poison
 from grader.running.desk import Desk
 from grader.running.freivalds import COLUMNS, fit, random_signs
+from grader.running.recorder import Recorded, Recorder
 
 CHUNK_BYTES = 192 << 20
 """Inputs of so many bytes are made and compared at a time, which bounds the desk."""
@@ -39,6 +40,10 @@ class Draw:
     seed: int
     places: Places
     rare: bool
+
+    def seed_of(self, chunk: range) -> int:
+        """The seed of a chunk of launches."""
+        return generator_for(self.seed, chunk.start).initial_seed()
 
 
 @dataclass(frozen=True)
@@ -56,46 +61,63 @@ class Evidence:
     outputs: torch.Tensor | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Look:
-    """What was seen of one run, still on the GPU: numbers in the order of `Stage.look`, and a copy of all outputs."""
+    """A run whose checks are under way."""
 
     draw: Draw
     ran: Collection[int]
-    numbers: torch.Tensor
-    y: torch.Tensor
 
 
 class Stage:
     """Memory, inputs and checks of one speed case."""
 
-    def __init__(self, lab: Lab, case: Case, desk: Desk, device: torch.device) -> None:
-        self.lab, self.case, self.desk, self.device = lab, case, desk, device
-        with desk.use():
-            one = self._make(0, range(1), rare=False)
-            layouts = {name: Layout.of(tensor[0]) for name, tensor in one.items()}
-        del one
+    def __init__(self, lab: Lab, case: Case, device: torch.device) -> None:
+        self.lab, self.case, self.device = lab, case, device
+        self.desk = Desk(device)
+        self.recorder = Recorder(device)
+        with self.desk.use():
+            seed = torch.Generator(device=device)
+            layouts = {name: Layout.of(one[0]) for name, one in lab.timed_inputs(case, seed, device, 1, False).items()}
         layouts[lab.output] = Layout((case.M, case.N), (case.N, 1), torch.float16)
         self.arena = Arena(layouts, case.launches, device)
         self.inputs = [name for name in layouts if name != lab.output]
         size = sum(layouts[name].bytes for name in self.inputs)
         step = max(1, min(case.launches, CHUNK_BYTES // max(1, size)))
         self.chunks = [range(start, min(start + step, case.launches)) for start in range(0, case.launches, step)]
+        self.y = torch.zeros(case.launches, case.M, case.N, dtype=torch.float16, device=device)
+        self.signs = torch.zeros(case.N, COLUMNS, device=device)
+        self.numbers = torch.zeros(len(self.inputs) + 1 + 3 * case.launches, dtype=torch.float64, device=device)
+        self._parts: dict[tuple[int, bool, int], _Part] = {}
 
-    def _make(self, seed: int, launches: range, rare: bool) -> Stack:
-        generator = generator_for(seed, self.lab.id, self.case.name, launches.start, device=self.device)
-        return self.lab.timed_inputs(self.case, generator, self.device, len(launches), rare)
+    def _part(self, chunk: range, rare: bool, roundings: int = 1) -> _Part:
+        """How a chunk is made and checked, recorded when it is first needed."""
+        key = (chunk.start, rare, roundings)
+        if key not in self._parts:
+            made = self._part(chunk, rare).make if roundings > 1 else None
+            self._parts[key] = _Part(self, chunk, rare, roundings, made)
+        return self._parts[key]
 
     def renew(self, rare: bool = False) -> Draw:
         """New inputs in new places; the outputs are poison already. Keeps nothing that tells of the draw but the draw."""
         draw = Draw(secrets.randbits(64), self.arena.draw(), rare)
         places = {name: self.arena.words(draw.places, name) for name in self.inputs}
-        with self.desk.use():
-            for chunk in self.chunks:
-                stack = self._make(draw.seed, chunk, rare)
-                for name, tensor in stack.items():
-                    places[name][chunk.start : chunk.stop].copy_(self.arena.layouts[name].words(tensor))
+        for chunk in self.chunks:
+            for name, tensor in self._part(chunk, rare).make(draw.seed_of(chunk)).items():
+                places[name][chunk.start : chunk.stop].copy_(self.arena.layouts[name].words(tensor))
+        self.recorder.forget()
         return draw
+
+    def close(self) -> None:
+        """Gives up what was recorded, whose memory would else wait for the garbage collector."""
+        self._parts.clear()
+
+    def wipe(self) -> None:
+        """Overwrites all that the judge computed with. Not before the verdict on the last look."""
+        self.desk.wipe()
+        self.recorder.desk.wipe()
+        for tensor in (self.y, self.signs, self.numbers):
+            tensor.zero_()
 
     def pointers(self, draw: Draw, launch: int) -> dict[str, int]:
         """Device addresses of one launch's parameters."""
@@ -106,38 +128,31 @@ class Stage:
         return self.verdict(self.look(draw, ran, roundings), keep=keep)
 
     def look(self, draw: Draw, ran: Collection[int], roundings: int) -> Look:
-        """Queues the checks of one run, and leaves poison everywhere. What is seen lies on the desk until `verdict`."""
+        """Queues the checks of one run, and leaves poison everywhere. One look at a time: the next is after its verdict."""
         arena, places = self.arena, draw.places
+        parts = [self._part(chunk, draw.rare, roundings) for chunk in self.chunks]
         with self.desk.use():
-            y = arena.tensors(places, self.lab.output).clone()
-            generator = generator_for(secrets.randbits(64), device=self.device)
-            signs = random_signs(self.case.N, generator, self.device)
-            changed, worst, squares = [], [], []
-            for chunk in self.chunks:
-                stack = self._make(draw.seed, chunk, draw.rare)
+            self.y.copy_(arena.tensors(places, self.lab.output))
+            self.signs.copy_(
+                random_signs(self.case.N, generator_for(secrets.randbits(64), device=self.device), self.device)
+            )
+            changed, fits = [], []
+            for chunk, part in zip(self.chunks, parts, strict=True):
+                stack = part.make(draw.seed_of(chunk))
                 changed.append(torch.stack([self._differs(places, chunk, name, stack[name]) for name in self.inputs]))
-                found = fit(y[chunk.start : chunk.stop], self.lab.project(stack, signs), signs, self.case.K, roundings)
-                worst.append(found.worst)
-                squares.append(found.squares)
-                del stack
-            written = (y.view(torch.int16) != poison(2)).flatten(1).any(dim=1)
+                fits.append(part.check(0).clone())
             for name in arena.layouts:
                 arena.poison(places, name)
-            seen = [
-                torch.stack(changed).any(dim=0),
-                arena.strayed()[None],
-                written,
-                torch.cat(worst),
-                torch.cat(squares),
-            ]
-            return Look(draw, ran, torch.cat([part.double() for part in seen]), y)
+            flags = torch.cat([torch.stack(changed).any(dim=0), arena.strayed()[None]])
+            self.numbers.copy_(torch.cat([flags.double(), torch.cat(fits, dim=1).flatten()]))
+        return Look(draw, ran)
 
     def verdict(self, look: Look, *, keep: bool = False) -> Evidence:
-        """What a look saw. After this the desk may be wiped."""
-        evidence = self._evidence(look.draw, look.ran, look.numbers.tolist())
+        """What a look saw."""
+        evidence = self._evidence(look.draw, look.ran, self.numbers.tolist())
         if evidence.fault:
             self.arena.clear()
-        return replace(evidence, outputs=look.y.cpu()) if keep or evidence.fault == MISFIT else evidence
+        return replace(evidence, outputs=self.y.cpu()) if keep or evidence.fault == MISFIT else evidence
 
     def _differs(self, places: Places, chunk: range, name: str, right: torch.Tensor) -> torch.Tensor:
         return (self.arena.words(places, name)[chunk.start : chunk.stop] != self.arena.layouts[name].words(right)).any()
@@ -163,10 +178,35 @@ class Stage:
         return Evidence(fault, launch, shares[launch], mean)
 
     def problem(self, draw: Draw, launch: int) -> Problem:
-        """One launch's inputs, made once more from the seed. For when the kernel is unloaded."""
+        """One launch's inputs, made once more from the seed; they hold until more are made. For when no kernel is loaded."""
         chunk = next(chunk for chunk in self.chunks if launch in chunk)
-        return self.lab.stacked_problem(self.case, self._make(draw.seed, chunk, draw.rare), launch - chunk.start)
+        stack = self._part(chunk, draw.rare).make(draw.seed_of(chunk))
+        return self.lab.stacked_problem(self.case, stack, launch - chunk.start)
 
     def check(self, draw: Draw, launch: int, y: torch.Tensor, roundings: int) -> Finding:
         """One output in full, against fp64. For when the kernel is unloaded."""
         return compare(y.to(self.device), self.lab.reference(self.problem(draw, launch), roundings))
+
+
+class _Part:
+    """A chunk of launches: its inputs from a seed, and numbers about its outputs, float64 [3, launches of the chunk].
+
+    The numbers are whether an output was written, the worst row's share of its bound, and the sum of squares; the
+    outputs are those in `Stage.y`, the inputs those that were made last.
+    """
+
+    def __init__(
+        self, stage: Stage, chunk: range, rare: bool, roundings: int, made: Recorded[Stack] | None = None
+    ) -> None:
+        lab, case, recorder = stage.lab, stage.case, stage.recorder
+        self.make: Recorded[Stack] = made or recorder.record(
+            lambda: lab.timed_inputs(case, recorder.generator, stage.device, len(chunk), rare)
+        )
+        y = stage.y[chunk.start : chunk.stop]
+
+        def check() -> torch.Tensor:
+            found = fit(y, lab.project(self.make.result, stage.signs), stage.signs, case.K, roundings)
+            written = (y.view(torch.int16) != poison(2)).flatten(1).any(dim=1)
+            return torch.stack([written.double(), found.worst.double(), found.squares.double()])
+
+        self.check = recorder.record(check)
