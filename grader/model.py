@@ -309,7 +309,7 @@ class SpeedSample:
 
     Times are medians per launch in microseconds; `bytes_moved` and `operations` are the fewest that one launch can
     make do with, and `floor_us` is the time those bytes take at the device's peak bandwidth.
-    `message`: why it was not timed, or a note beside the time.
+    `message`: why it was not timed, or a note beside the time. `gpu_seconds`: what the kernel's launches took in all.
     """
 
     case: str
@@ -324,6 +324,7 @@ class SpeedSample:
     operations: int = 0
     config_us: Mapping[int, float] = field(default_factory=dict)
     message: str = ""
+    gpu_seconds: float = 0.0
 
 
 # ---------------------------------------------------------------- check, score, report

@@ -91,6 +91,6 @@ def _lab_of(step: Step, problem: Problem) -> Lab:
         id="step", order=0, title=step.name, kernel="harness", layer="",
         parameters=(*pointers, *(Parameter(name, "int") for name in problem.scalars)),
         cases=(Case(step.name, step.right, 0, 0, 0),), speed_cases=(),
-        scalars=none, problem=none, reference=none, baseline_weight=none,
+        scalars=none, problem=none, reference=none, baseline_weight=none, timed_inputs=none, project=none,
         default_grid=none, default_grid_text="", bytes_moved=none, operations=none, output=OUTPUT,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from grader.labs import Lab, get_lab
 from grader.model import Case, Problem
 from grader.problems import generator_for
 from grader.running.cuda import GpuProcess, Lost
-from grader.running.rounds import Flush, Timings, capture, race
+from grader.running.rounds import Captured, Flush, Timings, capture, race
 from grader.running.telemetry import Watch, watch_current_gpu
 
 ROUNDS = 45
@@ -169,5 +169,5 @@ def _race(lab: Lab, problems: Sequence[Problem], calls: Sequence[Call], watch: W
         for problem, weight, output in zip(problems, weights, outputs, strict=True):
             torch.mm(problem.tensors["x_ptr"], weight.t(), out=output)
 
-    flush = Flush()
-    return race(capture(theirs), capture(cublas), ROUNDS, capture(flush), watch=watch)
+    before = capture(Flush())
+    return race(Captured(capture(theirs), before), Captured(capture(cublas), before), ROUNDS, watch)

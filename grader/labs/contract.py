@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 
 from grader.labs.mistake import Mistake
+from grader.labs.projection import Projected, Stack
 from grader.model import Case, Constant, Parameter, Problem, Reference
 
 Grid = tuple[int, ...]
@@ -26,6 +27,12 @@ class Lab:
     reference(problem, roundings): the fp64 answer and its bound; `roundings` is how many slices of K are added in
         fp16 to an output element (grader.labs.slices).
     baseline_weight(problem): the dense fp16 weight [N, K] that cuBLAS multiplies with in the speed cases.
+    timed_inputs(case, generator, device, launches, rare): the inputs of so many launches of a speed case, made by few
+        operations on stacked tensors, because it happens again before every replay. The same generator gives the same
+        bits. Shapes, sparsity and cost stay the same from draw to draw; the traps of the correctness cases are among
+        the values (outliers, scales that saturate, extreme integers). With `rare`, also those that would change the
+        time of a launch: such draws are checked and not timed.
+    project(stack, signs): products of such inputs with signs, float [N, P] of +1 and -1, and bounds; see projection.py.
     default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
         ValueError for one of no use.
     mistakes: what is known to go wrong, more telling ones first.
@@ -47,6 +54,8 @@ class Lab:
     problem: Callable[[Case, torch.Generator, torch.device], Problem]
     reference: Callable[[Problem, int], Reference]
     baseline_weight: Callable[[Problem], torch.Tensor]
+    timed_inputs: Callable[[Case, torch.Generator, torch.device, int, bool], Stack]
+    project: Callable[[Stack, torch.Tensor], Projected]
     default_grid: Callable[[int, int, int, Mapping[str, Constant]], Grid]
     default_grid_text: str
     bytes_moved: Callable[[Problem], int]
@@ -66,6 +75,12 @@ class Lab:
     @property
     def all_cases(self) -> tuple[Case, ...]:
         return self.cases + self.speed_cases
+
+    def stacked_problem(self, case: Case, stack: Stack, number: int) -> Problem:
+        """One launch of a stack, as a problem with an output of its own."""
+        tensors = {name: tensor[number] for name, tensor in stack.items()}
+        y = next(iter(tensors.values())).new_zeros(case.M, case.N, dtype=torch.float16)
+        return Problem({**tensors, self.output: y}, self.scalars(case))
 
     def case(self, name: str) -> Case:
         return next(case for case in self.all_cases if case.name == name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from grader.model import Case
@@ -40,6 +42,36 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
     elif case.x not in ("normal", "outliers", "zero_rows"):
         raise ValueError(f"unknown recipe {case.x!r} for X")
     return x.to(torch.float16)
+
+
+TIMED_OUTLIER = 64.0
+ONE_ROW_IN = 8
+"""Of so many rows of timed activations, about one has an outlier."""
+
+
+def timed_activations(
+    case: Case, generator: torch.Generator, device: torch.device, launches: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """X of a speed case, fp16 [launches, M, K], and a kind for each row, int64 [launches, M] of 0 to 7.
+
+    Standard normal. Rows of kind 0 have one entry, somewhere, that is 64 times as large.
+    """
+    x = torch.randn(launches, case.M, case.K, generator=generator, device=device, dtype=torch.float16)
+    kind = torch.randint(ONE_ROW_IN, (launches, case.M), generator=generator, device=device)
+    place = torch.randint(case.K, (launches, case.M, 1), generator=generator, device=device)
+    outlier = x.gather(2, place) * torch.where(kind == 0, TIMED_OUTLIER, 1.0).to(torch.float16)[:, :, None]
+    return x.scatter_(2, place, outlier), kind
+
+
+def random_bytes(generator: torch.Generator, device: torch.device, *shape: int) -> torch.Tensor:
+    """int8 of `shape`, every value equally likely; the number of elements is a multiple of 8."""
+    words = torch.empty(math.prod(shape) // 8, dtype=torch.int64, device=device)
+    return words.random_(-(2**63), None, generator=generator).view(torch.int8).view(shape)
+
+
+def uniform(generator: torch.Generator, low: float, high: float, *shape: int, device: torch.device) -> torch.Tensor:
+    """float32 of `shape` between `low` and `high`."""
+    return low + (high - low) * torch.rand(*shape, generator=generator, device=device)
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:

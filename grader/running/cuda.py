@@ -15,13 +15,13 @@ import torch
 from grader.labs import Lab
 from grader.model import KernelBundle, Outcome, SpeedSample
 from grader.running.cuda_process import Job, Launching, Timing, main
+from grader.running.limits import ATTEMPTS, LAUNCH_SECONDS, MAX_DEATHS, MAX_LOST, NOT_RUN, SPEED_SECONDS
 from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
-LAUNCH_SECONDS = 10.0
-SPEED_SECONDS = 60.0
-MAX_DEATHS = 3
-DEADLY = 2
-"""So many deaths of the process at one part of a job are that part's doing."""
+VANISHED = (
+    f"not graded: the GPU process ended {ATTEMPTS} times without a CUDA error while it worked on this, as when the "
+    "system runs out of memory or someone kills it; that is not the kernel's doing, so grade it again"
+)
 
 
 class RunnerFailed(RuntimeError):
@@ -29,7 +29,7 @@ class RunnerFailed(RuntimeError):
 
 
 class Lost(Enum):
-    """Why a part of a job has no answer: the process died of it twice, or had to be killed."""
+    """Why a part of a job has no answer: its process vanished again and again, or had to be killed."""
 
     DIED = "died"
     LATE = "late"
@@ -67,9 +67,10 @@ class GpuProcess:
         """One answer for each part of a job, or Lost; whoever leaves before the last must not come back to this job.
 
         job_from(done): the job without its first `done` parts, for a process that starts anew. `seconds` a part.
-        One death may be anybody's doing, since a kernel's faults come as answers: the part is tried a second time.
+        A kernel's faults come as answers. A process that vanishes was ended from outside, which is nobody's fault: the
+        part is begun again in a new process, ATTEMPTS times in all, and once only when MAX_LOST parts were lost so.
         """
-        done = deaths = 0
+        done = deaths = lost = 0
         under_way = False
         try:
             while done < parts:
@@ -83,12 +84,12 @@ class GpuProcess:
                 except (ProcessDied, CannotStart) as error:
                     under_way = False
                     deaths += 1
-                    if deaths < DEADLY:
+                    if deaths < ATTEMPTS and lost < MAX_LOST:
                         continue
                     if isinstance(error, CannotStart):
                         reason = f"the GPU process could not be started: {error}"
                         raise RunnerFailed(f"{reason}; run `python -m grader doctor`") from None
-                    answer = Lost.DIED
+                    answer, lost = Lost.DIED, lost + 1
                 if poisoned:
                     self._process.stop()
                     under_way = False
@@ -112,16 +113,20 @@ class CudaRunner(GpuProcess):
         seed: int,
         progress: Callable[[Outcome], None] = lambda outcome: None,
     ) -> list[Outcome]:
-        """Runs the (case, config) pairs in order; after three deaths of the process the rest is not run."""
+        """Runs the (case, config) pairs in order; what comes after MAX_DEATHS faults or too many seconds is not run."""
         outcomes: list[Outcome] = []
         parts = tuple(Launching(lab.case(case), config, seed) for case, config in pairs)
-        answers = self.answers(lambda done: Job(lab.id, bundle, parts[done:]), len(parts), LAUNCH_SECONDS)
+
+        def job(done: int) -> Job:
+            return Job(lab.id, bundle, parts[done:], sum(outcome.seconds for outcome in outcomes))
+
+        answers = self.answers(job, len(parts), LAUNCH_SECONDS)
         for case, config in pairs:
             deaths = deaths_in(outcomes)
             if deaths < MAX_DEATHS:
                 outcome = _outcome(case, config, next(answers))
             else:
-                outcome = Outcome(case, config, "crash", message=f"not run: {_died(deaths)}")
+                outcome = Outcome(case, config, "crash", message=f"{NOT_RUN}{_died(deaths)}")
             outcomes.append(outcome)
             progress(outcome)
         answers.close()
@@ -135,14 +140,18 @@ class CudaRunner(GpuProcess):
         deaths: int = 0,
         progress: Callable[[SpeedSample], None] = lambda sample: None,
     ) -> list[SpeedSample]:
-        """Times every speed case of the lab; `deaths`: how often the kernel has ended the process already."""
+        """Times every speed case of the lab; `deaths`: how many launches ended the process already."""
         samples: list[SpeedSample] = []
         parts = tuple(Timing(case, tuple(boundaries.get(case.name, ()))) for case in lab.speed_cases)
-        answers = self.answers(lambda done: Job(lab.id, bundle, parts[done:]), len(parts), SPEED_SECONDS)
+
+        def job(done: int) -> Job:
+            return Job(lab.id, bundle, parts[done:], sum(sample.gpu_seconds for sample in samples))
+
+        answers = self.answers(job, len(parts), SPEED_SECONDS)
         for case in lab.speed_cases:
             if deaths < MAX_DEATHS:
                 answer = next(answers)
-                deaths += isinstance(answer, Lost)
+                deaths += answer is Lost.LATE
                 sample = _sample(case.name, answer)
             else:
                 sample = SpeedSample(case.name, None, "failed", message=f"not timed: {_died(deaths)}")
@@ -153,20 +162,22 @@ class CudaRunner(GpuProcess):
 
 
 def deaths_in(outcomes: Sequence[Outcome]) -> int:
-    """How many of these launches ended the GPU process."""
-    return sum(outcome.status in ("timeout", "crash") for outcome in outcomes)
+    """How many of these launches ended the GPU process, by a CUDA error or by not ending."""
+    return sum(
+        outcome.status in ("timeout", "crash") and not outcome.message.startswith(NOT_RUN) for outcome in outcomes
+    )
 
 
 def _died(deaths: int) -> str:
-    return f"the GPU process had died {deaths} times before"
+    return f"{deaths} launches before it ended the GPU process; mend those first"
 
 
 def _outcome(case: str, config: int, answer: Any) -> Outcome:
     if answer is Lost.LATE:
         late = f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends"
-        return Outcome(case, config, "timeout", message=late)
+        return Outcome(case, config, "timeout", message=late, seconds=LAUNCH_SECONDS)
     if answer is Lost.DIED:
-        return Outcome(case, config, "crash", message="the GPU process died while the kernel ran")
+        return Outcome(case, config, "unsupported", message=VANISHED)
     outcome: Outcome = answer[0]
     y = answer[1]
     return replace(outcome, y=None if y is None else torch.from_numpy(y))
@@ -174,9 +185,9 @@ def _outcome(case: str, config: int, answer: Any) -> Outcome:
 
 def _sample(case: str, answer: SpeedSample | Lost) -> SpeedSample:
     if answer is Lost.LATE:
-        late = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s"
-        return SpeedSample(case, None, "failed", message=late)
+        late = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s; look for a loop that never ends"
+        return SpeedSample(case, None, "failed", message=late, gpu_seconds=SPEED_SECONDS)
     if answer is Lost.DIED:
-        return SpeedSample(case, None, "failed", message="the GPU process died while timing")
+        return SpeedSample(case, None, "error", message=VANISHED)
     assert isinstance(answer, SpeedSample)
     return answer

@@ -19,6 +19,7 @@ from grader.labs import Lab, get_lab
 from grader.labs.slices import arrives_zeroed
 from grader.model import Case, KernelBundle, Outcome, Problem, SpeedSample
 from grader.problems import make_problem
+from grader.running.limits import CORRECTNESS_SECONDS, SPEED_GPU_SECONDS, Budget, used_up
 from grader.running.muting import mute_kernels
 
 if TYPE_CHECKING:
@@ -44,11 +45,15 @@ class Timing:
 
 @dataclass(frozen=True)
 class Job:
-    """What to do with one lab's kernels, part by part; each part has an answer of its own."""
+    """What to do with one lab's kernels, part by part; each part has an answer of its own.
+
+    `spent_seconds`: GPU time that the kernel used on parts of this kind before.
+    """
 
     lab_id: str
     bundle: KernelBundle
     parts: tuple[Launching | Timing, ...]
+    spent_seconds: float = 0.0
 
 
 def main(connection: Connection, gpu: str) -> None:
@@ -69,24 +74,30 @@ def main(connection: Connection, gpu: str) -> None:
             job: Job = connection.recv()
         except EOFError:
             return
+        spent = job.spent_seconds
         for part in job.parts:
-            answer, poisoned = _answer(job, part, capability, session)
+            answer, poisoned = _answer(job, part, capability, session, spent)
+            spent += answer.gpu_seconds if isinstance(answer, SpeedSample) else answer[0].seconds
             connection.send((answer, poisoned))
             if poisoned:
                 return
 
 
-def _answer(job: Job, part: Launching | Timing, capability: int, session: Session) -> tuple[Any, bool]:
+def _answer(job: Job, part: Launching | Timing, capability: int, session: Session, spent: float) -> tuple[Any, bool]:
+    """The answer to one part, and whether the context is lost with it. `spent`: seconds of GPU time before this part."""
     from grader.running import driver
     from grader.running.rounds import ClockFault
 
     lab = get_lab(job.lab_id)
     try:
         if isinstance(part, Launching):
+            if spent >= CORRECTNESS_SECONDS:
+                return _as_sent(Outcome(part.case.name, part.config, "timeout", message=used_up(spent))), False
             return _as_sent(_run(lab, job, part, capability)), False
         from grader.running.clock import time_case
 
-        return time_case(lab, part.case, job.bundle, capability, part.boundaries, session), False
+        budget = Budget(SPEED_GPU_SECONDS - spent)
+        return time_case(lab, part.case, job.bundle, capability, part.boundaries, session, budget), False
     except driver.CudaError as error:
         message, poisoned = driver.explain(error), error.name != "CUDA_ERROR_OUT_OF_MEMORY"
     except ClockFault as fault:
@@ -138,10 +149,16 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     if arrives_zeroed(lab, config):
         y.tensor.zero_()
     launch = job.bundle.launches[case, part.config]
+    try:
+        kernel = driver.load(binary)
+    except driver.RefusedCubin as refused:
+        return Outcome(case, part.config, "refused", message=f"{config}: {refused}")
+    scratch = torch.zeros(kernel.scratch_bytes(launch), dtype=torch.uint8, device="cuda")
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
     started = time.perf_counter()
-    with driver.load(binary) as kernel:
-        kernel.bind(launch, pointers, problem.scalars)(torch.cuda.current_stream().cuda_stream)
+    with kernel:
+        stream = torch.cuda.current_stream().cuda_stream
+        kernel.bind(launch, pointers, problem.scalars, scratch.data_ptr())(stream)
         torch.cuda.synchronize()
     seconds = time.perf_counter() - started
     changed = [

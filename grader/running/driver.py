@@ -1,4 +1,4 @@
-"""The CUDA driver API, as far as the runner needs it: load a cubin, launch it, unload it.
+"""The CUDA driver API, as far as the runner needs it: load a cubin, launch it, record launches as a graph, unload it.
 
 Argument order of a Triton cubin (3.6 to 3.9): the non-constexpr parameters, then two pointers, global scratch and
 profile scratch.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -16,10 +16,12 @@ from typing import Any
 import torch
 from cuda.bindings import driver
 
+from grader.cubin import fault, sealed
 from grader.model import Binary, Launch
 from grader.running.roofline import Peaks, fp16_peak
 
 STATIC_SHARED_BYTES = 48 << 10
+SCRATCH_ALIGNMENT = 256
 
 
 class CudaError(RuntimeError):
@@ -28,6 +30,10 @@ class CudaError(RuntimeError):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
+
+
+class RefusedCubin(RuntimeError):
+    """Machine code that is not loaded; the message is a sentence."""
 
 
 def call(result: tuple[Any, ...]) -> Any:
@@ -53,20 +59,19 @@ def explain(error: CudaError) -> str:
     return sentences.get(error.name, f"the GPU reported {error.name}")
 
 
-@dataclass
+@dataclass(frozen=True)
 class LoadedKernel:
     """A cubin loaded into the current context. Use as a context manager: leaving it unloads the module."""
 
     binary: Binary
     module: Any
     function: Any
-    scratch: torch.Tensor | None = None
 
     def __enter__(self) -> LoadedKernel:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if kind is None:
+        if kind is None or not issubclass(kind, CudaError):
             self.unload()
 
     def unload(self) -> None:
@@ -74,8 +79,15 @@ class LoadedKernel:
         torch.cuda.synchronize()
         call(driver.cuModuleUnload(self.module))
 
-    def bind(self, launch: Launch, pointers: Mapping[str, int], scalars: Mapping[str, int]) -> BoundLaunch:
-        """The kernel with these arguments."""
+    def scratch_bytes(self, launch: Launch) -> int:
+        """Scratch memory of one launch (tensor descriptors), a multiple of its alignment."""
+        x, y, z = launch.grid
+        return -(-x * y * z * self.binary.scratch_bytes_per_program // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+    def bind(
+        self, launch: Launch, pointers: Mapping[str, int], scalars: Mapping[str, int], scratch: int = 0
+    ) -> BoundLaunch:
+        """The kernel with these arguments; `scratch`: address of scratch memory, where it needs any."""
         types = dict(launch.signature)
         values: list[Any] = []
         for name in self.binary.parameters:
@@ -83,19 +95,9 @@ class LoadedKernel:
                 values.append(ctypes.c_void_p(pointers[name]))
             else:
                 values.append((ctypes.c_int64 if types[name] == "i64" else ctypes.c_int32)(scalars[name]))
-        scratch = self._scratch(launch)
-        values += [ctypes.c_void_p(scratch.data_ptr() if scratch is not None else 0), ctypes.c_void_p(0)]
+        values += [ctypes.c_void_p(scratch), ctypes.c_void_p(0)]
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        return BoundLaunch(self, launch.grid, values, addresses, scratch)
-
-    def _scratch(self, launch: Launch) -> torch.Tensor | None:
-        if not self.binary.scratch_bytes_per_program:
-            return None
-        x, y, z = launch.grid
-        size = x * y * z * self.binary.scratch_bytes_per_program
-        if self.scratch is None or self.scratch.numel() < size:
-            self.scratch = torch.zeros(size, dtype=torch.uint8, device="cuda")
-        return self.scratch
+        return BoundLaunch(self, launch.grid, values, addresses)
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,6 @@ class BoundLaunch:
     grid: tuple[int, int, int]
     values: list[Any]
     addresses: ctypes.Array[ctypes.c_void_p]
-    scratch: torch.Tensor | None
 
     def __call__(self, stream: int) -> None:
         binary, arguments = self.kernel.binary, ctypes.addressof(self.addresses)
@@ -115,13 +116,42 @@ class BoundLaunch:
 
 
 def load(binary: Binary) -> LoadedKernel:
-    """Loads a binary and raises its shared-memory limit where it needs more than 48 KB."""
-    module = call(driver.cuModuleLoadData(binary.cubin))
+    """Loads a binary and raises its shared-memory limit where it needs more than 48 KB. Raises RefusedCubin, CudaError."""
+    reason = fault(binary.cubin, binary.entry)
+    if reason:
+        raise RefusedCubin(reason)
+    module = call(driver.cuModuleLoadData(sealed(binary.cubin)))
     function = call(driver.cuModuleGetFunction(module, binary.entry.encode()))
     if binary.shared_bytes > STATIC_SHARED_BYTES:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call(driver.cuFuncSetAttribute(function, attribute, binary.shared_bytes))
     return LoadedKernel(binary, module, function)
+
+
+def fill_bytes(address: int, size: int, stream: int, byte: int = 0) -> None:
+    """Fills device memory with a byte, in the order of the stream."""
+    call(driver.cuMemsetD8Async(address, byte, size, stream))
+
+
+class LaunchGraph:
+    """Launches recorded once, to be replayed on the current stream. `record` queues them on the stream that it is given."""
+
+    def __init__(self, record: Callable[[int], None], stream: int) -> None:
+        call(driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+        try:
+            record(stream)
+        finally:
+            graph = call(driver.cuStreamEndCapture(stream))
+        self._executable = call(driver.cuGraphInstantiate(graph, 0))
+        call(driver.cuGraphDestroy(graph))
+        call(driver.cuGraphUpload(self._executable, torch.cuda.current_stream().cuda_stream))
+
+    def replay(self) -> None:
+        call(driver.cuGraphLaunch(self._executable, torch.cuda.current_stream().cuda_stream))
+
+    def close(self) -> None:
+        """Frees the graph; no replay of it may be under way."""
+        call(driver.cuGraphExecDestroy(self._executable))
 
 
 @functools.cache

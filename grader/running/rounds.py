@@ -1,4 +1,4 @@
-"""A B B A rounds of two captured graphs: event times of every replay, held against the host's clock."""
+"""A B B A rounds of two contestants: event times of every replay, held against the host's clock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -62,7 +63,7 @@ def capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
     torch.cuda.graph does the same, and gives all unused memory back to the driver each time, which takes longer.
     """
-    side = _side_stream()
+    side = side_stream()
     side.wait_stream(torch.cuda.current_stream())
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(side):
@@ -77,12 +78,18 @@ def capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 
 @functools.cache
-def _side_stream() -> torch.cuda.Stream:
+def side_stream() -> torch.cuda.Stream:
     """The stream of all captures: one, because cuBLAS keeps memory for each stream that it was called on."""
     return torch.cuda.Stream()
 
 
-def timed_replay(graph: torch.cuda.CUDAGraph) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+class Replayable(Protocol):
+    """What can be timed."""
+
+    def replay(self) -> None: ...
+
+
+def timed_replay(graph: Replayable) -> tuple[torch.cuda.Event, torch.cuda.Event]:
     """Replays between two events; ask for their distance after a synchronisation."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     stream = torch.cuda.current_stream()
@@ -92,8 +99,38 @@ def timed_replay(graph: torch.cuda.CUDAGraph) -> tuple[torch.cuda.Event, torch.c
     return start, end
 
 
+class Contestant(Protocol):
+    """One of the two in a race. Only `replay` is timed."""
+
+    def prepare(self) -> None:
+        """Queues what comes before a replay; the last of it keeps the GPU busy while the replay is queued."""
+
+    def replay(self) -> None:
+        """Queues what is timed."""
+
+    def inspect(self) -> None:
+        """Looks at what a replay left."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A contestant whose launches are always the same: a graph, and the graph that is replayed before it."""
+
+    graph: torch.cuda.CUDAGraph
+    before: torch.cuda.CUDAGraph
+
+    def prepare(self) -> None:
+        self.before.replay()
+
+    def replay(self) -> None:
+        self.graph.replay()
+
+    def inspect(self) -> None:
+        pass
+
+
 class Flush:
-    """Fills L2 with the lines of a buffer of its own, four times as large."""
+    """Fills L2 with the lines of a buffer of its own, four times as large, which is written anew first."""
 
     def __init__(self) -> None:
         l2_bytes = max(torch.cuda.get_device_properties().L2_cache_size, 32 << 20)
@@ -101,31 +138,27 @@ class Flush:
         self._sum = torch.zeros((), device="cuda")
 
     def __call__(self) -> None:
+        self._filler.zero_()
         torch.sum(self._filler, dim=0, out=self._sum)
 
 
 def race(
-    a: torch.cuda.CUDAGraph,
-    b: torch.cuda.CUDAGraph,
-    rounds: int,
-    before: torch.cuda.CUDAGraph,
-    after_a: Callable[[], None] = lambda: None,
-    watch: Watch | None = None,
+    a: Contestant, b: Contestant, rounds: int, watch: Watch | None = None, between: Callable[[], None] = lambda: None
 ) -> Timings:
-    """Times `a` and `b` in A B B A rounds; `before` is replayed before each, `after_a` called after each A.
+    """Times `a` and `b` in A B B A rounds; `between` is called before each round.
 
     Raises ClockFault when the events of a round claim more time than passed on the host.
     """
     pairs_a: list[Pair] = []
     pairs_b: list[Pair] = []
     for number in range(rounds):
+        between()
         events = []
         began = time.perf_counter()
-        for place, graph in enumerate((a, b, b, a)):
-            before.replay()
-            events.append(timed_replay(graph))
-            if place in (0, 3):
-                after_a()
+        for one in (a, b, b, a):
+            one.prepare()
+            events.append(timed_replay(one))
+            one.inspect()
         if watch and number % LOOK_EVERY == 0:
             watch.look()
         torch.cuda.synchronize()

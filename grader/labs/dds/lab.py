@@ -7,7 +7,15 @@ import torch
 from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, block_row_grid
 from grader.labs.dds.mistakes import MISTAKES
-from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like
+from grader.labs.inputs import (
+    activations,
+    laid_out,
+    layout_strides,
+    normal,
+    output_like,
+    timed_activations,
+)
+from grader.labs.projection import Projected, Stack, half_product, row_norms
 from grader.model import Case, Parameter, Problem, Reference
 
 BLOCK = 32
@@ -112,6 +120,54 @@ def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> to
     return present
 
 
+def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, launches: int, rare: bool) -> Stack:
+    """As many blocks as the recipe keeps, in other places each time; a random block row is empty.
+
+    Rare draws have one full block row and as many empty ones as that takes: it is the longest loop there is.
+    """
+    rows, cols = case.N // BLOCK, case.K // BLOCK
+    present = round((1 - _sparsity(case)) * rows * cols)
+    keys = torch.rand(launches, rows, cols, generator=generator, device=device)
+    special = torch.rand(launches, rows, generator=generator, device=device).argsort(dim=1)
+    empty = min(rows - 1, (rows * cols - present) // cols, rows // 4 if rare else 1)
+    for number in range(empty):
+        keys.scatter_(1, special[:, number, None, None].expand(-1, 1, cols), 2.0)
+    if rare and present >= cols:
+        keys.scatter_(1, special[:, -1, None, None].expand(-1, 1, cols), -1.0)
+    place = keys.view(launches, -1).argsort(dim=1, stable=True)[:, :present].sort(dim=1).values
+    counts = torch.zeros(launches, rows, dtype=torch.int64, device=device)
+    counts.scatter_add_(1, place // cols, torch.ones_like(place))
+    crow = torch.zeros(launches, rows + 1, dtype=torch.int32, device=device)
+    crow[:, 1:] = counts.cumsum(1)
+    x, _ = timed_activations(case, generator, device, launches)
+    values = torch.randn(launches, present, BLOCK, BLOCK, generator=generator, device=device, dtype=torch.float16)
+    columns = (place % cols).to(torch.int32)
+    return {"x_ptr": x, "values_ptr": values, "crow_indices_ptr": crow, "col_indices_ptr": columns}
+
+
+def _sparsity(case: Case) -> float:
+    """Share of blocks that are absent from a timed weight; "dense" has them all."""
+    return float(case.w.removeprefix("sparsity_")) if case.w.startswith("sparsity_") else 0.0
+
+
+def project(stack: Stack, signs: torch.Tensor) -> Projected:
+    """A (W^T R), block by block: each block adds its transpose times the signs of its rows to its columns."""
+    x, values, crow, cols = (stack[f"{name}_ptr"] for name in ("x", "values", "crow_indices", "col_indices"))
+    launches, present = cols.shape
+    K, vectors = x.shape[2], signs.shape[1]
+    numbers = torch.arange(present, dtype=torch.int32, device=x.device).expand(launches, -1).contiguous()
+    rows = torch.searchsorted(crow.contiguous(), numbers, right=True) - 1
+    blocks = values.reshape(-1, BLOCK, BLOCK).transpose(1, 2)
+    parts = half_product(blocks, signs.view(-1, BLOCK, vectors)[rows.flatten()])
+    launch = torch.arange(launches, device=x.device)[:, None]
+    column = torch.zeros(launches * K // BLOCK, BLOCK, vectors, dtype=parts.dtype, device=x.device)
+    column.index_add_(0, (launch * (K // BLOCK) + cols).flatten(), parts)
+    gain = (
+        row_norms(x) * torch.linalg.vector_norm(values.view(launches, -1), dim=1, dtype=torch.float32)[:, None] / K**0.5
+    )
+    return Projected(half_product(x, column.view(launches, K, vectors)), gain, permitted=torch.zeros_like(gain))
+
+
 def dense(problem: Problem) -> torch.Tensor:
     """The weight as a dense fp16 [N, K] matrix."""
     tensors, (N, K) = problem.tensors, (problem.scalars["N"], problem.scalars["K"])
@@ -162,6 +218,8 @@ LAB = Lab(
     problem=problem,
     reference=reference,
     baseline_weight=dense,
+    timed_inputs=timed_inputs,
+    project=project,
     default_grid=block_row_grid,
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
     bytes_moved=bytes_moved,

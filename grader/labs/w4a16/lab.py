@@ -14,8 +14,12 @@ from grader.labs.inputs import (
     output_like,
     pack_int4,
     quantise_rows,
+    random_bytes,
+    timed_activations,
+    uniform,
     unpack_int4,
 )
+from grader.labs.projection import Projected, Stack, half_product, row_norms
 from grader.labs.w4a16.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
@@ -99,6 +103,38 @@ def _scales(case: Case, generator: torch.Generator, device: torch.device) -> tor
     return 0.05 + 0.05 * torch.rand(case.N, generator=generator, device=device)
 
 
+def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, launches: int, rare: bool) -> Stack:
+    """Words of all bits: each value from -8 to 7 in each position. Scales differ fourfold; rows of x have outliers."""
+    x, _ = timed_activations(case, generator, device, launches)
+    qweight = random_bytes(generator, device, launches, case.K // 8, 4 * case.N).view(torch.int32)
+    scales = uniform(generator, 2.0**-4, 2.0**-2, launches, case.N, device=device).to(torch.float16)
+    return {"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scales}
+
+
+SIGN_BITS, LOWER_NIBBLES = 0x88888888 - 2**32, 0x0F0F0F0F
+"""Masks of a word: the sign of each nibble, and the lower nibble of each byte."""
+
+
+def project(stack: Stack, signs: torch.Tensor) -> Projected:
+    """A (W^T R). With its sign bit flipped a nibble is q + 8. Of byte b of a word, element 2 b is the lower nibble."""
+    x, words, scales = stack["x_ptr"], stack["qweight_ptr"], stack["scales_ptr"].float()
+    launches, rows, N = words.shape
+    vectors = signs.shape[1]
+    scaled = scales[:, :, None] * signs
+    per_byte = (torch.eye(4, device=x.device)[None, None, :, :, None] * scaled[:, :, None, None, :]).view(
+        launches, 4 * N, 4 * vectors
+    )
+    raised = words ^ SIGN_BITS
+    halves = [
+        half_product((part & LOWER_NIBBLES).view(torch.uint8).to(torch.float16), per_byte)
+        for part in (raised, raised >> 4)
+    ]
+    column = torch.stack([half.view(launches, rows, 4, vectors) for half in halves], dim=3)
+    column = column.view(launches, 8 * rows, vectors) - 8 * scaled.sum(dim=1, keepdim=True)
+    gain = row_norms(x) * 8 * torch.linalg.vector_norm(scales, dim=1, keepdim=True)
+    return Projected(half_product(x, column), gain, permitted=U_FP16 * gain)
+
+
 def dequantised(problem: Problem) -> torch.Tensor:
     """The weight as float64 [N, K], exact."""
     q = unpack_int4(problem.tensors["qweight_ptr"]).t().double()
@@ -149,6 +185,8 @@ LAB = Lab(
     problem=problem,
     reference=reference,
     baseline_weight=baseline_weight,
+    timed_inputs=timed_inputs,
+    project=project,
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,

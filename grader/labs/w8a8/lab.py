@@ -6,7 +6,18 @@ import torch
 
 from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, dense_operations, tiled_grid
-from grader.labs.inputs import activations, laid_out, layout_strides, normal, output_like, quantise_rows
+from grader.labs.inputs import (
+    activations,
+    laid_out,
+    layout_strides,
+    normal,
+    output_like,
+    quantise_rows,
+    random_bytes,
+    timed_activations,
+    uniform,
+)
+from grader.labs.projection import Projected, Stack, half_product, row_norms
 from grader.labs.w8a8.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
@@ -110,6 +121,37 @@ def _fractions(case: Case, generator: torch.Generator, device: torch.device) -> 
     return (sign * (q + 0.75) * scale[:, None]).to(torch.float16), scale
 
 
+SATURATING = 1
+"""Timed rows of this kind have a scale of 0.4 of what it should be, so that their larger values clamp."""
+
+
+def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, launches: int, rare: bool) -> Stack:
+    """Weights of all 256 values, scales that differ fourfold between channels, outlier and saturating rows of x."""
+    x, kind = timed_activations(case, generator, device, launches)
+    smallest, largest = torch.aminmax(x, dim=2)
+    peak = torch.maximum(-smallest, largest).float()
+    input_scale = torch.where(peak > 0, peak / 127, 1.0) * torch.where(kind == SATURATING, 0.4, 1.0)
+    qweight = random_bytes(generator, device, launches, case.N, case.K).transpose(1, 2)
+    weight_scale = uniform(generator, 2.0**-8, 2.0**-6, launches, case.N, device=device)
+    return {"x_ptr": x, "qweight_ptr": qweight, "input_scale_ptr": input_scale, "weight_scale_ptr": weight_scale}
+
+
+def project(stack: Stack, signs: torch.Tensor) -> Projected:
+    """A (W^T R) with A = clamp(round(x / s)) s. Each x / s near a tie allows one quantum times a column of W."""
+    input_scale, weight_scale = stack["input_scale_ptr"], stack["weight_scale_ptr"]
+    ratio = stack["x_ptr"] / input_scale[:, :, None]
+    rounded = torch.round(ratio)
+    near_tie = ratio.sub_(rounded).abs_() >= 0.5 - 2 * TIE_WIDTH
+    q = rounded.clamp_(-128, 127).to(torch.float16)
+    column = half_product(stack["qweight_ptr"].to(torch.float16), weight_scale[:, :, None] * signs)
+    widest = 128 * torch.linalg.vector_norm(weight_scale, dim=1, keepdim=True)
+    return Projected(
+        product=half_product(q, column) * input_scale[:, :, None],
+        gain=input_scale * row_norms(q) * widest,
+        permitted=input_scale * near_tie.sum(dim=2) * widest,
+    )
+
+
 def reference(problem: Problem, roundings: int) -> Reference:
     """fp64 product of the dequantised operands. Where x / s is within rounding of a tie, one quantum is permitted."""
     tensors = problem.tensors
@@ -155,6 +197,8 @@ LAB = Lab(
     problem=problem,
     reference=reference,
     baseline_weight=baseline_weight,
+    timed_inputs=timed_inputs,
+    project=project,
     default_grid=tiled_grid,
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,

@@ -1,0 +1,235 @@
+"""The two that race: a student's kernel, whose every replay is of another graph on other data, and cuBLAS fp16.
+
+Both are preceded by the same last steps: the baseline's outputs become NaN, a buffer four times the size of L2 is written
+and read. The checks of a student's replay run while the host prepares the baseline's, and no student's kernel runs before
+they are over. Before a student's replay all inputs are new (stage.py), scratch memory is zero, the judge's own memory is wiped,
+and the launches are recorded anew, for their new places and order.
+The dense weights of the baseline are made once a race: they cost more than the race to renew, only cuBLAS reads them,
+and a kernel that found them would hold another replay's weights.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from grader.labs.slices import arrives_zeroed, slices
+from grader.model import Config, KernelBundle
+from grader.running import driver
+from grader.running.rounds import Flush, Timings, capture, race, side_stream, timed_replay
+from grader.running.stage import Draw, Evidence, Look, Stage
+
+PREFIX_EVERY = 4
+"""Before about every fourth round, a random number of the first launches runs alone and untimed."""
+
+
+class Unfit(Exception):
+    """One run of a kernel left something wrong: its draw and what was seen."""
+
+    def __init__(self, draw: Draw, evidence: Evidence) -> None:
+        super().__init__(evidence.fault)
+        self.draw, self.evidence = draw, evidence
+
+
+class Baseline:
+    """cuBLAS fp16 on the activations of the last draw: x fp16 [launches, M, K], weights fp16 [N, K] of its own."""
+
+    def __init__(self, stage: Stage) -> None:
+        case, lab = stage.case, stage.lab
+        self.stage = stage
+        draw = stage.renew()
+        self.weights = torch.empty(case.launches, case.N, case.K, dtype=torch.float16, device=stage.device)
+        for launch, weight in enumerate(self.weights):
+            weight.copy_(lab.baseline_weight(stage.problem(draw, launch)))
+        torch.cuda.empty_cache()
+        stage.arena.clear()
+        self.x = torch.empty(case.launches, case.M, case.K, dtype=torch.float16, device=stage.device)
+        self.take(draw)
+        row = -(-case.M * case.N // 128) * 128
+        self.outputs = torch.empty(case.launches, row, dtype=torch.float16, device=stage.device)
+        self._flush = Flush()
+        self.settle = capture(self._settle)
+        self._warm_up()
+        self._graphs: list[driver.LaunchGraph] = []
+
+    def take(self, draw: Draw) -> None:
+        """Copies a draw's activations; weights stay as they are."""
+        self.x.copy_(self.stage.arena.tensors(draw.places, "x_ptr"))
+
+    def multiply(self) -> None:
+        M, N = self.stage.case.M, self.stage.case.N
+        for x, weight, output in zip(self.x, self.weights, self.outputs, strict=True):
+            torch.mm(x, weight.t(), out=output[: M * N].view(M, N))
+
+    def _settle(self) -> None:
+        self.outputs.fill_(math.nan)
+        self._flush()
+
+    def _warm_up(self) -> None:
+        """cuBLAS has memory for each stream that it is called on; it must have it before a recording."""
+        side_stream().wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream()):
+            self.multiply()
+        torch.cuda.synchronize()
+
+    def record(self) -> driver.LaunchGraph:
+        def queue(stream: int) -> None:
+            with torch.cuda.stream(side_stream()):
+                self.multiply()
+
+        return driver.LaunchGraph(queue, side_stream().cuda_stream)
+
+    def prepare(self) -> None:
+        """Records anew, as for a student, and does the last steps twice: a student's replay is preceded by more work."""
+        while len(self._graphs) > 3:  # those of the round before, which is over
+            self._graphs.pop(0).close()
+        self._graphs.append(self.record())
+        self.settle.replay()
+        self.settle.replay()
+
+    def replay(self) -> None:
+        self._graphs[-1].replay()
+
+    def inspect(self) -> None:
+        pass
+
+    def microseconds(self) -> float:
+        """Time of one launch, the shortest of three replays."""
+        spans: list[float] = []
+        for _ in range(3):
+            self.prepare()
+            start, end = timed_replay(self)
+            torch.cuda.synchronize()
+            spans.append(1e3 * start.elapsed_time(end) / self.stage.case.launches)
+        return min(spans)
+
+    def control(self, rounds: int) -> Timings:
+        """The rounds with the baseline in the student's place too, prepared as a student's kernel is: the ratio must be 1."""
+        return race(_Recorded(self), self, rounds)
+
+
+class _Recorded:
+    """The baseline, with a wiped desk and a new graph before each replay."""
+
+    def __init__(self, baseline: Baseline) -> None:
+        self.baseline = baseline
+
+    def prepare(self) -> None:
+        self.baseline.stage.wipe()
+        self.graph = self.baseline.record()
+        self.baseline.settle.replay()
+
+    def replay(self) -> None:
+        self.graph.replay()
+
+    def inspect(self) -> None:
+        torch.cuda.synchronize()
+        self.graph.close()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The outputs of one replay, fp16 [launches, M, N] on the host, and its draw."""
+
+    draw: Draw
+    outputs: torch.Tensor
+
+
+class Candidate:
+    """One config's kernel on one case. Its replays raise Unfit when something is wrong with what they left.
+
+    `kept_replay`: the number of the replay whose outputs are kept for a check in full.
+    """
+
+    def __init__(
+        self, stage: Stage, baseline: Baseline, bundle: KernelBundle, config: Config, kernel: driver.LoadedKernel,
+        kept_replay: int = -1,
+    ) -> None:  # fmt: skip
+        self.stage, self.baseline, self.config, self.kernel = stage, baseline, config, kernel
+        self.launch = bundle.launches[stage.case.name, config.index]
+        self.scalars = stage.lab.scalars(stage.case)
+        self.zeroed = arrives_zeroed(stage.lab, config)
+        self.roundings = slices(stage.lab, config, self.launch, stage.case.M, stage.case.N, stage.case.K)
+        self.scratch_step = kernel.scratch_bytes(self.launch)
+        self.scratch = torch.zeros(
+            max(1, stage.case.launches * self.scratch_step), dtype=torch.uint8, device=stage.device
+        )
+        self.kept_replay = kept_replay
+        self.kept: Kept | None = None
+        self.mean_squares: list[float] = []
+        self._under_way: tuple[Look, driver.LaunchGraph] | None = None
+
+    def _renew(self, rare: bool) -> Draw:
+        draw = self.stage.renew(rare)
+        self.scratch.zero_()
+        self.baseline.take(draw)
+        self.stage.wipe()
+        return draw
+
+    def _go(self, draw: Draw, launches: int, stream: int) -> None:
+        """Queues the first so many launches of a draw."""
+        case, output = self.stage.case, self.stage.lab.output
+        for launch in draw.places.order[:launches]:
+            pointers = self.stage.pointers(draw, launch)
+            if self.zeroed:
+                driver.fill_bytes(pointers[output], 2 * case.M * case.N, stream)
+            scratch = self.scratch.data_ptr() + launch * self.scratch_step if self.scratch_step else 0
+            self.kernel.bind(self.launch, pointers, self.scalars, scratch)(stream)
+
+    def prepare(self) -> None:
+        self.settle_up()
+        self.draw = self._renew(rare=False)
+        record = partial(self._go, self.draw, self.stage.case.launches)
+        self.graph = driver.LaunchGraph(record, side_stream().cuda_stream)
+        self.baseline.settle.replay()
+
+    def replay(self) -> None:
+        self.graph.replay()
+
+    def inspect(self) -> None:
+        """Queues the checks; `settle_up` waits for them, before this kernel runs again."""
+        look = self.stage.look(self.draw, range(self.stage.case.launches), self.roundings)
+        self._under_way = look, self.graph
+
+    def settle_up(self) -> None:
+        """Raises Unfit when the last replay left something wrong. Call it once more after the last one."""
+        if self._under_way is None:
+            return
+        (look, graph), self._under_way = self._under_way, None
+        keep = len(self.mean_squares) == self.kept_replay
+        evidence = self.stage.verdict(look, keep=keep)
+        graph.close()
+        if evidence.fault:
+            raise Unfit(look.draw, evidence)
+        if keep:
+            assert evidence.outputs is not None
+            self.kept = Kept(look.draw, evidence.outputs)
+        self.mean_squares.append(evidence.mean_square)
+
+    def run_first(self, launches: int) -> float:
+        """Runs the first so many launches of a draw with rare traps, without a graph; milliseconds, not to be trusted.
+
+        For the kernel it is the beginning of a timed replay. Outputs of launches that do not run must stay untouched,
+        which tells a kernel that does the work of its successors.
+        """
+        self.settle_up()
+        draw = self._renew(rare=True)
+        self.baseline.settle.replay()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        stream = torch.cuda.current_stream()
+        start.record(stream)
+        self._go(draw, launches, stream.cuda_stream)
+        end.record(stream)
+        evidence = self.stage.inspect(draw, draw.places.order[:launches], self.roundings)
+        if evidence.fault:
+            raise Unfit(draw, evidence)
+        return float(start.elapsed_time(end))
+
+    def at_times_run_first(self) -> None:
+        """`run_first` of a random number of launches, before about one round in PREFIX_EVERY."""
+        if secrets.randbelow(PREFIX_EVERY) == 0:
+            self.run_first(1 + secrets.randbelow(self.stage.case.launches))

@@ -1,0 +1,72 @@
+"""Work that is repeated on other data: a function of a seed, recorded once as a graph where there is a GPU.
+
+A graph of two hundred small operations is queued in the time of one, which is what makes it cheap to draw all inputs anew
+and to check all outputs. The seed of a replay lies in device memory until the next one: `forget` puts another in its place.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import torch
+
+from grader.running.desk import Desk
+
+Result = TypeVar("Result")
+
+
+class Recorder:
+    """Records work on one device. `generator` is what the work draws from; `desk` holds all that the work makes."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.desk = Desk(device)
+        self.generator = torch.Generator(device=device)
+        self._decoy = Recorded(self, lambda: torch.rand(1, generator=self.generator, device=device))
+
+    def record(self, work: Callable[[], Result]) -> Recorded[Result]:
+        """The work as a function of a seed. It may read results of other recorded work, and tensors that are kept."""
+        return Recorded(self, work)
+
+    def forget(self) -> None:
+        """Leaves a seed that means nothing where the last one was."""
+        self._decoy(secrets.randbits(63))
+
+
+class Recorded(Generic[Result]):
+    """Work that was recorded. `result`: what it made, in the same memory each time on a GPU."""
+
+    result: Result
+
+    def __init__(self, recorder: Recorder, work: Callable[[], Result]) -> None:
+        self._generator, self._work = recorder.generator, work
+        self._graph: torch.cuda.CUDAGraph | None = None
+        if recorder.device.type == "cuda":
+            self._capture(recorder)
+
+    def _capture(self, recorder: Recorder) -> None:
+        from grader.running.rounds import side_stream
+
+        self._graph = torch.cuda.CUDAGraph()
+        self._graph.register_generator_state(self._generator)
+        side = side_stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            with recorder.desk.use():
+                self._work()  # once without recording, so that lazy set-up stays out
+            self._graph.capture_begin(pool=recorder.desk.pool_id)
+            try:
+                self.result = self._work()
+            finally:
+                self._graph.capture_end()
+
+    def __call__(self, seed: int) -> Result:
+        """Does the work with a seed, on the current stream."""
+        self._generator.manual_seed(seed)
+        if self._graph:
+            self._graph.replay()
+        else:
+            self.result = self._work()
+        return self.result

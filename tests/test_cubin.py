@@ -1,0 +1,158 @@
+"""What a cubin may hold: compiled here, without a GPU, for the oldest and the newest target of the labs."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from grader.cubin import fault, sealed
+
+
+@triton.jit
+def plain(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(y_ptr + offs, tl.math.div_rn(x, x + 2.718281828) + tl.sqrt_rn(x), mask=offs < n)
+
+
+@triton.jit
+def described(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [n, 64], [64, 1], [16, 64]).load([0, 0])
+    tl.store(y_ptr + tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :], x)
+
+
+@triton.jit
+def printing(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.device_print("x", offs)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs))
+
+
+@triton.jit
+def assembly(x_ptr, y_ptr, n, BLOCK: tl.constexpr, ASM: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    word = tl.inline_asm_elementwise(ASM, "=r,r", [offs], dtype=tl.int32, is_pure=False, pack=1)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs) + word.to(tl.float32))
+
+
+KEEP = "ld.{0}.u32 $0, [a]; st.{0}.u32 [a], $1; }}"
+OWN = {
+    "array": "{ .global .align 4 .b32 kept[64]; .reg .u64 a; mov.u64 a, kept; " + KEEP.format("global"),
+    "array with values": "{ .global .align 4 .b32 kept[2] = {1, 2}; .reg .u64 a; mov.u64 a, kept; "
+    + KEEP.format("global"),
+    "one word": "{ .global .b32 kept; .reg .u64 a; mov.u64 a, kept; " + KEEP.format("global"),
+    "found through a generic address": "{ .global .b32 kept; .reg .u64 a; mov.u64 a, kept; cvta.global.u64 a, a; "
+    "ld.u32 $0, [a]; st.u32 [a], $1; }",
+    "constants": "{ .const .align 4 .b32 kept[2] = {1, 2}; .reg .u64 a; mov.u64 a, kept; ld.const.u32 $0, [a]; }",
+}
+MALLOC = (
+    "{ .extern .func (.param .b64 r) malloc (.param .b64 s); .param .b64 p; .param .b64 q; .reg .u64 a; mov.u64 a, 16; "
+    "st.param.b64 [p], a; call.uni (q), malloc, (p); ld.param.b64 a, [q]; cvt.u32.u64 $0, a; add.u32 $0, $0, $1; }"
+)
+KEPT_FOR_A_LAUNCH = {
+    "shared": "{ .shared .align 4 .b32 kept[64]; .reg .u32 a; mov.u32 a, kept; " + KEEP.format("shared"),
+    "local": "{ .local .align 4 .b32 kept[64]; .reg .u64 a; mov.u64 a, kept; " + KEEP.format("local"),
+}
+
+
+def cubin(kernel, capability, asm=None):
+    signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    constants = {(3,): 128}
+    if asm is not None:
+        signature["ASM"], constants[4,] = "constexpr", asm
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs={})
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["cubin"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", os.fspath(tmp_path))
+
+
+@pytest.mark.parametrize("capability", [80, 90, 120])
+@pytest.mark.parametrize("kernel", [plain, described], ids=["plain", "described"])
+def test_ordinary_kernels_are_fine(kernel, capability):
+    assert fault(cubin(kernel, capability), kernel.__name__) is None
+
+
+@pytest.mark.parametrize("asm", KEPT_FOR_A_LAUNCH.values(), ids=KEPT_FOR_A_LAUNCH)
+def test_memory_that_ends_with_the_launch_is_fine(asm):
+    assert fault(cubin(assembly, 90, asm), "assembly") is None
+
+
+@pytest.mark.parametrize("capability", [80, 90, 120])
+@pytest.mark.parametrize("asm", OWN.values(), ids=OWN)
+def test_memory_of_its_own_is_refused(asm, capability):
+    assert "memory of its own" in fault(cubin(assembly, capability, asm), "assembly")
+
+
+def test_calls_out_of_the_kernel_are_refused():
+    assert "allocates device memory (malloc)" in fault(cubin(assembly, 90, MALLOC), "assembly")
+
+
+def test_printing_is_refused():
+    assert "prints (tl.device_print)" in fault(cubin(printing, 90), "printing")
+
+
+def words_of(text):
+    return ", ".join(str(byte) for byte in text)
+
+
+LEFT_OVER = (
+    "{ .global .align 1 .b8 left[11] = {WORDS}; .reg .u64 a; .reg .u16 b; mov.u64 a, left; ld.global.u8 b, [a]; "
+    "cvt.u32.u16 $0, b; add.u32 $0, $0, $1; }"
+)
+
+
+def test_the_string_of_libdevice_may_stay_but_its_address_goes():
+    """Triton 3.6 leaves it in kernels that call libdevice; here a kernel reads it too, which finds address 0 instead."""
+    image = cubin(assembly, 90, LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0")))
+    assert fault(image, "assembly") is None
+    safe = sealed(image)
+    assert safe != image
+    assert len(safe) == len(image)
+    assert sealed(safe) == safe
+
+
+@pytest.mark.parametrize("text", [b"__CUDA_FTX\0", b"__CUDA_FTZ"], ids=["other", "shorter"])
+def test_another_string_may_not_stay(text):
+    asm = LEFT_OVER.replace("WORDS", words_of(text)).replace("[11]", f"[{len(text)}]")
+    assert "memory of its own" in fault(cubin(assembly, 90, asm), "assembly")
+
+
+def test_the_string_excuses_nothing_else():
+    asm = LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0")).replace(
+        "mov.u64 a, left;", ".global .b32 kept; mov.u64 a, kept; st.global.u32 [a], $1; mov.u64 a, left;"
+    )
+    assert "memory of its own" in fault(cubin(assembly, 90, asm), "assembly")
+
+
+def test_another_entry_is_refused():
+    image = cubin(plain, 90)
+    assert "the entries plain; expected W8A8_MM alone" in fault(image, "W8A8_MM")
+
+
+def test_a_second_entry_is_refused():
+    """The mark of an entry on the symbol of the code section, which every cubin has."""
+    image = bytearray(cubin(plain, 90))
+    entry = struct.pack("<BB", 0x12, 0x10)
+    section = image.index(struct.pack("<BB", 0x03, 0x00), image.index(b".symtab"))
+    image[section : section + 2] = entry
+    assert "expected plain alone" in fault(bytes(image), "plain")
+
+
+@pytest.mark.parametrize("cut", [0, 3, 64, 700, 2000])
+def test_what_is_no_cubin_is_refused(cut):
+    assert "no cubin" in fault(cubin(plain, 90)[:cut], "plain")
+
+
+def test_other_machine_code_is_refused():
+    image = bytearray(cubin(plain, 90))
+    image[18:20] = struct.pack("<H", 62)
+    assert "no cubin" in fault(bytes(image), "plain")
