@@ -31,7 +31,7 @@ class Finding:
 
 def check(lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle) -> Finding:
     """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone."""
-    if outcome.status == "unsupported":
+    if outcome.status in ("unsupported", "lost"):
         return Finding(False, outcome.message, skipped=True)
     if outcome.status != "ran" or outcome.y is None:
         return Finding(False, outcome.message)

@@ -212,11 +212,12 @@ class Binary:
 
 @dataclass(frozen=True)
 class BuildFailure:
-    """One config that does not compile: the sentence says which and why."""
+    """One config that does not compile: the sentence says which and why. lost: the compiler was ended from outside."""
 
     config: int
     capability: int
     message: str
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,8 @@ class KernelBundle:
 
 # ---------------------------------------------------------------- run
 
-OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused"]
+OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused", "lost"]
+"""lost: what ran it was ended from outside, again and again; nobody's doing, and no verdict."""
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ def _memory_test(lab: Lab, judged: Judged, rubric: Rubric, cases: Sequence[TestR
 
     broken = [outcome for outcome in outcomes if outcome.overrun or outcome.changed]
     ended = [outcome for outcome in watched if outcome.status == "ran"]
-    unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported")]
+    unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported", "lost")]
     if judged.memory:
         return result("failed", "\n".join(judged.memory))
     if broken:
@@ -296,6 +296,9 @@ def _speed_status(judged: Judged, speed: Sequence[TestResult]) -> str:
 
 def _status(lab: Lab, judged: Judged, cases: Sequence[TestResult]) -> tuple[LabStatus, str]:
     """timeout and crash name labs of which no case at all came to an end; hidden cases have no say."""
+    lost = next((outcome.message for outcome in (*judged.outcomes, *judged.watched) if outcome.status == "lost"), "")
+    if lost:
+        return "not_graded", lost
     public = {case.name for case in lab.cases if not case.hidden}
     kinds = {outcome.status for outcome in judged.outcomes if outcome.case in public}
     first = next((test.message for test in cases if test.name in public and test.status == "failed"), "")

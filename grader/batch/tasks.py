@@ -6,9 +6,8 @@ A student's code runs in the sandboxes that these functions start, and nowhere e
 from __future__ import annotations
 
 import contextlib
-import re
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -33,11 +32,6 @@ from grader.reading import UnusablePath, read
 from grader.rubric import load_rubric
 from grader.running.cpu import CASE_SECONDS
 from grader.sandbox import bubblewrap
-
-ATTEMPTS = 3
-DEATH = re.compile(r"process died|\bit (was killed|crashed|ended with exit status|used more than)|answered something")
-KILLED = re.compile(r"\bit was killed")
-"""How grader.building and grader.running.cpu tell of a sandbox that ended before it answered."""
 
 READ_BYTES = 4 << 30
 """By how much reading one hand-in may make a worker grow."""
@@ -100,52 +94,27 @@ def unpack_archive(archive: Path, target: Path, max_bytes: int) -> list[RefusedM
 
 
 class Undecided(RuntimeError):
-    """Sandboxes died on a kernel, perhaps of somebody else's doing: no verdict on the kernel."""
+    """The grader's own processes were ended from outside: no verdict on the kernel."""
 
 
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     """One lab, by the interpreter. Raises Undecided."""
     _require_sandbox(setup)
-    return _confirmed(lambda: _graded_on_cpu(setup, source), _words)
+    return _decided(_graded_on_cpu(setup, source))
 
 
 def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
     """One lab's kernels as machine code for the device. Raises Undecided."""
     _require_sandbox(setup)
     lab, options = setup.lab(source.lab_id), gpu_build_options(setup.device, 1, True)
-    return _confirmed(
-        lambda: build_lab(lab, source, options),
-        lambda built: [built.message] if isinstance(built, Refusal) else [failed.message for failed in built.failures],
-    )
+    return _decided(build_lab(lab, source, options))
 
 
-def _words(report: LabReport) -> list[str]:
-    return [report.message, *(f"{test.name} {test.status}: {test.message}" for test in report.tests)]
-
-
-def _confirmed(attempt: Callable[[], Result], words: Callable[[Result], list[str]]) -> Result:
-    """The result of an attempt that no sandbox died in, or of one whose deaths came out the same again.
-
-    A kernel that kills its process does so every time. No death by SIGKILL counts: it comes from an administrator or
-    the system's memory killer as well as from a limit. Raises Undecided when nothing counts.
-    """
-    found = attempt()
-    for _ in range(ATTEMPTS - 1):
-        if not _told(words(found), DEATH):
-            return found
-        again = attempt()
-        if words(again) == words(found) and not _told(words(again), KILLED):
-            return again
-        found = again
-    if _told(words(found), DEATH):
-        raise Undecided(
-            f"its sandboxes were ended {ATTEMPTS} times; look at what ends processes on this machine, such as a lack of memory"
-        )
-    return found
-
-
-def _told(texts: list[str], words: re.Pattern[str]) -> bool:
-    return any(words.search(text) for text in texts)
+def _decided(result: Result) -> Result:
+    """The result; raises Undecided where the grader's own processes were ended from outside, which is no verdict."""
+    if isinstance(result, Refusal | LabReport) and result.status == "not_graded":
+        raise Undecided(result.message)
+    return result
 
 
 def _require_sandbox(setup: Setup) -> None:
@@ -174,4 +143,4 @@ def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run
     lab, seed = setup.lab(source.lab_id), setup.secrets.seed
     options = GradeOptions(setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds)
     watched = watch_memory(lab, source, built, seed, options)
-    return judge_gpu_run(lab, source, built, run, watched, seed, setup.device, load_rubric())
+    return _decided(judge_gpu_run(lab, source, built, run, watched, seed, setup.device, load_rubric()))

@@ -12,6 +12,7 @@ from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Refusal
+from grader.sandbox import LOST
 
 __all__ = [
     "BuildOptions", "Progress", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
@@ -55,16 +56,21 @@ def compile_described(
     compiler = Compiler(lab, source, options, progress, BUILD_SECONDS)
     bundle = compiler.compile(bundle, wanted)
     working = {config for _, config, _ in bundle.binaries}
+    if any(failure.lost for failure in bundle.failures):
+        return Refusal("not_graded", LOST)
     if not working:
         return Refusal("build_error", _why_nothing_builds(bundle))
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     if options.scope != "all":
         newest = max(capability for capability, _, _ in bundle.binaries)
-        return compiler.read(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
-    pairs += [(case.name, index) for case in lab.speed_cases for index in sorted(working)]
-    return compiler.compile(
-        bundle, [(capability, bundle.configs[index], case) for capability in options.capabilities for case, index in pairs]
-    )
+        bundle = compiler.read(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
+    else:
+        pairs += [(case.name, index) for case in lab.speed_cases for index in sorted(working)]
+        bundle = compiler.compile(
+            bundle,
+            [(capability, bundle.configs[index], case) for capability in options.capabilities for case, index in pairs],
+        )
+    return Refusal("not_graded", LOST) if any(failure.lost for failure in bundle.failures) else bundle
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
-from grader.sandbox import Answer, Sandbox, SandboxDied, SandboxTimeout
+from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandboxed.wire import WireError
 from grader.teaching import teach_config
 
@@ -63,7 +63,7 @@ class Compiler:
         for job, result in self._run("compile", bundle.made, jobs, len(bundle.binaries)):
             if isinstance(result, Binary):
                 binaries[job.key] = result
-            elif isinstance(result, BuildFailure) and job.public:
+            elif isinstance(result, BuildFailure) and (job.public or result.lost):
                 failures.setdefault((job.config.index, job.capability), result)
         return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
 
@@ -75,7 +75,7 @@ class Compiler:
         for job, result in self._run("read", bundle.made, jobs, 0):
             if not isinstance(result, BuildFailure):
                 continue
-            if job.public:
+            if job.public or result.lost:
                 failures.setdefault((job.config.index, job.capability), result)
             for _, config, case in pairs:
                 launch = bundle.launches.get((case, config.index))
@@ -149,6 +149,8 @@ class Compiler:
             if operation == "read":
                 return sandbox, None
             return sandbox, _binary(self.source, answer, job.capability, job.config, job.launch)
+        except SandboxLost:
+            return None, replace(failure(LOST), lost=True)
         except SandboxTimeout:
             self.timeouts += 1
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"

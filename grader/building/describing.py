@@ -16,7 +16,7 @@ from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
-from grader.sandbox import SandboxDied, SandboxTimeout
+from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandboxed.wire import WireError
 from grader.teaching import teach_grid
 
@@ -86,6 +86,8 @@ def _asked(
                 if "error" in said.header:
                     return Refusal("rejected", describe_error(source, said))
                 answer = said.header
+    except SandboxLost:
+        return Refusal("not_graded", LOST)
     except SandboxTimeout:
         return Refusal(
             "timeout",
@@ -116,10 +118,12 @@ def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[
 
 def _with_hidden(
     lab: Lab, source: KernelSource, cases: Sequence[Case], bundle: KernelBundle, options: BuildOptions
-) -> KernelBundle:
+) -> KernelBundle | Refusal:
     """The bundle with the launches of hidden cases; why one of them has none stays unsaid."""
     launches: dict[tuple[str, int], Launch] = {}
     answer = _asked(lab, source, cases, options)
+    if isinstance(answer, Refusal) and answer.status == "not_graded":
+        return answer
     if not isinstance(answer, Refusal):
         try:
             launches, _ = _launches(lab, source, cases, bundle.configs, answer)

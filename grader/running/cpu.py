@@ -20,7 +20,7 @@ from grader.guarded import Guarded, guard
 from grader.labs import Lab
 from grader.labs.slices import arrives_zeroed
 from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem
-from grader.sandbox import Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout
+from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandboxed.wire import WireError
 
 CASE_SECONDS = 30.0
@@ -124,6 +124,8 @@ def _run_one(
                 return Outcome(case, config, "crash", message=describe_error(source, loaded, bundle.made))
             answer = sandbox.ask(request, sent, timeout=options.case_seconds)
         return _outcome(lab, source, bundle.made, case, config, buffers, sent, answer)
+    except SandboxLost:
+        return Outcome(case, config, "lost", message=LOST)
     except SandboxTimeout:
         message = (
             f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "

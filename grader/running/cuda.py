@@ -177,7 +177,7 @@ def _outcome(case: str, config: int, answer: Any) -> Outcome:
         late = f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends"
         return Outcome(case, config, "timeout", message=late, seconds=LAUNCH_SECONDS)
     if answer is Lost.DIED:
-        return Outcome(case, config, "unsupported", message=VANISHED)
+        return Outcome(case, config, "lost", message=VANISHED)
     outcome: Outcome = answer[0]
     y = answer[1]
     return replace(outcome, y=None if y is None else torch.from_numpy(y))

@@ -15,5 +15,9 @@ class MemoryCorrupted(SandboxDied):
     """The process died of a wild pointer: a segmentation fault, or a heap that was overwritten."""
 
 
+LOST = "the grader's process was ended from outside again and again, perhaps for want of memory; grade it again, by itself"
+"""Why there is no verdict."""
+
+
 class SandboxLost(SandboxDied):
     """The grader's own process above it was ended from outside; what was asked can be asked of another."""
