@@ -1,65 +1,73 @@
-"""A verdict that rests on a dead sandbox is looked at again: what a kernel does to itself holds, what others did does not."""
+"""A process of the grader's that is ended from outside costs nobody a point: its work has no verdict, never 0."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from grader import grading
 from grader.batch import tasks
 from grader.batch.tasks import Undecided, grade_on_cpu
+from grader.building import BuildOptions, build
+from grader.devices import choose
+from grader.grading import GradeOptions, grade_lab_on_cpu
 from grader.labs import get_lab
-from grader.model import LabReport, Refusal, TestResult
-from grader.scoring import load_rubric, refused
+from grader.model import KernelSource, Refusal
+from grader.reading import read
+from grader.rubric import load_rubric
+from grader.sandbox import LOST, Sandbox, SandboxLost
 from tests.stub_class import SETUP
+from tests.submissions import TESTS
 
-DIED = "while the configs and the grid were evaluated: it was killed for a limit of memory or CPU time"
-CRASHED = "the interpreter's process died: it crashed (SIGSEGV)"
-OTHER = "the compiler's process died: it ended with exit status 3"
-
-
-def graded(message: str = "") -> LabReport:
-    """A report in which one case says so."""
-    report = refused(get_lab("w8a8"), Refusal("graded", ""), load_rubric(), gpu=False)
-    test = TestResult("one_tile", "correctness", "failed" if message else "passed", 0.0, 60.0, message)
-    return replace(report, tests=(test,), correctness_points=0.0 if message else 60.0)
+LAB = get_lab("w8a8")
+LAB = replace(LAB, cases=tuple(case for case in LAB.cases if case.name in ("one_tile", "every_config")))
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    """What grading comes to, one time after the other."""
-    waiting: list[LabReport] = []
-    monkeypatch.setattr(tasks, "_graded_on_cpu", lambda setup, source: waiting.pop(0))
-    monkeypatch.setattr(tasks, "bubblewrap", lambda: "bwrap")
-    return waiting
+def source() -> KernelSource:
+    found = read(TESTS / "mistakes" / "student_w8a8.py", [LAB]).labs["w8a8"]
+    assert isinstance(found, KernelSource)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("messages", "told", "left"),
-    [
-        (["", "unused"], "", 1),
-        (["wrong numbers", "unused"], "wrong numbers", 1),
-        ([DIED, "", "unused"], "", 1),
-        ([DIED, OTHER, ""], "", 0),
-        ([CRASHED, CRASHED, "unused"], CRASHED, 1),
-        ([CRASHED, OTHER, OTHER], OTHER, 0),
-        ([DIED, DIED, ""], "", 0),
-    ],
-)
-def test_what_counts(answers, messages, told, left):
-    answers += [graded(message) for message in messages]
-    assert grade_on_cpu(SETUP, None).tests[0].message == told
-    assert len(answers) == left
+def losing(operation: str):
+    """A way to start sandboxes of which those asked for `operation` are ended from outside."""
+
+    class Losing(Sandbox):
+        def ask(self, header, blobs=(), *, timeout):
+            if header["op"] == operation:
+                raise SandboxLost("ended from outside")
+            return super().ask(header, blobs, timeout=timeout)
+
+    return Losing
 
 
-@pytest.mark.parametrize("messages", [[DIED, DIED, DIED], [DIED, CRASHED, OTHER], [CRASHED, DIED, CRASHED]])
-def test_what_is_no_verdict(answers, messages):
-    answers += [graded(message) for message in messages]
-    with pytest.raises(Undecided, match="ended 3 times"):
-        grade_on_cpu(SETUP, None)
+@pytest.mark.parametrize("operation", ["load", "describe", "made", "compile", "read"])
+def test_a_build_that_is_lost_is_no_verdict(operation):
+    built = build(LAB, source(), BuildOptions((90,), "check", 1, start=losing(operation)))
+    assert built == Refusal("not_graded", LOST)
 
 
-def test_a_sandbox_that_is_gone_is_no_verdict(answers, monkeypatch):
+def test_a_launch_that_is_lost_is_no_verdict(monkeypatch):
+    how = grading.InterpretOptions
+    monkeypatch.setattr(grading, "InterpretOptions", lambda *given: replace(how(*given), start=losing("interpret")))
+    options = GradeOptions(choose("cpu")[0], seed=3, jobs=1, capabilities=(90,))
+    report = grade_lab_on_cpu(LAB, source(), options, 3, load_rubric())
+    assert report.status == "not_graded"
+    assert report.message == LOST
+    assert {test.status for test in report.tests if test.kind == "correctness"} == {"skipped"}
+
+
+def test_a_batch_enters_nothing_for_it(monkeypatch):
+    monkeypatch.setattr(tasks, "build_lab", lambda *given: Refusal("not_graded", LOST))
+    monkeypatch.setattr(tasks, "_graded_on_cpu", lambda setup, source: replace(
+        grading.refused(LAB, Refusal("not_graded", LOST), load_rubric(), gpu=False)))  # fmt: skip
+    with pytest.raises(Undecided, match="from outside"):
+        grade_on_cpu(SETUP, source())
+
+
+def test_a_sandbox_that_is_gone_is_no_verdict(monkeypatch):
     class Gone:
         looks = 0
 
@@ -72,5 +80,5 @@ def test_a_sandbox_that_is_gone_is_no_verdict(answers, monkeypatch):
     gone = Gone()
     monkeypatch.setattr(tasks, "bubblewrap", gone)
     with pytest.raises(Undecided, match="does not work now"):
-        grade_on_cpu(SETUP, None)
+        grade_on_cpu(SETUP, KernelSource("w8a8", "W8A8_MM", None, "", (), Path("w8a8.py")))
     assert gone.looks == 2
