@@ -400,6 +400,7 @@ def main() -> None:
     """Prints the table, or writes it between its marks in docs/tolerance.md."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--write", action="store_true", help="write it into docs/tolerance.md")
+    torch.set_num_threads(1)
     text = table()
     if not parser.parse_args().write:
         print(text)

@@ -21,6 +21,15 @@ FAILS, PASSES = 1.2, 0.95
 """Scores with room, so that no seed of the inputs changes a verdict."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Tensors are small; a pool of threads on shared cores only waits for itself."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @every_case
 def test_what_is_wrong_under_every_tolerance_fails(lab, case):
     scores = margins.measured(lab.id, case.name)
