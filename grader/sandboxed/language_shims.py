@@ -46,6 +46,17 @@ def install() -> None:
     # Triton would patch triton.language anew on every call of a jit helper.
     interpreter._patch_lang = lambda function: _Kept()
     convert = interpreter._implicit_cvt
+    by_type: dict[str, Any] = {}
+    numpy_type = interpreter._get_np_dtype
+
+    def cached_type(dtype: Any) -> Any:
+        scalar = dtype.scalar
+        if scalar.name not in by_type:
+            by_type[scalar.name] = numpy_type(scalar)
+        return by_type[scalar.name]
+
+    # Triton builds a table of all types for each look into it.
+    interpreter._get_np_dtype = cached_type
     interpreter._implicit_cvt = lambda argument: _argument(argument, convert)
     interpreter.FunctionRewriter.rewrite_ast = _rewrite
     interpreter.InterpretedFunction.__call__ = lambda self, *args, **kwargs: self.rewrite()(*args, **kwargs)
