@@ -5,8 +5,8 @@ of what is refused here for the code of these labs. What it does make, for sm_80
 the list of what is allowed: code, arguments and literals of the one entry, and shared memory. Anything else that would
 be loaded onto a GPU is refused, whatever its name.
 
-One thing is sealed instead: Triton 3.6 leaves a string of libdevice's in global memory, 11 bytes that no code reads. The
-table through which code would find its address is emptied before the cubin is loaded.
+One thing may stay: Triton 3.6 leaves a string of libdevice's in global memory, 11 bytes that no code of its own reads. A
+kernel that names it has room for a count, not for a result; what a count is worth is for the clock to see to.
 
 Format: ELF-64, little-endian (System V ABI, chapter 4); names of NVIDIA's sections as in the CUDA binary utilities.
 """
@@ -19,10 +19,9 @@ from dataclasses import dataclass
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-RELOCATION = struct.Struct("<QQq")
 CUDA = 190
 ALLOCATED = 0x2
-SYMBOL_TABLE, RELOCATIONS, NO_BITS = 2, 4, 8
+SYMBOL_TABLE, NO_BITS = 2, 8
 FUNCTION = 2
 ENTRY = 0x10
 """st_other of a symbol that can be launched."""
@@ -38,7 +37,8 @@ LEFT_OVER = (".nv.global.init", b"__CUDA_FTZ\0")
 """The string by which libdevice asks how the compiler treats denormal numbers; answered at compile time."""
 
 ADDRESSES = ".nv.constant4"
-RELOCATED_ADDRESSES = f".rela{ADDRESSES}"
+"""Where code finds the addresses of global memory."""
+
 MEMORY = (".nv.global", ".nv.constant3", ".nv.merc.nv.global", ".nv.merc.nv.constant.user")
 UNDEFINED, COMMON = 0, 0xFFF2
 CALLS = {
@@ -53,10 +53,8 @@ class _Section:
     name: str
     kind: int
     flags: int
-    offset: int
     data: bytes
     link: int
-    target: int
 
 
 class _Malformed(Exception):
@@ -82,7 +80,7 @@ def fault(cubin: bytes, entry: str) -> str | None:
     entries = sorted(name for name, _, other in symbols if other is not None and other & ENTRY)
     if entries != [entry]:
         return f"the machine code has the entries {', '.join(entries) or 'none'}; expected {entry} alone"
-    harmless = (ADDRESSES, LEFT_OVER[0]) if _is_left_over(sections, symbols) else ()
+    harmless = (ADDRESSES, LEFT_OVER[0]) if _is_left_over(sections) else ()
     suspects = [section for section in sections if section.name not in harmless]
     memory = [section.name for section in suspects if section.name.startswith(MEMORY)]
     beside = [section.name for section in suspects if section.flags & ALLOCATED and not _allowed(section.name, entry)]
@@ -94,30 +92,9 @@ def fault(cubin: bytes, entry: str) -> str | None:
     )
 
 
-def sealed(cubin: bytes) -> bytes:
-    """A cubin without fault, its table of addresses empty: each relocation that would fill it is of type 0, "none"."""
-    image = bytearray(cubin)
-    for section in _sections(cubin):
-        if section.name == RELOCATED_ADDRESSES:
-            for start in range(0, len(section.data), RELOCATION.size):
-                struct.pack_into("<Q", image, section.offset + start + 8, 0)
-    return bytes(image)
-
-
-def _is_left_over(sections: list[_Section], symbols: list[tuple[str, int, int | None]]) -> bool:
-    """Whether all global memory is libdevice's string, and only the table of addresses knows where it is."""
-    name, content = LEFT_OVER
-    numbers = [number for number, section in enumerate(sections) if section.name.startswith(MEMORY)]
-    if [(sections[number].name, sections[number].data) for number in numbers] != [(name, content)]:
-        return False
-    its_symbols = {number for number, symbol in enumerate(symbols) if symbol[1] == numbers[0]}
-    for section in sections:
-        loaded = section.target < len(sections) and sections[section.target].flags & ALLOCATED
-        if section.kind == RELOCATIONS and loaded and section.name != RELOCATED_ADDRESSES:
-            named = {info >> 32 for _, info, _ in RELOCATION.iter_unpack(section.data)}
-            if named & its_symbols:
-                return False
-    return True
+def _is_left_over(sections: list[_Section]) -> bool:
+    """Whether all global memory is libdevice's string."""
+    return [(one.name, one.data) for one in sections if one.name.startswith(MEMORY)] == [LEFT_OVER]
 
 
 def _allowed(name: str, entry: str) -> bool:
@@ -130,9 +107,7 @@ def _sections(cubin: bytes) -> list[_Section]:
         raise _Malformed
     rows = [SECTION.unpack_from(cubin, offset + number * size) for number in range(count)]
     table = _content(cubin, rows[names])
-    return [
-        _Section(_text(table, row[0]), row[1], row[2], row[4], _content(cubin, row), row[6], row[7]) for row in rows
-    ]
+    return [_Section(_text(table, row[0]), row[1], row[2], _content(cubin, row), row[6]) for row in rows]
 
 
 def _content(cubin: bytes, row: tuple[int, ...]) -> bytes:

@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from grader.cubin import fault, sealed
+from grader.cubin import fault
 
 
 @triton.jit
@@ -110,14 +110,9 @@ LEFT_OVER = (
 )
 
 
-def test_the_string_of_libdevice_may_stay_but_its_address_goes():
-    """Triton 3.6 leaves it in kernels that call libdevice; here a kernel reads it too, which finds address 0 instead."""
-    image = cubin(assembly, 90, LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0")))
-    assert fault(image, "assembly") is None
-    safe = sealed(image)
-    assert safe != image
-    assert len(safe) == len(image)
-    assert sealed(safe) == safe
+def test_the_string_of_libdevice_may_stay():
+    """Triton 3.6 leaves it in kernels that call libdevice."""
+    assert fault(cubin(assembly, 90, LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0"))), "assembly") is None
 
 
 @pytest.mark.parametrize("text", [b"__CUDA_FTX\0", b"__CUDA_FTZ"], ids=["other", "shorter"])

@@ -30,7 +30,7 @@ def made(lab_id, seed):
 
 def fits(lab, case, stack, y, seed, roundings=1):
     signs = random_signs(case.N, generator_for(seed, "signs"), CPU)
-    return fit(y.to(torch.float16), lab.project(stack, signs), signs, case.K, roundings)
+    return fit(y.to(torch.float16), lab.project(stack, signs), signs, case.K, torch.tensor([float(roundings)]))
 
 
 def mean_square(found, case):

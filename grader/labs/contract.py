@@ -31,8 +31,10 @@ class Lab:
         operations on stacked tensors, because it happens again before every replay. The same generator gives the same
         bits. Shapes, sparsity and cost stay the same from draw to draw; the traps of the correctness cases are among
         the values (outliers, scales that saturate, extreme integers). With `rare`, also those that would change the
-        time of a launch: such draws are checked and not timed.
+        time of a launch: such draws are checked and not timed. `rare_inputs`: whether the lab has such. It is recorded
+        as a CUDA graph, so nothing in it may wait for the GPU or depend on values.
     project(stack, signs): products of such inputs with signs, float [N, P] of +1 and -1, and bounds; see projection.py.
+        Recorded as well.
     default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
         ValueError for one of no use.
     mistakes: what is known to go wrong, more telling ones first.
@@ -64,6 +66,7 @@ class Lab:
     split_k: bool = True
     constants: Mapping[str, Constant] = field(default_factory=dict)
     output: str = "y_ptr"
+    rare_inputs: bool = False
     mistakes: tuple[Mistake, ...] = ()
     blind: Mapping[str, str] = field(default_factory=dict)
 

@@ -29,7 +29,7 @@ from grader.statistics import ratio
 
 ROUNDS = 45
 EXTRA_ROUNDS = 135
-CONTROL_ROUNDS = 45
+CONTROL_ROUNDS = 25
 TUNING_REPLAYS = 2
 HOPELESS = 2.0
 """A config that takes this many times as long as the best one so far is not replayed again."""

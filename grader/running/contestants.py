@@ -1,9 +1,9 @@
 """The two that race: a student's kernel, whose every replay is of another graph on other data, and cuBLAS fp16.
 
-Both are preceded by the same last steps: the baseline's outputs become NaN, a buffer four times the size of L2 is written
-and read. The checks of a student's replay run while the host prepares the baseline's, and no student's kernel runs before
-they are over. Before a student's replay all inputs are new (stage.py), scratch memory is zero, the judge's own memory is wiped,
-and the launches are recorded anew, for their new places and order.
+Both are preceded by the same last steps: the judge's own memory is wiped, the baseline's outputs become NaN, and a buffer
+four times the size of L2 is written and read. Before a student's replay all inputs are new (stage.py), scratch memory is
+zero, and the launches are recorded anew, for their new places and order. The checks of a student's replay run while the
+host prepares the baseline's; no student's kernel runs before they are over.
 The dense weights of the baseline are made once a race: they cost more than the race to renew, only cuBLAS reads them,
 and a kernel that found them would hold another replay's weights.
 """
@@ -46,15 +46,14 @@ class Baseline:
         for launch, weight in enumerate(self.weights):
             weight.copy_(lab.baseline_weight(stage.problem(draw, launch)))
         torch.cuda.empty_cache()
-        stage.arena.clear()
         self.x = torch.empty(case.launches, case.M, case.K, dtype=torch.float16, device=stage.device)
         self.take(draw)
+        stage.arena.clear()
         row = -(-case.M * case.N // 128) * 128
         self.outputs = torch.empty(case.launches, row, dtype=torch.float16, device=stage.device)
         self._flush = Flush()
         self.settle = capture(self._settle)
-        self._warm_up()
-        self._graphs: list[driver.LaunchGraph] = []
+        self.graph = capture(self.multiply)
 
     def take(self, draw: Draw) -> None:
         """Copies a draw's activations; weights stay as they are."""
@@ -69,30 +68,13 @@ class Baseline:
         self.outputs.fill_(math.nan)
         self._flush()
 
-    def _warm_up(self) -> None:
-        """cuBLAS has memory for each stream that it is called on; it must have it before a recording."""
-        side_stream().wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side_stream()):
-            self.multiply()
-        torch.cuda.synchronize()
-
-    def record(self) -> driver.LaunchGraph:
-        def queue(stream: int) -> None:
-            with torch.cuda.stream(side_stream()):
-                self.multiply()
-
-        return driver.LaunchGraph(queue, side_stream().cuda_stream)
-
     def prepare(self) -> None:
-        """Records anew, as for a student, and does the last steps twice: a student's replay is preceded by more work."""
-        while len(self._graphs) > 3:  # those of the round before, which is over
-            self._graphs.pop(0).close()
-        self._graphs.append(self.record())
-        self.settle.replay()
+        """The same last steps as before a student's replay."""
+        self.stage.wipe_desks()
         self.settle.replay()
 
     def replay(self) -> None:
-        self._graphs[-1].replay()
+        self.graph.replay()
 
     def inspect(self) -> None:
         pass
@@ -113,14 +95,18 @@ class Baseline:
 
 
 class _Recorded:
-    """The baseline, with a wiped desk and a new graph before each replay."""
+    """The baseline, recorded anew before each replay as a student's launches are."""
 
     def __init__(self, baseline: Baseline) -> None:
         self.baseline = baseline
 
+    def _record(self, stream: int) -> None:
+        with torch.cuda.stream(side_stream()):
+            self.baseline.multiply()
+
     def prepare(self) -> None:
-        self.baseline.stage.wipe()
-        self.graph = self.baseline.record()
+        self.baseline.stage.wipe_desks()
+        self.graph = driver.LaunchGraph(self._record, side_stream().cuda_stream)
         self.baseline.settle.replay()
 
     def replay(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from grader.guarded import guard
-from grader.labs import Lab, get_lab
+from grader.labs import Lab, all_labs, get_lab
 from grader.labs.slices import arrives_zeroed
 from grader.model import Case, KernelBundle, Outcome, Problem, SpeedSample
 from grader.problems import make_problem
@@ -67,6 +68,7 @@ def main(connection: Connection, gpu: str) -> None:
     torch.zeros(1, device="cuda")
     major, minor = torch.cuda.get_device_capability()
     capability = 10 * major + minor
+    _warm_up()
     connection.send("ready")
     session = Session()
     while True:
@@ -81,6 +83,23 @@ def main(connection: Connection, gpu: str) -> None:
             connection.send((answer, poisoned))
             if poisoned:
                 return
+
+
+def _warm_up() -> None:
+    """Does what the timing of each lab does, small: PyTorch's kernels are loaded while the student's are compiled."""
+    from grader.running.stage import Stage
+
+    for lab in all_labs().values():
+        if not lab.speed_cases:
+            continue
+        case = replace(lab.speed_cases[0], M=16, N=256, K=256, launches=2)
+        try:
+            with closing(Stage(lab, case, torch.device("cuda"))) as stage:
+                stage.inspect(stage.renew(), range(2), 1)
+                stage.wipe()
+        except RuntimeError:  # what is wrong with this GPU shows again where it is told
+            return
+    torch.cuda.empty_cache()
 
 
 def _answer(job: Job, part: Launching | Timing, capability: int, session: Session, spent: float) -> tuple[Any, bool]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from cuda.bindings import driver
 
-from grader.cubin import fault, sealed
+from grader.cubin import fault
 from grader.model import Binary, Launch
 from grader.running.roofline import Peaks, fp16_peak
 
@@ -120,7 +120,7 @@ def load(binary: Binary) -> LoadedKernel:
     reason = fault(binary.cubin, binary.entry)
     if reason:
         raise RefusedCubin(reason)
-    module = call(driver.cuModuleLoadData(sealed(binary.cubin)))
+    module = call(driver.cuModuleLoadData(binary.cubin))
     function = call(driver.cuModuleGetFunction(module, binary.entry.encode()))
     if binary.shared_bytes > STATIC_SHARED_BYTES:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

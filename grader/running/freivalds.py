@@ -61,16 +61,16 @@ def random_signs(N: int, generator: torch.Generator, device: torch.device) -> to
     return 2.0 * torch.randint(2, (N, COLUMNS), generator=generator, device=device) - 1.0
 
 
-def row_bound(y: torch.Tensor, projected: Projected, K: int, roundings: int) -> torch.Tensor:
-    """B_m, float [launches, M]. y: fp16 [launches, M, N]; roundings: fp16 additions an element goes through."""
-    root = math.sqrt(roundings - 1)
+def row_bound(y: torch.Tensor, projected: Projected, K: int, roundings: torch.Tensor) -> torch.Tensor:
+    """B_m, float [launches, M]. y: fp16 [launches, M, N]; roundings: fp16 additions an element goes through, float [1]."""
+    root = (roundings - 1).sqrt()
     size, gain = row_norms(y), projected.gain
     rounding = U_FP16 * ((1 + root) * size + root * gain)
     underflow = roundings * math.sqrt(y.shape[2]) * FP16_UNDERFLOW
     return rounding + ACCUMULATION * K * U_FP32 * gain + underflow + projected.permitted
 
 
-def fit(y: torch.Tensor, projected: Projected, signs: torch.Tensor, K: int, roundings: int) -> Fit:
+def fit(y: torch.Tensor, projected: Projected, signs: torch.Tensor, K: int, roundings: torch.Tensor) -> Fit:
     """Compares outputs with the lab's products. y: fp16 [launches, M, N]."""
     error = half_product(y, signs.expand(y.shape[0], -1, -1)) - projected.product
     share = error / row_bound(y, projected, K, roundings)[:, :, None]

@@ -56,6 +56,7 @@ class Recorded(Generic[Result]):
         with torch.cuda.stream(side):
             with recorder.desk.use():
                 self._work()  # once without recording, so that lazy set-up stays out
+            torch.cuda.synchronize()  # the recording uses the same memory, on another stream
             self._graph.capture_begin(pool=recorder.desk.pool_id)
             try:
                 self.result = self._work()

@@ -86,20 +86,21 @@ class Stage:
         step = max(1, min(case.launches, CHUNK_BYTES // max(1, size)))
         self.chunks = [range(start, min(start + step, case.launches)) for start in range(0, case.launches, step)]
         self.y = torch.zeros(case.launches, case.M, case.N, dtype=torch.float16, device=device)
+        self.roundings = torch.ones(1, device=device)
         self.signs = torch.zeros(case.N, COLUMNS, device=device)
         self.numbers = torch.zeros(len(self.inputs) + 1 + 3 * case.launches, dtype=torch.float64, device=device)
-        self._parts: dict[tuple[int, bool, int], _Part] = {}
+        self._parts: dict[tuple[int, bool], _Part] = {}
 
-    def _part(self, chunk: range, rare: bool, roundings: int = 1) -> _Part:
+    def _part(self, chunk: range, rare: bool) -> _Part:
         """How a chunk is made and checked, recorded when it is first needed."""
-        key = (chunk.start, rare, roundings)
+        key = (chunk.start, rare)
         if key not in self._parts:
-            made = self._part(chunk, rare).make if roundings > 1 else None
-            self._parts[key] = _Part(self, chunk, rare, roundings, made)
+            self._parts[key] = _Part(self, chunk, rare)
         return self._parts[key]
 
     def renew(self, rare: bool = False) -> Draw:
         """New inputs in new places; the outputs are poison already. Keeps nothing that tells of the draw but the draw."""
+        rare = rare and self.lab.rare_inputs
         draw = Draw(secrets.randbits(64), self.arena.draw(), rare)
         places = {name: self.arena.words(draw.places, name) for name in self.inputs}
         for chunk in self.chunks:
@@ -114,10 +115,14 @@ class Stage:
 
     def wipe(self) -> None:
         """Overwrites all that the judge computed with. Not before the verdict on the last look."""
-        self.desk.wipe()
-        self.recorder.desk.wipe()
+        self.wipe_desks()
         for tensor in (self.y, self.signs, self.numbers):
             tensor.zero_()
+
+    def wipe_desks(self) -> None:
+        """Overwrites what is on the desks; the numbers of the last look are not."""
+        self.desk.wipe()
+        self.recorder.desk.wipe()
 
     def pointers(self, draw: Draw, launch: int) -> dict[str, int]:
         """Device addresses of one launch's parameters."""
@@ -130,7 +135,8 @@ class Stage:
     def look(self, draw: Draw, ran: Collection[int], roundings: int) -> Look:
         """Queues the checks of one run, and leaves poison everywhere. One look at a time: the next is after its verdict."""
         arena, places = self.arena, draw.places
-        parts = [self._part(chunk, draw.rare, roundings) for chunk in self.chunks]
+        parts = [self._part(chunk, draw.rare) for chunk in self.chunks]
+        self.roundings.fill_(roundings)
         with self.desk.use():
             self.y.copy_(arena.tensors(places, self.lab.output))
             self.signs.copy_(
@@ -195,17 +201,15 @@ class _Part:
     outputs are those in `Stage.y`, the inputs those that were made last.
     """
 
-    def __init__(
-        self, stage: Stage, chunk: range, rare: bool, roundings: int, made: Recorded[Stack] | None = None
-    ) -> None:
+    def __init__(self, stage: Stage, chunk: range, rare: bool) -> None:
         lab, case, recorder = stage.lab, stage.case, stage.recorder
-        self.make: Recorded[Stack] = made or recorder.record(
+        self.make: Recorded[Stack] = recorder.record(
             lambda: lab.timed_inputs(case, recorder.generator, stage.device, len(chunk), rare)
         )
         y = stage.y[chunk.start : chunk.stop]
 
         def check() -> torch.Tensor:
-            found = fit(y, lab.project(self.make.result, stage.signs), stage.signs, case.K, roundings)
+            found = fit(y, lab.project(self.make.result, stage.signs), stage.signs, case.K, stage.roundings)
             written = (y.view(torch.int16) != poison(2)).flatten(1).any(dim=1)
             return torch.stack([written.double(), found.worst.double(), found.squares.double()])
 

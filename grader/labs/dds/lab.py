@@ -220,6 +220,7 @@ LAB = Lab(
     baseline_weight=dense,
     timed_inputs=timed_inputs,
     project=project,
+    rare_inputs=True,
     default_grid=block_row_grid,
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
     bytes_moved=bytes_moved,
