@@ -29,7 +29,7 @@ MAX_FINDINGS = 24
 class InterpretOptions:
     """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works).
 
-    `start` makes the sandboxes; once `cancelled` says so, no further launch begins.
+    `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: programs to record.
     """
 
     jobs: int
@@ -37,6 +37,7 @@ class InterpretOptions:
     case_seconds: float = CASE_SECONDS
     start: Callable[..., Sandbox] = Sandbox
     cancelled: Callable[[], bool] = lambda: False
+    record: tuple[int, ...] = ()
 
 
 def interpret(
@@ -119,6 +120,8 @@ def _run_one(
         "grid": list(launch.grid),
         "unwritten": lab.output if chosen.split_k == 1 else None,
     }
+    if options.record:
+        request["record"] = list(options.record)
     try:
         if sandbox is None:
             sandbox = options.start(interpret=True, confined=options.confined)
@@ -170,7 +173,8 @@ def _outcome(
         status = "unsupported" if answer.header["error"] == "Unsupported" else "crash"
         return Outcome(case, config, status, message=describe_error(source, answer))  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
-    for guarded, before, after in zip(buffers, sent, answer.blobs, strict=True):
+    flow = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
+    for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):
         if len(after) != len(before):
             raise ValueError(f"{len(after)} bytes for {guarded.name}, expected {len(before)}")
         if guarded.name != lab.output:
@@ -192,6 +196,7 @@ def _outcome(
         memory=tuple(_finding(entry) for entry in answer.header["memory"][:MAX_FINDINGS]),
         written=bool(answer.header["written"]),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+        flow=flow,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
@@ -30,6 +31,7 @@ def interpret_one(
 
     request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
+    request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
     "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
     """
@@ -50,9 +52,14 @@ def interpret_one(
     check = memory_check.MemoryCheck(
         [areas[name] for name in names if name in areas], module.jit.fn.__code__.co_filename
     )
+    recorder = None
+    if "record" in request:
+        import recording
+
+        recorder = recording.Recorder(check.areas, check.path, request["record"])
     started = time.perf_counter()
     try:
-        with check.active():
+        with check.active(), recorder.active() if recorder else contextlib.nullcontext():
             module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
     except Exception as error:
         if "inline_asm not supported" in _chain(error):
@@ -64,7 +71,8 @@ def interpret_one(
         "strayed": check.strayed(),
         "written": check.written(),
     }
-    return answer, [buffer.numpy().tobytes() for buffer in buffers]
+    out = [buffer.numpy().tobytes() for buffer in buffers]
+    return answer, [*out, recorder.answer()] if recorder else out
 
 
 def _chain(error: BaseException | None) -> str:
