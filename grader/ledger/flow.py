@@ -51,7 +51,7 @@ class Term:
     """One multiplication's share of E elements of Y: C pairs each.
 
     left, right: float64 [E, C], the operands of each pair; left_at, right_at: their elements of the two tensors, as
-    provenance.origin gives them; left_lanes, right_lanes: where they stand in the nodes left_node and right_node.
+    provenance.origin gives them; left_asked, right_asked: the same without the loads' masks; left_lanes, right_lanes: where they stand in the nodes left_node and right_node.
     factor: float64 [E, C], product of `factors` and signs.
     """
 
@@ -64,6 +64,8 @@ class Term:
     right: Array
     left_at: Array
     right_at: Array
+    left_asked: Array
+    right_asked: Array
     left_lanes: Array
     right_lanes: Array
     factor: Array
@@ -285,14 +287,16 @@ class _Walk:
                 node.number, node.line, node.op, left[0], right[0],
                 self._values(*left), self._values(*right),
                 self._origin(left, self.provenance.left), self._origin(right, self.provenance.right),
+                self._origin(left, self.provenance.left, masked=False),
+                self._origin(right, self.provenance.right, masked=False),
                 left[1], right[1],
                 np.repeat(np.broadcast_to(factor, lanes.shape), depth, axis=1), factors,
                 np.repeat(alive, depth, axis=1),
             )
         )  # fmt: skip
 
-    def _origin(self, operand: tuple[int, Array], tensor: str) -> Array:
-        origin = self.provenance.origin(operand[0], tensor)
+    def _origin(self, operand: tuple[int, Array], tensor: str, *, masked: bool = True) -> Array:
+        origin = self.provenance.origin(operand[0], tensor, masked=masked)
         if origin is None:
             return np.full(operand[1].shape, NONE, dtype=np.int64)
         return origin.reshape(-1)[operand[1]]

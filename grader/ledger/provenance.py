@@ -29,7 +29,7 @@ class Provenance:
     def __init__(self, tape: Tape, left: str, right: str) -> None:
         self.tape, self.left, self.right = tape, left, right
         self._values: dict[int, Array] = {}
-        self._origins: dict[tuple[int, str], Array | None] = {}
+        self._origins: dict[tuple[int, str, bool], Array] = {}
         self._sources: list[frozenset[str]] = []
         for node in tape.nodes:
             self._sources.append(self._find_sources(node))
@@ -81,46 +81,49 @@ class Provenance:
         self._values[number] = found
         return found
 
-    def origin(self, number: int, tensor: str) -> Array | None:
-        """For each element the offset + OFFSET of the tensor's element that it comes from, NONE or MIXED. None: none at all."""
+    def origin(self, number: int, tensor: str, *, masked: bool = True) -> Array | None:
+        """For each element the offset + OFFSET of the tensor's element that it comes from, NONE or MIXED. None: none at all.
+
+        masked: lanes that a load's mask leaves out come from nowhere; else from where their addresses point.
+        """
         if tensor not in self._sources[number]:
             return None
-        key = (number, tensor)
+        key = (number, tensor, masked)
         if key not in self._origins:
-            self._origins[key] = self._find_origin(self.tape.nodes[number], tensor)
+            self._origins[key] = self._find_origin(self.tape.nodes[number], tensor, masked)
         return self._origins[key]
 
-    def _find_origin(self, node: Node, tensor: str) -> Array:
+    def _find_origin(self, node: Node, tensor: str, masked: bool) -> Array:
         if node.op == "load":
             assert node.offsets is not None and node.active is not None
             if node.tensor == tensor:
-                return np.where(node.active, node.offsets + OFFSET, NONE)
-            other = self.origin(node.inputs[-1], tensor)
+                return np.where(node.active | (not masked), node.offsets + OFFSET, NONE)
+            other = self.origin(node.inputs[-1], tensor, masked=masked)
             assert other is not None
             return np.where(node.active, NONE, np.broadcast_to(other, node.shape))
         if node.op in MOVES:
             parts = []
             for i in node.inputs:
-                origin = self.origin(i, tensor)
+                origin = self.origin(i, tensor, masked=masked)
                 parts.append(np.full(self.tape.nodes[i].shape, NONE, dtype=np.int64) if origin is None else origin)
             return moved(self.tape, node, parts)
         if node.op == "select":
             condition = np.broadcast_to(self.values(node.inputs[0]).astype(bool), node.shape)
-            sides = [self.origin(i, tensor) for i in node.inputs[1:]]
+            sides = [self.origin(i, tensor, masked=masked) for i in node.inputs[1:]]
             arrays = [np.full(node.shape, NONE) if side is None else np.broadcast_to(side, node.shape) for side in sides]
             chosen = np.where(condition, arrays[0], arrays[1])
-            asked = self.origin(node.inputs[0], tensor)
+            asked = self.origin(node.inputs[0], tensor, masked=masked)
             # a clamp by where: the constant stands for the element that was asked about
             return chosen if asked is None else np.where(chosen == NONE, np.broadcast_to(asked, node.shape), chosen)
         if node.op == "dot":
             return np.full(node.shape, MIXED, dtype=np.int64)
         if node.op in ("reduce", "scan"):
-            origin = self.origin(node.inputs[0], tensor)
+            origin = self.origin(node.inputs[0], tensor, masked=masked)
             assert origin is not None
             return self._reduced(node, origin)
         merged = np.full(node.shape, NONE, dtype=np.int64)
         for i in node.inputs:
-            origin = self.origin(i, tensor)
+            origin = self.origin(i, tensor, masked=masked)
             if origin is not None:
                 merged = merge(merged, np.broadcast_to(origin, node.shape))
         return merged

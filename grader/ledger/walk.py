@@ -1,0 +1,53 @@
+"""The walk along the flow of one recorded launch: every divergence, in the order in which to put them right.
+
+Each stage is compared with what it should make of the inputs that it really had, so that one mistake does not hide
+or imitate the next. Only elements of Y that are wrong are asked about, and a program whose stored values the reading
+of its flow does not reproduce says nothing.
+"""
+
+from __future__ import annotations
+
+from grader.ledger import addresses, operands, sums, tiles
+from grader.ledger.finding import Finding
+from grader.ledger.pairs import Pairs, Run, pairs_of, sample, stores_to_output
+from grader.ledger.provenance import Lost
+
+MAX_PROGRAMS = 6
+
+
+def walk(run: Run) -> list[Finding]:
+    """All divergences of a launch, first ones of the flow first, each name once."""
+    findings = tiles.look(run)
+    looked = 0
+    for program in run.tape.programs:
+        if looked >= MAX_PROGRAMS:
+            break
+        stores = stores_to_output(run, program)
+        for store in stores:
+            lanes = sample(run, store)
+            if not len(lanes):
+                continue
+            try:
+                findings += _follow(run, program, stores, pairs_of(run, program, store, lanes))
+            except Lost:
+                continue
+            looked += 1
+    return ordered(findings)
+
+
+def _follow(run: Run, program: int, stores: list, pairs: Pairs) -> list[Finding]:  # type: ignore[type-arg]
+    lost = sums.not_kept(run, pairs, program, stores)
+    values, held = operands.look(run, pairs)
+    summed, followed = sums.look(run, pairs, held)
+    if not followed:
+        return []
+    places = [] if lost else addresses.look(run, pairs)
+    return [*places, *values, *([lost] if lost else []), *summed]
+
+
+def ordered(findings: list[Finding]) -> list[Finding]:
+    """By rank, the first of each name."""
+    first: dict[str, Finding] = {}
+    for finding in sorted(findings, key=lambda finding: finding.rank):
+        first.setdefault(finding.name, finding)
+    return list(first.values())
