@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.ledger.finding import ADVANCE, LOAD, LOOP, PAIR, Finding
-from grader.ledger.pairs import Pairs, Run, Side, span
+from grader.ledger.finding import ADVANCE, LOAD, LOOP, PAIR, STORE, Finding
+from grader.ledger.pairs import Pairs, Run, Side, hull, span
 from grader.ledger.provenance import Array
 from grader.ledger.stages import Blocks
 
@@ -14,6 +14,9 @@ def look(run: Run, pairs: Pairs) -> list[Finding]:
     """What is wrong with the places that the operands' elements come from, in the order of the flow."""
     if not pairs.turn.size:
         return []
+    stored = _stored(run, pairs)
+    if stored:
+        return [stored]
     strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
     if strides:
         return strides
@@ -24,6 +27,45 @@ def look(run: Run, pairs: Pairs) -> list[Finding]:
     if rows:
         return rows
     return _summed(run, pairs)
+
+
+def _stored(run: Run, pairs: Pairs) -> Finding | None:
+    """A tile of Y stored by other strides than Y's: the operands belong together, and to other places."""
+    left, right = pairs.left, pairs.right
+    both = left.live & right.live & pairs.alive
+    if not both.any(axis=1).all():
+        return None
+    first = both.argmax(axis=1)
+    each = np.arange(len(first))
+    m, n = left.row[each, first], right.row[each, first]
+    if not ((left.row == m[:, None]) | ~both).all() or not ((right.row == n[:, None]) | ~both).all():
+        return None
+    assert pairs.store.offsets is not None
+    offsets = pairs.store.offsets.reshape(-1)[pairs.flow.lanes]
+    y = run.problem.tensors[run.lab.output]
+    own = tuple(int(stride) for stride in y.stride())
+    if (offsets == m * own[0] + n * own[1]).all():
+        return None
+    matrix = np.stack([m, n, np.ones(len(m))], axis=1).astype(np.float64)
+    if np.linalg.matrix_rank(matrix) < 3:
+        return None
+    found, *_ = np.linalg.lstsq(matrix, offsets.astype(np.float64), rcond=None)
+    used = tuple(round(float(value)) for value in found[:2])
+    if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or round(float(found[2])) or used == own:
+        return None
+    M, N, _ = run.sizes
+    axis = 0 if used[0] != own[0] else 1
+    if used[0] != own[0] and used[1] != own[1]:
+        name = "y_column_major"
+        reason = "Y is stored by columns, where its strides say by rows"
+    else:
+        name = f"ignores_stride_y{'mn'[axis]}"
+        reason = f"stride_y{'mn'[axis]} is not used"
+    return Finding(
+        name, STORE, pairs.store.line,
+        f"neighbouring {('rows', 'columns')[axis]} of Y are stored {used[axis]}{_size_called(run, used[axis])} elements apart",
+        f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program,
+    )  # fmt: skip
 
 
 def expected_rows(pairs: Pairs, side: Side) -> Array:
@@ -135,7 +177,7 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
-    held, stored = span(side.row[here]), span(expected[here])
+    held, stored = hull(side.row[here]), hull(expected[here])
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     name = "row" if side is pairs.left else "column"
@@ -165,6 +207,9 @@ def _summed(run: Run, pairs: Pairs) -> list[Finding]:
     right_good = bool((rights == wanted).all()) if unit == 1 else bool((rights == wanted.reshape(-1, unit)[:, 0] * unit).all())
     live = left.live[e] & right.live[e] & pairs.alive[e]
     bad = live & (left.k[e] // unit != right.k[e] // unit)
+    behind = live & ((left.k[e] >= K) | (right.k[e] >= K)) & ((left.value[e] != 0) & (right.value[e] != 0))
+    if behind.any():
+        return [_behind(run, pairs, e, behind)]
     if left_good and right_good:
         return _only_pairs(run, pairs, e) if bad.any() else []
     if not bad.any() and not _one_sided(pairs, e):
@@ -175,6 +220,16 @@ def _summed(run: Run, pairs: Pairs) -> list[Finding]:
     if not right_good:
         findings.append(_advance(run, pairs, right, e, need))
     return [finding for finding in findings if finding]
+
+
+def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:
+    side = pairs.left if (pairs.left.k[e][behind] >= run.sizes[2]).any() else pairs.right
+    p = int(np.flatnonzero(behind)[0])
+    return Finding(
+        "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"the {_words(side, pairs)} operand holds k = {span(side.k[e][behind])}, which lies behind the row in memory",
+        f"zeros from K = {run.sizes[2]} on", "a partial last tile of K is not masked", pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
 
 
 def _one_sided(pairs: Pairs, e: int) -> bool:

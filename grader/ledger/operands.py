@@ -24,7 +24,8 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Finding], Array]:
             continue
         used = {tensor: found[use] for tensor, found in scales_used(run, pairs, side).items()}
         partner = np.where(other.live, other.k, side.k)
-        values = Values(side.value[use], side.row[use], side.k[use], partner[use], used)
+        target = np.broadcast_to((pairs.m if side is pairs.left else pairs.n)[:, None], use.shape)
+        values = Values(side.value[use], side.row[use], side.k[use], partner[use], target[use], used)
         verdicts, factor = judge(run.problem, values)
         held[use] *= factor
         places = np.argwhere(use)

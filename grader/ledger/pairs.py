@@ -106,6 +106,11 @@ def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     y = run.problem.tensors[run.lab.output]
     along_m, along_n = (int(stride) for stride in y.stride())
     offsets = store.offsets.reshape(-1)
+    regular = _regular_places(store, (along_m, along_n))
+    if regular is not None:
+        m, n = regular
+        inside = (m >= 0) & (m < y.shape[0]) & (n >= 0) & (n < y.shape[1]) & store.active.reshape(-1)
+        return m, n, inside
     if along_m >= along_n:
         m, rest = np.divmod(offsets, along_m)
         n = rest // along_n
@@ -114,6 +119,42 @@ def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
         m = rest // along_m
     inside = (m >= 0) & (m < y.shape[0]) & (n >= 0) & (n < y.shape[1]) & store.active.reshape(-1)
     return m, n, inside
+
+
+def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array] | None:
+    """m and n by steps from the store's corner, which tells the column after a row's last from the next row's first."""
+    axes = store_axes(store, strides)
+    if axes is None:
+        return None
+    assert store.offsets is not None
+    corner = int(store.offsets.reshape(-1)[0])
+    wide = 0 if strides[0] >= strides[1] else 1
+    first, rest = divmod(corner, strides[wide])
+    start = [0, 0]
+    start[wide], start[1 - wide] = first, rest // strides[1 - wide]
+    numbers = np.indices(store.shape)
+    m = start[0] + (0 if axes[0] is None else numbers[axes[0]])
+    n = start[1] + (0 if axes[1] is None else numbers[axes[1]])
+    return (np.broadcast_to(m, store.shape).reshape(-1), np.broadcast_to(n, store.shape).reshape(-1))
+
+
+def store_axes(store: Node, strides: tuple[int, int]) -> tuple[int | None, int | None] | None:
+    """The axes of a store along which m and n run; None where the addresses do not follow Y's strides."""
+    assert store.offsets is not None
+    axes: list[int | None] = [None, None]
+    expected: Array = np.full(store.shape, store.offsets.reshape(-1)[0])
+    for axis, length in enumerate(store.shape):
+        if length == 1:
+            continue
+        step = int(np.take(store.offsets, 1, axis=axis).reshape(-1)[0] - np.take(store.offsets, 0, axis=axis).reshape(-1)[0])
+        which = next((d for d in (1, 0) if strides[d] == step and axes[d] is None), None)
+        if which is None:
+            return None
+        axes[which] = axis
+        shape = [1] * store.offsets.ndim
+        shape[axis] = length
+        expected = expected + (np.arange(length) * step).reshape(shape)
+    return (axes[0], axes[1]) if np.array_equal(expected, store.offsets) else None
 
 
 def sample(run: Run, store: Node, *, wrong_only: bool = True) -> Array:
@@ -144,7 +185,7 @@ def pairs_of(run: Run, program: int, store: Node, lanes: Array) -> Pairs:
     turns = np.array([order[flow.terms[t].node] for t in terms], dtype=np.int64)
     return Pairs(
         program, store, flow, m[lanes], n[lanes],
-        _side(run, flow, run.stages.left, "left"), _side(run, flow, run.stages.right, "right"),
+        _side(run, flow, run.stages.left, "left", m[lanes], turns), _side(run, flow, run.stages.right, "right", n[lanes], turns),
         turns, terms, _joined(flow, "factor", len(lanes)), _joined(flow, "alive", len(lanes)) > 0,
     )  # fmt: skip
 
@@ -155,18 +196,39 @@ def _joined(flow: Flow, name: str, elements: int) -> Array:
     return np.concatenate([getattr(term, name) for term in flow.terms], axis=1)
 
 
-def _side(run: Run, flow: Flow, operand: Operand, name: str) -> Side:
+def _side(run: Run, flow: Flow, operand: Operand, name: str, wanted: Array, turns: Array) -> Side:
     elements = len(flow.lanes)
     at = _joined(flow, f"{name}_at", elements).astype(np.int64)
     asked = _joined(flow, f"{name}_asked", elements).astype(np.int64)
     addressed = (asked != NONE) & (asked != MIXED)
     offset = np.where(addressed, asked - OFFSET, 0)
     row, k = operand.place(run.problem, offset)
+    row, k = _beyond(run, operand, offset, row, k, wanted[:, None], turns)
     nodes = [np.full(term.left.shape[1], getattr(term, f"{name}_node")) for term in flow.terms]
     return Side(
         operand, _joined(flow, name, elements), row, k, (at >= 0) & addressed, offset, addressed,
         np.concatenate(nodes) if nodes else np.zeros(0, dtype=int), _joined(flow, f"{name}_lanes", elements).astype(int),
     )  # fmt: skip
+
+
+def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wanted: Array, turns: Array) -> tuple[Array, Array]:
+    """Elements behind the end of their row, which memory has in the next one: K and more of the row, in a turn that began in it."""
+    if not operand.strides or not offset.size:
+        return row, k
+    along_row, along_k = (run.problem.scalars[name] for name in operand.strides)
+    alternative, rest = np.divmod(offset - wanted * along_row, along_k)
+    alternative = alternative * operand.unit
+    K = run.sizes[2]
+    new_row, new_k = row.copy(), k.copy()
+    for turn in range(int(turns.max()) + 1):
+        here = turns == turn
+        inside = (row[:, here] == wanted) & (k[:, here] < K)
+        last = np.where(inside, k[:, here], -1).max(axis=1, keepdims=True)
+        behind = (~inside & (rest[:, here] == 0) & (alternative[:, here] >= K) & (alternative[:, here] - last <= here.sum())
+                  & (last >= 0) & (last >= K - operand.unit))
+        new_row[:, here] = np.where(behind, wanted, new_row[:, here])
+        new_k[:, here] = np.where(behind, alternative[:, here], new_k[:, here])
+    return new_row, new_k
 
 
 def scales_used(run: Run, pairs: Pairs, side: Side) -> Mapping[str, Array]:
@@ -186,6 +248,12 @@ def scales_used(run: Run, pairs: Pairs, side: Side) -> Mapping[str, Array]:
                 whole[:, here] = found
             used[scale.tensor] = whole
     return used
+
+
+def hull(numbers: Array) -> str:
+    """The range from the first to the last of a sample of numbers."""
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low}:{high + 1}" if high > low else f"{low}"
 
 
 def span(numbers: Array, letter: str = "") -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from grader.labs.bound import ACCUMULATION, U_FP16, U_FP32
-from grader.ledger.finding import CAST, FACTOR, LOAD, SUM, Finding
-from grader.ledger.pairs import Pairs, Run, span
+from grader.ledger.finding import CAST, FACTOR, SUM, Finding
+from grader.ledger.pairs import Pairs, Run
 from grader.ledger.provenance import NONE, OFFSET, Array
 from grader.ledger.tape import Node
 
@@ -71,7 +71,10 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Finding], bool]:
         findings.append(cast)
     findings += _repeated(run, pairs, held)
     if not any(finding.rank == SUM and finding.name != "unwritten_or_stale" for finding in findings):
-        findings += _factors(run, pairs, held)
+        factors = _factors(run, pairs, held)
+        if factors:  # a sum that lacks its scale overflows for that reason
+            findings = [finding for finding in findings if finding.name != "fp16_overflow"]
+        findings += factors
     return findings, True
 
 
@@ -88,6 +91,10 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Finding | None:
         over = np.isinf(after) & np.isfinite(before) & step.alive
         if over.any() and node.op not in ("fadd", "add", "dot"):
             e, r = (int(i) for i in np.argwhere(over)[0])
+            if any(nodes[other.node].type in HALF and nodes[other.node].op in ("fadd", "add", "dot") and other.node > step.node
+                   for other in pairs.flow.passed):
+                coarse = (step, before, after)
+                break
             scaled = any(factor.at > step.node for term in pairs.flow.terms for factor in term.factors)
             name = "fp16_before_scaling" if scaled else "fp16_overflow"
             reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
@@ -99,7 +106,7 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Finding | None:
         return None
     step, before, after = coarse
     node = nodes[step.node]
-    peak = float(np.abs(after[np.isfinite(after)]).max(initial=0.0))
+    peak = float(np.abs(before[np.isfinite(before)]).max(initial=0.0))
     spacing = float(np.spacing(np.float16(min(peak, 65000.0)))) if peak else 0.0
     return Finding(
         "fp16_accumulator", SUM, node.line,
@@ -112,13 +119,27 @@ def _grouped(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _wanted(run: Run, pairs: Pairs) -> Array:
-    """[E]: the product of the scales that belong to each element."""
-    wanted = np.ones(len(pairs.m))
+def _carried(pairs: Pairs, axis: str) -> Array:
+    """[E]: the row of X, or channel of W, that the products of each element of Y come from."""
+    own, operand = (pairs.m, pairs.left) if axis == "m" else (pairs.n, pairs.right)
+    live = operand.live & pairs.alive
+    rows = operand.row[np.arange(len(own)), live.argmax(axis=1)]
+    return np.where(live.any(axis=1), rows, own)
+
+
+def _scale_values(run: Run, pairs: Pairs, *, carried: bool) -> list[Array]:
+    """For each scale its [E] values, by the places in Y or by those that the products come from."""
+    found = []
     for scale in run.stages.scales:
         values = run.problem.tensors[scale.tensor].double().numpy()
-        wanted = wanted * values[pairs.m if scale.axis == "m" else pairs.n]
-    return wanted
+        index = _carried(pairs, scale.axis) if carried else pairs.m if scale.axis == "m" else pairs.n
+        found.append(values[np.clip(index, 0, len(values) - 1)])
+    return found
+
+
+def _wanted(run: Run, pairs: Pairs, *, carried: bool = True) -> Array:
+    """[E]: the product of the scales that belong to each element."""
+    return np.prod([np.ones(len(pairs.m)), *_scale_values(run, pairs, carried=carried)], axis=0)
 
 
 def _total(pairs: Pairs, held: Array) -> list[Array]:
@@ -176,18 +197,16 @@ def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     if total is None:
         return []
     known = np.isfinite(total)
-    ratio = total[known] / _wanted(run, pairs)[known]
-    if np.allclose(ratio, 1.0, rtol=4e-3):
+    wanted = _wanted(run, pairs)
+    ratio = total[known] / wanted[known]
+    if np.allclose(ratio, 1.0, rtol=4e-3) or np.allclose(total[known] / _wanted(run, pairs, carried=False)[known], 1.0, rtol=4e-3):
         return []
     line = terms[0].factors[0].line if terms[0].factors else pairs.store.line
     e = int(np.flatnonzero(known)[0])
     at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] the sum is multiplied by {total[e]:.4g}"
-    expected = f"{_wanted(run, pairs)[e]:.4g}, which is {' times '.join(scale.words for scale in run.stages.scales)}"
+    expected = f"{wanted[e]:.4g}, which is {' times '.join(scale.words for scale in run.stages.scales)}"
     short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
-    values = []
-    for scale in run.stages.scales:
-        numbers = run.problem.tensors[scale.tensor].double().numpy()
-        values.append(numbers[pairs.m if scale.axis == "m" else pairs.n][known])
+    values = [value[known] for value in _scale_values(run, pairs, carried=True)]
     for powers in np.ndindex(*(5,) * len(values)):
         exponents = [int(power) - 2 for power in powers]
         if not any(exponents) or sum(e < 0 for e in exponents) and sum(e > 0 for e in exponents):
@@ -226,13 +245,14 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Finding | None:
         if origin is None:
             continue
         used = np.where(origin != NONE, origin - OFFSET, -1)
-        bad = (origin >= 0) & (used != own)
+        carried = _carried(pairs, scale.axis)
+        bad = (origin >= 0) & (used != own) & (used != carried)
         if not bad.any():
             continue
         e = int(np.flatnonzero(bad)[0])
         short = tensor.removesuffix("_ptr")
         index = "rows" if scale.axis == "m" else "columns"
-        one = len(np.unique(used[origin >= 0])) == 1
+        one = len(np.unique(used[origin >= 0])) == 1 and len(np.unique(own[origin >= 0])) > 1
         crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
         if crossed:
             name, reason = _crossed_name(run, tensor, scale.axis), f"{short} belongs to the {index} of Y, and is taken along the other index"
@@ -240,7 +260,7 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Finding | None:
             name, reason = _one_name(run, tensor), f"one element of {short} is used for the whole tile"
         else:
             name, reason = _tile_name(run, tensor), f"{short} is loaded without the offset of the tile"
-        return Finding(name, LOAD if False else FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
+        return Finding(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
     return None
@@ -264,6 +284,3 @@ def _one_name(run: Run, tensor: str) -> str:
 
 def _tile_name(run: Run, tensor: str) -> str:
     return "wrong_token_scale" if tensor == "input_scale_ptr" else "scale_without_tile_offset"
-
-
-__all__ = ["dropped", "look", "not_kept", "span"]

@@ -8,7 +8,7 @@ of its flow does not reproduce says nothing.
 from __future__ import annotations
 
 from grader.ledger import addresses, operands, sums, tiles
-from grader.ledger.finding import Finding
+from grader.ledger.finding import CONVERT, Finding
 from grader.ledger.pairs import Pairs, Run, pairs_of, sample, stores_to_output
 from grader.ledger.provenance import Lost
 
@@ -17,7 +17,7 @@ MAX_PROGRAMS = 6
 
 def walk(run: Run) -> list[Finding]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    findings = tiles.look(run)
+    findings = [*tiles.look(run), *tiles.past_the_ends(run)]
     looked = 0
     for program in run.tape.programs:
         if looked >= MAX_PROGRAMS:
@@ -47,7 +47,14 @@ def _follow(run: Run, program: int, stores: list, pairs: Pairs) -> list[Finding]
 
 def ordered(findings: list[Finding]) -> list[Finding]:
     """By rank, the first of each name."""
-    first: dict[str, Finding] = {}
+    kept: list[Finding] = []
+    seen: set[str] = set()
+    lines: set[tuple[int, int | None]] = set()
     for finding in sorted(findings, key=lambda finding: finding.rank):
-        first.setdefault(finding.name, finding)
-    return list(first.values())
+        names = set(finding.name.split(" or "))
+        place = (finding.rank, finding.line)
+        if not names & seen and (finding.rank == CONVERT or place not in lines):
+            kept.append(finding)
+        seen |= names
+        lines.add(place)
+    return kept

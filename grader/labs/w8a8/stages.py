@@ -56,9 +56,9 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Arr
     known = (used >= 0) & (used < len(scale))
     s = scale[np.where(known, used, values.row)]
     verdicts = []
-    other = known & (used != values.row)
+    other = known & (used != values.row) & (used != values.target)
     if other.any():
-        one = len(np.unique(used[known])) == 1
+        one = len(np.unique(used[known])) == 1 and len(np.unique(values.row[known])) > 1
 
         def describe_scale(at: tuple[int, ...]) -> tuple[str, str]:
             return (f"X[{values.row[at]}, {values.k[at]}] is divided by the scale of token {used[at]}",
@@ -123,7 +123,7 @@ def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_
     if conversion:
         wrong = (np.abs(CONVERSIONS[conversion][1](ratio) - rounded) > 1e-3) & inside
         verdicts.append(Verdict(conversion, CONVERSIONS[conversion][0], wrong, described(ratio, rounded, words), ratio, CONVERT))
-    if clamp:
+    if clamp and conversion != "not_quantised":
         clamped = np.clip(rounded, -128, 127)
         wrong = np.abs(CLAMPS[clamp][1](CONVERSIONS[conversion][1](ratio)) - clamped) > 1.5
         wrong |= (np.abs(CLAMPS[clamp][1](rounded) - clamped) > 0.5) & (np.abs(values.value - clamped) > 0.5)
