@@ -15,6 +15,7 @@ from grader.building import BuildOptions, assignments, build
 from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
 from grader.labs import Lab
+from grader.ledger.telling import tell
 from grader.memory import sentences
 from grader.model import (
     Device,
@@ -122,8 +123,11 @@ def grade_lab_on_cpu(
         InterpretOptions(options.cores, options.confined, options.case_seconds), _Counter(lab, len(pairs), listen),
     )  # fmt: skip
     findings = _check(lab, built, problems, outcomes)
-    diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
-    diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
+    how = InterpretOptions(1, options.confined, options.case_seconds)
+    diagnoses = tell(lab, source, built, problems, outcomes, findings, seed, how)
+    if not any(diagnoses):
+        diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
+        diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
     located = sentences(lab, source, problems, outcomes)
     judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, located)
     report = replace(score(lab, judged, rubric, None), source=source)

@@ -152,7 +152,7 @@ def next_step(report: Report) -> str:
             return f"{lab.lab_id}: {lab.message}"
         failed = next((test for test in lab.tests if test.status == "failed" and test.kind == "correctness"), None)
         if failed:
-            return f"{lab.lab_id}: make `{failed.name}` pass first; {failed.diagnosis or failed.message}"
+            return f"{lab.lab_id}: make `{failed.name}` pass first; {(failed.diagnosis or failed.message).splitlines()[0]}"
         strayed = next((test for test in lab.tests if test.status == "failed" and test.kind == "memory"), None)
         if strayed:
             return f"{lab.lab_id}: {strayed.message.splitlines()[0]}"
