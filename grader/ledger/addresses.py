@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from grader.ledger.finding import ADVANCE, LOAD, LOOP, PAIR, STORE, Finding
 from grader.ledger.pairs import Pairs, Run, Side, hull, span
 from grader.ledger.provenance import Array
-from grader.ledger.stages import Blocks
+from grader.ledger.stages import Blocks, Rule
 
 
-def look(run: Run, pairs: Pairs) -> list[Finding]:
-    """What is wrong with the places that the operands' elements come from, in the order of the flow."""
+def look(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
+    """What is wrong with the places that the operands' elements come from, in the order of the flow.
+
+    rules: for each of the lab's rules, how many programs follow it (see `followed`).
+    """
     if not pairs.turn.size:
         return []
     stored = _stored(run, pairs)
@@ -20,9 +25,9 @@ def look(run: Run, pairs: Pairs) -> list[Finding]:
     strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
     if strides:
         return strides
-    blocks = _blocks(run, pairs)
+    blocks = _blocks(run, pairs, rules)
     if blocks:
-        return [blocks]
+        return blocks
     rows = [finding for side in (pairs.left, pairs.right) if (finding := _rows(run, pairs, side))]
     if rows:
         return rows
@@ -133,8 +138,13 @@ def _stride_name(run: Run, name: str, used: int, swapped: bool) -> str:
     return "weight_row_major" if name.startswith("stride_w") else f"ignores_{name}"
 
 
-def _blocks(run: Run, pairs: Pairs) -> Finding | None:
-    """The lab's own rules for pairs that should not meet."""
+def followed(run: Run, pairs: Pairs) -> list[str]:
+    """Names of the lab's rules that the program's pairs follow where they should meet others."""
+    found = _bad_blocks(run, pairs)
+    return [rule.name for rule in found[1]] if found else []
+
+
+def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, list[Rule]] | None:
     left, right = pairs.left, pairs.right
     if run.stages.explain_block is None:
         return None
@@ -142,22 +152,32 @@ def _blocks(run: Run, pairs: Pairs) -> Finding | None:
     bad = live & ((right.row != pairs.n[:, None]) | (right.k != left.k))
     if not bad.any():
         return None
-    grid = np.broadcast_to(pairs.m[:, None], bad.shape), np.broadcast_to(pairs.n[:, None], bad.shape)
-    # A pair whose k happens to agree follows the mistaken rule too, so all pairs of the turns with a bad one are asked.
-    turns = np.isin(pairs.turn, np.unique(pairs.turn[bad.any(axis=0)]))
-    use = live & turns[None, :]
-    blocks = Blocks(grid[0][use], grid[1][use], left.k[use], right.offset[use], right.row[use], right.k[use])
-    named = run.stages.explain_block(run.problem, blocks)
-    if named is None:
-        return None
-    name, reason = named
+    m, n = (np.broadcast_to(places[:, None], bad.shape) for places in (pairs.m, pairs.n))
+    # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
+    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live])
+    return bad, run.stages.explain_block(run.problem, blocks)
+
+
+def _blocks(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
+    """The lab's own rules for pairs that should not meet; of several that fit, the one that most programs follow."""
+    left, right = pairs.left, pairs.right
+    found = _bad_blocks(run, pairs)
+    if found is None:
+        return []
+    bad, named = found
     e, p = (int(i) for i in np.argwhere(bad)[0])
-    side = left if name.startswith(("x_", "col_")) else right
-    return Finding(
-        name, PAIR if side is right else LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
-        f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
-        f"W[{pairs.n[e]}, {left.k[e, p]}]", reason, pairs.program, int(pairs.turn[p]),
-    )  # fmt: skip
+    findings = []
+    for aspect in dict.fromkeys(rule.aspect for rule in named):
+        rule = max((rule for rule in named if rule.aspect == aspect), key=lambda rule: rules.get(rule.name, 0))
+        side = left if rule.name.startswith(("x_", "col_")) else right
+        findings.append(Finding(
+            rule.name, LOAD if aspect == "row" or side is left else PAIR,
+            pairs.flow.terms[int(pairs.term[p])].line if aspect == "inside" else
+            run.line_of_load(int(side.node[p]), side.operand.tensor),
+            f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
+            f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
+        ))  # fmt: skip
+    return findings
 
 
 def _element(run: Run, side: Side, e: int, p: int) -> str:

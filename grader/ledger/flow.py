@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class Term:
 
     left, right: float64 [E, C], the operands of each pair; left_at, right_at: their elements of the two tensors, as
     provenance.origin gives them; left_asked, right_asked: the same without the loads' masks; left_lanes, right_lanes: where they stand in the nodes left_node and right_node.
-    factor: float64 [E, C], product of `factors` and signs.
+    factor: float64 [E, C], product of `factors` and signs. lanes: [E, R], of the node's result.
     """
 
     node: int
@@ -71,6 +71,7 @@ class Term:
     factor: Array
     factors: tuple[Factor, ...]
     alive: Array
+    lanes: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,25 @@ class Flow:
 def follow(tape: Tape, provenance: Provenance, store: Node, lanes: Array) -> Flow:
     """The flow into the given flat lanes of a store. Raises Lost where it cannot be read."""
     return _Walk(tape, provenance).follow(store, lanes)
+
+
+def with_lost(tape: Tape, provenance: Provenance, flow: Flow, lost: Sequence[Node]) -> Flow:
+    """The flow as if products that reach no store had been summed up too, like the last one that does, or lane by lane.
+
+    Their operands can then be looked at. Products of another shape are left out.
+    """
+    walk = _Walk(tape, provenance)
+    walk.waiting, walk.order = {}, []
+    kept = [term for term in flow.terms if term.op == "dot"]
+    if kept:
+        model, lanes = tape.nodes[kept[-1].node], kept[-1].lanes
+    else:
+        model, lanes = flow.store, flow.lanes[:, None]
+    for node in lost:
+        if node.op == "dot" and node.shape == model.shape:
+            walk._product(node, lanes, np.ones(lanes.shape), (), np.ones(lanes.shape, dtype=bool))
+    terms = tuple(sorted([*flow.terms, *walk.terms], key=lambda term: term.node))
+    return replace(flow, terms=terms)
 
 
 class _Walk:
@@ -291,7 +311,7 @@ class _Walk:
                 self._origin(right, self.provenance.right, masked=False),
                 left[1], right[1],
                 np.repeat(np.broadcast_to(factor, lanes.shape), depth, axis=1), factors,
-                np.repeat(alive, depth, axis=1),
+                np.repeat(alive, depth, axis=1), lanes,
             )
         )  # fmt: skip
 

@@ -50,7 +50,7 @@ def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | No
     number, lane = int(side.node[p]), int(side.lanes[e, p])
     try:
         links = history(run.tape, run.provenance, number, lane, side.operand.tensor)
-    except Lost:
+    except (Lost, ValueError):
         links = []
     if not links:
         return pairs.flow.terms[int(pairs.term[p])].line

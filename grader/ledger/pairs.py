@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from grader.labs import Lab
-from grader.ledger.flow import Flow, follow
+from grader.ledger.flow import Flow, follow, with_lost
 from grader.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance
 from grader.ledger.stages import Operand, Stages
 from grader.ledger.tape import Node, Tape
@@ -175,9 +175,11 @@ def sample(run: Run, store: Node, *, wrong_only: bool = True) -> Array:
     return both if len(both) else at[:: max(1, len(at) // SAMPLE**2)]
 
 
-def pairs_of(run: Run, program: int, store: Node, lanes: Array) -> Pairs:
-    """Raises Lost where the flow cannot be followed."""
+def pairs_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequence[Node] = ()) -> Pairs:
+    """lost: products to be looked at although they reach no store. Raises Lost where the flow cannot be followed."""
     flow = follow(run.tape, run.provenance, store, lanes)
+    if lost:
+        flow = with_lost(run.tape, run.provenance, flow, lost)
     m, n, _ = places_in_output(run, store)
     order = {number: turn for turn, number in enumerate(sorted({term.node for term in flow.terms}))}
     widths = [term.left.shape[1] for term in flow.terms]

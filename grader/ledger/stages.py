@@ -92,6 +92,15 @@ class Blocks:
     k: Array
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A mistaken rule that such pairs follow. aspect: rules of different aspects can hold at once."""
+
+    aspect: str
+    name: str
+    reason: str
+
+
 Judge = Callable[[Problem, Values], tuple[Sequence[Verdict], Array]]
 """Returns what is wrong with the values, and the factor by which they differ from the exact ones, shaped as they are."""
 
@@ -102,6 +111,7 @@ class Stages:
 
     needed(problem): bool [N, K], the k that each channel must meet; None: all.
     judge_left, judge_right: of operands. scales: the factors of Y besides the operands.
+    explain_block: the rules that pairs with wrong partners follow; the most telling first.
     inputs(problem, generator): the same sizes and layouts with values that tell where they come from.
     """
 
@@ -112,7 +122,7 @@ class Stages:
     inputs: Callable[[Problem, torch.Generator], Problem]
     scales: tuple[Scale, ...] = ()
     needed: Callable[[Problem], Array] | None = None
-    explain_block: Callable[[Problem, Blocks], tuple[str, str] | None] | None = field(default=None)
+    explain_block: Callable[[Problem, Blocks], list[Rule]] | None = field(default=None)
 
 
 def stages_of(lab_id: str) -> Stages | None:

@@ -208,7 +208,7 @@ def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
                 continue
             first = run.tape.nodes[node.inputs[0]]
             divisor = run.tape.nodes[node.inputs[1]].data
-            if first.op != "get_program_id" and first.op != "program_id" or divisor is None:
+            if first.op != "get_program_id" or divisor is None:
                 continue
             by = int(divisor.reshape(-1)[0])
             rows, columns = _is_tile(tiles, node.op, by, 0), _is_tile(tiles, node.op, by, 1)

@@ -7,10 +7,14 @@ of its flow does not reproduce says nothing.
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
+
 from grader.ledger import addresses, operands, sums, tiles
 from grader.ledger.finding import CONVERT, Finding
 from grader.ledger.pairs import Pairs, Run, pairs_of, sample, stores_to_output
 from grader.ledger.provenance import Lost
+from grader.ledger.tape import Node
 
 MAX_PROGRAMS = 6
 
@@ -18,30 +22,34 @@ MAX_PROGRAMS = 6
 def walk(run: Run) -> list[Finding]:
     """All divergences of a launch, first ones of the flow first, each name once."""
     findings = [*tiles.look(run), *tiles.past_the_ends(run)]
-    looked = 0
+    followed: list[tuple[int, list[Node], Pairs]] = []
     for program in run.tape.programs:
-        if looked >= MAX_PROGRAMS:
+        if len(followed) >= MAX_PROGRAMS:
             break
         stores = stores_to_output(run, program)
         for store in stores:
             lanes = sample(run, store)
-            if not len(lanes):
-                continue
-            try:
-                findings += _follow(run, program, stores, pairs_of(run, program, store, lanes))
-            except Lost:
-                continue
-            looked += 1
+            if len(lanes):
+                with contextlib.suppress(Lost):
+                    followed.append((program, stores, pairs_of(run, program, store, lanes)))
+    rules = Counter(name for _, _, pairs in followed for name in addresses.followed(run, pairs))
+    for program, stores, pairs in followed:
+        with contextlib.suppress(Lost):
+            findings += _look(run, program, stores, pairs, rules)
     return ordered(findings)
 
 
-def _follow(run: Run, program: int, stores: list, pairs: Pairs) -> list[Finding]:  # type: ignore[type-arg]
+def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: Counter[str]) -> list[Finding]:
     lost = sums.not_kept(run, pairs, program, stores)
     values, held = operands.look(run, pairs)
-    summed, followed = sums.look(run, pairs, held)
-    if not followed:
+    summed, explained = sums.look(run, pairs, held)
+    if not explained:
         return []
-    places = [] if lost else addresses.look(run, pairs)
+    if lost:
+        everything = sums.dropped(run, program, stores)
+        pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
+        values, _ = operands.look(run, pairs)
+    places = addresses.look(run, pairs, rules)
     return [*places, *values, *([lost] if lost else []), *summed]
 
 

@@ -9,7 +9,7 @@ import torch
 
 from grader.labs.inputs import normal
 from grader.ledger.finding import CONVERT
-from grader.ledger.stages import Array, Blocks, Operand, Stages, Values, Verdict, by_strides, exact, refilled
+from grader.ledger.stages import Array, Blocks, Operand, Rule, Stages, Values, Verdict, by_strides, exact, refilled
 from grader.model import Problem
 
 BLOCK = 32
@@ -66,43 +66,56 @@ def _as_loaded(stored: Array, letter: str, side: str, values: Values) -> tuple[S
             ), np.ones_like(stored)  # fmt: skip
 
 
-def explain_block(problem: Problem, blocks: Blocks) -> tuple[str, str] | None:
-    """Which rule about block rows and columns the pairs that should not meet follow instead."""
+def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
+    """The rules about block rows and columns that pairs with others than their own follow, most telling first."""
     cols = exact(problem, "col_indices_ptr").astype(np.int64)
     crow = exact(problem, "crow_indices_ptr").astype(np.int64)
     block, rest = np.divmod(blocks.offset, BLOCK * BLOCK)
-    inside = (block >= 0) & (block < len(cols))
-    if not inside.all() or not len(cols):
-        return None
+    if not len(cols) or not ((block >= 0) & (block < len(cols))).all():
+        return []
+    row, x_block = blocks.n // BLOCK, blocks.left_k // BLOCK
     r, c = rest // BLOCK, rest % BLOCK
-    row = blocks.n // BLOCK
-    start = crow[row]
+    turned = bool((c == blocks.n % BLOCK).all()) and not bool((r == blocks.n % BLOCK).all())
+    inside = r if turned else c
+    own, start, number = _rows_of_blocks(problem)[block], crow[row], _numbers(problem)[row, np.clip(x_block, 0, None) % (problem.scalars["K"] // BLOCK)]
     from_start = np.clip(block - start, 0, len(cols) - 1)
-    x_block = blocks.left_k // BLOCK
-    in_row = (block >= start) & (block < crow[row + 1])
-    number = _numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)]
+    in_row, meets = own == row, bool((blocks.left_k == cols[block] * BLOCK + inside).all())
+    mixed = not in_row.all()
     rules = (
-        ("block_not_transposed", "the stored block is multiplied, not its transpose: it lies as [n, k]",
-         (c == blocks.n % BLOCK) & (r == blocks.left_k % BLOCK) & (cols[block] == x_block) & in_row),
-        ("col_as_element", "the block column is taken for the index of an element: it counts blocks of BLOCK columns",
-         in_row & (blocks.left_k == cols[block] + c)),
-        ("x_by_block_row", "the columns of X are taken from the block row of W, not from the block's column index",
-         in_row & (blocks.left_k == row * BLOCK + c)),
-        ("col_from_row_start", "column indices are counted from the start of the block row, so that every row gets those of the first",
-         in_row & (blocks.left_k == cols[from_start] * BLOCK + c)),
-        ("x_by_position", "the columns of X follow the number of the block in its row, not its column index",
-         in_row & (blocks.left_k == from_start * BLOCK + c)),
-        ("values_by_column", "the values are indexed by block column instead of by the number of the block",
-         block == x_block),
-        ("values_from_row_start", "the values are counted from the start of the block row, so that every row gets those of the first",
-         (number >= 0) & (block == number - start)),
-        ("values_block_stride", "blocks of the values are taken to be BLOCK elements apart, not BLOCK * BLOCK",
-         (number >= 0) & (blocks.offset - number * BLOCK >= 0) & (blocks.offset - number * BLOCK < BLOCK * BLOCK) & (number > 0)),
+        (turned, "inside", "block_not_transposed", "the stored block is multiplied, not its transpose: it lies as [n, k]"),
+        (meets and (own == row - 1).all(), "row", "crow_without_leading_zero",
+         "the bounds of the block row before are used: crow_indices begins with a zero"),
+        (meets and (own == row + 1).all(), "row", "crow_one_ahead",
+         "the bounds of the next block row are used: row r begins at crow_indices[r]"),
+        (meets and mixed and _row_of_tokens(blocks.m, own), "row", "block_row_of_tokens",
+         "the block row follows the tile of tokens, not the tile of outputs"),
+        (meets and mixed and (own <= row).all() and block.min() == 0, "row", "row_start_ignored",
+         "the loop begins with the first block of all, not with the first of its block row"),
+        (meets and mixed and (own >= row).all() and (own == row).any(), "row", "row_end_ignored",
+         "the loop does not end with the last block of its block row"),
+        (not mixed and (blocks.left_k == cols[block] + inside).all(), "columns", "col_as_element",
+         "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
+        (not mixed and (blocks.left_k == row * BLOCK + inside).all(), "columns", "x_by_block_row",
+         "the columns of X are taken from the block row of W, not from the block's column index"),
+        (not mixed and (blocks.left_k == cols[from_start] * BLOCK + inside).all(), "columns", "col_from_row_start",
+         "column indices are counted from the start of the block row, so that every row gets those of the first"),
+        (not mixed and (blocks.left_k == from_start * BLOCK + inside).all(), "columns", "x_by_position",
+         "the columns of X follow the number of the block in its row, not its column index"),
+        ((block == x_block).all(), "columns", "values_by_column",
+         "the values are indexed by block column instead of by the number of the block"),
+        (mixed and ((number >= 0) & (block == number - start)).all(), "columns", "values_from_row_start",
+         "the values are counted from the start of the block row, so that every row gets those of the first"),
+        (((number >= 0) & (blocks.offset - number * BLOCK >= 0) & (blocks.offset - number * BLOCK < BLOCK * BLOCK)).all()
+         and (number > 0).any(), "columns", "values_block_stride",
+         "blocks of the values are taken to be BLOCK elements apart, not BLOCK * BLOCK"),
     )  # fmt: skip
-    for name, reason, holds in rules:
-        if float(holds.mean()) >= 0.98:
-            return name, reason
-    return None
+    found = [Rule(aspect, name, reason) for holds, aspect, name, reason in rules if holds]
+    return [rule for rule in found if not (meets and rule.aspect == "columns")]
+
+
+def _row_of_tokens(m: Array, own: Array) -> bool:
+    """Whether the block row walked is the number of the tile of tokens, for a tile of 16 to 256."""
+    return any(bool((own == m // tile).all()) for tile in (16, 32, 64, 128, 256))
 
 
 def _numbers(problem: Problem) -> Array:
