@@ -110,7 +110,9 @@ def _explained(held: Array, words: Array, nibbles: Array, position: Array, right
         return verdicts
     for name, (reason, integers) in shifted.items():
         for meaning in (lambda u: u, MEANINGS[""][1]):
-            if fits(meaning(integers)).all():
+            with np.errstate(over="ignore"):
+                as_half = meaning(integers).astype(np.float16).astype(np.float64)
+            if fits(meaning(integers)).all() or ((as_half == held) | ~inside).all():
                 return [verdict(name, reason)]
     return None
 
