@@ -51,7 +51,8 @@ class Term:
     """One multiplication's share of E elements of Y: C pairs each.
 
     left, right: float64 [E, C], the operands of each pair; left_at, right_at: their elements of the two tensors, as
-    provenance.origin gives them; left_asked, right_asked: the same without the loads' masks; left_lanes, right_lanes: where they stand in the nodes left_node and right_node.
+    provenance.origin gives them; left_asked, right_asked: the same without the loads' masks; left_lanes, right_lanes:
+    where they stand in the nodes left_node and right_node.
     factor: float64 [E, C], product of `factors` and signs. lanes: [E, R], of the node's result.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from grader.ledger.finding import CONVERT, SCALE, Finding
@@ -23,7 +25,8 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Finding], Array]:
         if not use.any():
             continue
         used = {tensor: found[use] for tensor, found in scales_used(run, pairs, side).items()}
-        partner = np.where(other.live, other.k, side.k)
+        same = other.live & (other.k // side.operand.unit == side.k // side.operand.unit)
+        partner = np.where(same, other.k, _in_order(pairs, side))
         target = np.broadcast_to((pairs.m if side is pairs.left else pairs.n)[:, None], use.shape)
         values = Values(side.value[use], side.row[use], side.k[use], partner[use], target[use], used)
         verdicts, factor = judge(run.problem, values)
@@ -31,6 +34,13 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Finding], Array]:
         places = np.argwhere(use)
         findings += [finding for verdict in verdicts if (finding := _finding(run, pairs, side, verdict, places))]
     return findings, held
+
+
+def _in_order(pairs: Pairs, side: Side) -> Array:
+    """k of a side whose partner does not tell which element of a word is meant: by their order."""
+    starts = np.searchsorted(pairs.term, pairs.term)
+    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
+    return k
 
 
 def _finding(run: Run, pairs: Pairs, side: Side, verdict: Verdict, places: Array) -> Finding | None:
@@ -60,7 +70,7 @@ def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | No
                 return link.line
     if before is not None:
         reached = False
-        for earlier, later in zip(links, links[1:], strict=False):
+        for earlier, later in itertools.pairwise(links):
             near = abs(earlier.value - before) <= 1e-2 * max(1.0, abs(before))
             reached |= near
             moved = abs(later.value - before) > 1e-2 * max(1.0, abs(before))
@@ -68,5 +78,5 @@ def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | No
                 return later.line
         if rank == CONVERT and not reached:
             return links[-1].line
-    changed = [later.line for earlier, later in zip(links, links[1:], strict=False) if later.value != earlier.value]
+    changed = [later.line for earlier, later in itertools.pairwise(links) if later.value != earlier.value]
     return changed[-1] if changed else links[-1].line

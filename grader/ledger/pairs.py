@@ -102,7 +102,8 @@ def stores_to_output(run: Run, program: int) -> list[Node]:
 
 def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
-    assert store.offsets is not None and store.active is not None
+    assert store.offsets is not None
+    assert store.active is not None
     y = run.problem.tensors[run.lab.output]
     along_m, along_n = (int(stride) for stride in y.stride())
     offsets = store.offsets.reshape(-1)
@@ -250,6 +251,11 @@ def scales_used(run: Run, pairs: Pairs, side: Side) -> Mapping[str, Array]:
                 whole[:, here] = found
             used[scale.tensor] = whole
     return used
+
+
+def side_words(side: Side, pairs: Pairs) -> str:
+    """Which operand, in the words of sentences."""
+    return "left" if side is pairs.left else "right"
 
 
 def hull(numbers: Array) -> str:

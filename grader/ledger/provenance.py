@@ -40,9 +40,7 @@ class Provenance:
 
     def is_product(self, node: Node) -> bool:
         """Whether this node multiplies elements of the left tensor with elements of the right one."""
-        if node.op == "dot":
-            a, b = (self._sources[i] for i in node.inputs[:2])
-        elif node.op in ("fmul", "mul", "fma") and len(node.inputs) >= 2:
+        if node.op == "dot" or (node.op in ("fmul", "mul", "fma") and len(node.inputs) >= 2):
             a, b = (self._sources[i] for i in node.inputs[:2])
         else:
             return False
@@ -95,7 +93,8 @@ class Provenance:
 
     def _find_origin(self, node: Node, tensor: str, masked: bool) -> Array:
         if node.op == "load":
-            assert node.offsets is not None and node.active is not None
+            assert node.offsets is not None
+            assert node.active is not None
             if node.tensor == tensor:
                 return np.where(node.active | (not masked), node.offsets + OFFSET, NONE)
             other = self.origin(node.inputs[-1], tensor, masked=masked)

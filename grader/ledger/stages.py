@@ -65,8 +65,8 @@ class Values:
     """Operand values to be judged, all arrays of one shape.
 
     value: what the multiplication held. row, k: of the tensor's element that it comes from. partner: the k of the
-    other side, which tells which of `unit` elements is meant. target: the row of Y, or its column, that it is for. used: for each scale that
-    flowed into it, the element of the scale, -1 for none.
+    other side, which tells which of `unit` elements is meant. target: the row of Y, or its column, that it is for.
+    used: for each scale that flowed into it, the element of the scale, -1 for none.
     """
 
     value: Array

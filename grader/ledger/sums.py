@@ -139,7 +139,8 @@ def _scale_values(run: Run, pairs: Pairs, *, carried: bool) -> list[Array]:
 
 def _wanted(run: Run, pairs: Pairs, *, carried: bool = True) -> Array:
     """[E]: the product of the scales that belong to each element."""
-    return np.prod([np.ones(len(pairs.m)), *_scale_values(run, pairs, carried=carried)], axis=0)
+    wanted: Array = np.prod([np.ones(len(pairs.m)), *_scale_values(run, pairs, carried=carried)], axis=0)
+    return wanted
 
 
 def _total(pairs: Pairs, held: Array) -> list[Array]:
@@ -180,7 +181,8 @@ def _repeated(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     if terms[0].factors and len(terms[0].factors) > len(terms[-1].factors):
         scaled = "the scales" if np.allclose(per_turn, wanted, rtol=1e-2) else "a factor"
         return [Finding("scaled_every_turn", SUM, line,
-                        f"the sum is multiplied by {scaled} in each turn: turn 0 has the factor {first[known][0]:.3g}, the last turn {last[known][0]:.3g}",
+                        f"the sum is multiplied by {scaled} in each turn: turn 0 has the factor {first[known][0]:.3g}, "
+                        f"the last turn {last[known][0]:.3g}",
                         "one factor for all turns", "the sum is scaled inside the loop, each turn again", pairs.program)]  # fmt: skip
     return []
 
@@ -209,7 +211,7 @@ def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     values = [value[known] for value in _scale_values(run, pairs, carried=True)]
     for powers in np.ndindex(*(5,) * len(values)):
         exponents = [int(power) - 2 for power in powers]
-        if not any(exponents) or sum(e < 0 for e in exponents) and sum(e > 0 for e in exponents):
+        if not any(exponents) or (sum(e < 0 for e in exponents) and sum(e > 0 for e in exponents)):
             continue
         made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
         if np.allclose(ratio, made, rtol=4e-3):
@@ -255,11 +257,12 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Finding | None:
         one = len(np.unique(used[origin >= 0])) == 1 and len(np.unique(own[origin >= 0])) > 1
         crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
         if crossed:
-            name, reason = _crossed_name(run, tensor, scale.axis), f"{short} belongs to the {index} of Y, and is taken along the other index"
+            name = _crossed_name(tensor)
+            reason = f"{short} belongs to the {index} of Y, and is taken along the other index"
         elif one:
-            name, reason = _one_name(run, tensor), f"one element of {short} is used for the whole tile"
+            name, reason = _one_name(tensor), f"one element of {short} is used for the whole tile"
         else:
-            name, reason = _tile_name(run, tensor), f"{short} is loaded without the offset of the tile"
+            name, reason = _tile_name(tensor), f"{short} is loaded without the offset of the tile"
         return Finding(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
@@ -272,15 +275,15 @@ def _follows(used: Array, index: Array) -> bool:
     return len(pairs) == len(set(index.tolist()))
 
 
-def _crossed_name(run: Run, tensor: str, axis: str) -> str:
+def _crossed_name(tensor: str) -> str:
     if tensor == "scales_ptr":
         return "scale_by_row"
     return "scales_swapped or input_scale_by_column or weight_scale_by_row"
 
 
-def _one_name(run: Run, tensor: str) -> str:
+def _one_name(tensor: str) -> str:
     return "one_scale_for_all_channels" if tensor == "scales_ptr" else "one_scale_for_all_tokens"
 
 
-def _tile_name(run: Run, tensor: str) -> str:
+def _tile_name(tensor: str) -> str:
     return "wrong_token_scale" if tensor == "input_scale_ptr" else "scale_without_tile_offset"

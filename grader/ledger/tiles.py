@@ -6,6 +6,8 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
+import numpy as np
+
 from grader.ledger.finding import GRID, STORE, TILE, Finding
 from grader.ledger.pairs import Run, places_in_output, store_axes, stores_to_output
 from grader.ledger.tape import Node, Stored
@@ -156,9 +158,9 @@ def _listed(tiles: list[Tile]) -> str:
 def _empty_rows(run: Run, tiles: TileMap) -> Finding | None:
     if run.stages.needed is None or not tiles.missing:
         return None
-    need = run.stages.needed(run.problem).any(axis=1)
+    need = np.asarray(run.stages.needed(run.problem)).any(axis=1).reshape(-1)
     columns = {j for _, j in tiles.missing}
-    if any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]].any() for j in columns):
+    if any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
         return None
     j = min(columns)
     return Finding("empty_row_unwritten", STORE, tiles.line,
@@ -186,17 +188,19 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Findin
     if divided:
         line, reason = divided
         return Finding("program_ids_swapped", TILE, line, found, expected, reason)
-    every = set(tiles.stored) | set(tiles.meant.values())
-    rows, columns = ({tile[d] for tile in every} for d in (0, 1))
+    addressed = set(tiles.stored) | set(tiles.meant.values())
+    rows, columns = ({tile[d] for tile in addressed} for d in (0, 1))
     if len(rows) == 1 and len(columns) == 1:
-        return Finding("tile_offset_forgotten", TILE, tiles.line, found, expected, "the offset of the program's tile is not in the addresses")
+        return Finding("tile_offset_forgotten", TILE, tiles.line, found, expected,
+                       "the offset of the program's tile is not in the addresses")  # fmt: skip
     if len(rows) == 1 and tiles.count[0] > 1:
         return Finding("row_tile_offset_forgotten", TILE, tiles.line, found, expected,
                        "the rows that are stored do not depend on the program")  # fmt: skip
     if len(columns) == 1 and tiles.count[1] > 1:
         return Finding("column_tile_offset_forgotten", TILE, tiles.line, found, expected,
                        "the columns that are stored do not depend on the program")  # fmt: skip
-    return Finding("tile_map", TILE, tiles.line, found, expected, "the numbers of the tiles do not follow from the program ids as the grid needs")
+    return Finding("tile_map", TILE, tiles.line, found, expected,
+                   "the numbers of the tiles do not follow from the program ids as the grid needs")  # fmt: skip
 
 
 def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:

@@ -50,6 +50,8 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: Count
         pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
         values, _ = operands.look(run, pairs)
     places = addresses.look(run, pairs, rules)
+    if places:  # values that no known conversion explains may be those of other elements
+        values = [finding for finding in values if finding.reason]
     return [*places, *values, *([lost] if lost else []), *summed]
 
 

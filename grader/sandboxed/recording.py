@@ -283,10 +283,9 @@ class Recorder:
             tl.core.tensor.T = property(transposed)
 
     def _hook_libdevice(self) -> None:
+        import libdevice_on_host
         from triton.language.extra import libdevice
         from triton.language.extra.cuda import libdevice as cuda_libdevice
-
-        import libdevice_on_host
 
         for owner in (libdevice, cuda_libdevice):
             for name in (*libdevice_on_host.FLOAT, *libdevice_on_host.INTEGER):

@@ -77,7 +77,8 @@ def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
     r, c = rest // BLOCK, rest % BLOCK
     turned = bool((c == blocks.n % BLOCK).all()) and not bool((r == blocks.n % BLOCK).all())
     inside = r if turned else c
-    own, start, number = _rows_of_blocks(problem)[block], crow[row], _numbers(problem)[row, np.clip(x_block, 0, None) % (problem.scalars["K"] // BLOCK)]
+    own, start = _rows_of_blocks(problem)[block], crow[row]
+    number = _numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)]
     from_start = np.clip(block - start, 0, len(cols) - 1)
     in_row, meets = own == row, bool((blocks.left_k == cols[block] * BLOCK + inside).all())
     mixed = not in_row.all()

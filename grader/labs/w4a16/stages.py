@@ -9,7 +9,19 @@ import torch
 
 from grader.labs.inputs import normal, pack_int4
 from grader.ledger.finding import CONVERT, UNPACK
-from grader.ledger.stages import Array, Operand, Scale, Stages, Values, Verdict, by_strides, exact, refilled
+from grader.ledger.stages import (
+    Array,
+    Blocks,
+    Operand,
+    Rule,
+    Scale,
+    Stages,
+    Values,
+    Verdict,
+    by_strides,
+    exact,
+    refilled,
+)
 from grader.model import Problem
 
 Meaning = Callable[[Array], Array]
@@ -80,7 +92,8 @@ def _explained(held: Array, words: Array, nibbles: Array, position: Array, right
     loose = 2e-3 if scaled else 1e-6
 
     def fits(expected: Array) -> Array:
-        return ~inside | (np.abs(held - expected) <= loose * np.maximum(1.0, np.abs(expected)))
+        near: Array = np.abs(held - expected) <= loose * np.maximum(1.0, np.abs(expected))
+        return ~inside | near
 
     if fits(right).all():
         return []
@@ -149,12 +162,23 @@ def _order_words(order: dict[int, int]) -> tuple[str, str]:
     return names.get(listed, ("nibble_order_permuted", f"elements 0 to 7 of a word are taken from nibbles {listed}"))
 
 
+def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
+    """Other ways to look for element (k, n) among the words."""
+    N, K = problem.scalars["N"], problem.scalars["K"]
+    if (blocks.offset == blocks.left_k * (N // 8) + blocks.n // 8).all():
+        return [Rule("words", "packed_along_n", "eight columns are looked for in a word; it holds eight k")]
+    if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k % (K // 8)).all():
+        return [Rule("words", "packed_in_planes",
+                     "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k")]  # fmt: skip
+    return []
+
+
 def inputs(problem: Problem, generator: torch.Generator) -> Problem:
     """Random fp16 X, every nibble in every position, distinct scales."""
     M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
     x = normal(generator, M, K, device=torch.device("cpu")).to(torch.float16)
     q = torch.randint(-8, 8, (K, N), generator=generator)
-    scales = ((0.02 + 0.05 * torch.rand(N, generator=generator))).to(torch.float16)
+    scales = (0.02 + 0.05 * torch.rand(N, generator=generator)).to(torch.float16)
     return refilled(problem, {"x_ptr": x, "qweight_ptr": pack_int4(q), "scales_ptr": scales})
 
 
@@ -165,4 +189,5 @@ STAGES = Stages(
     judge_right=judge_right,
     inputs=inputs,
     scales=(Scale("scales_ptr", "n", "scale"),),
+    explain_block=explain_block,
 )
