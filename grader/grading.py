@@ -207,7 +207,10 @@ def judge_gpu_run(
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     findings = _check(lab, built, problems, run.outcomes)
-    diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
+    assert isinstance(source, KernelSource)
+    diagnoses = tell(lab, source, built, problems, run.outcomes, findings, seed, InterpretOptions(1))
+    if not any(diagnoses):
+        diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
     judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses)
     return replace(score(lab, judged, rubric, load_tiers(device.name, device.capability)), source=_source(source))
 

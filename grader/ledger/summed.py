@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from grader.ledger.finding import ADVANCE, LOAD, LOOP, PAIR, Finding
@@ -39,6 +41,41 @@ def look(run: Run, pairs: Pairs) -> list[Finding]:
     if not right_good:
         findings.append(_advance(run, pairs, right, e, need))
     return [finding for finding in findings if finding]
+
+
+def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
+    """SPLIT_K: do the slices of a tile, all of which were recorded, meet every k once together?"""
+    split, K = run.config.split_k, run.sizes[2]
+    tiles: dict[tuple[int, int], list[Pairs]] = {}
+    for pairs in followed:
+        if pairs.turn.size:
+            tiles.setdefault((int(pairs.m[0]), int(pairs.n[0])), []).append(pairs)
+    for parts in tiles.values():
+        programs = {pairs.program for pairs in parts}
+        shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
+        places = {(one.lowest, one.highest) for one in shared}
+        everyone = {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}
+        if split == 1 or everyone != programs:
+            continue
+        counts = [_counts(pairs.left, pairs, 0, K) for pairs in parts]
+        total = np.sum(counts, axis=0)
+        if (total == 1).all():
+            return []
+        line = parts[-1].flow.terms[-1].line
+        first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
+        if len(parts) > 1:
+            first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
+        missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
+        if len(parts) > 1 and all((count == 1).all() for count in counts):
+            return [Finding("slice_walks_all_of_k", LOOP, line, first, f"each slice a {split}-th of K, 0:{K} together",
+                            f"each of the {split} slices walks all of K, so that Y is {split} times what it should be")]  # fmt: skip
+        if len(twice):
+            return [Finding("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
+                            "every k in one slice", "neighbouring slices of K overlap")]  # fmt: skip
+        return [Finding("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
+                        "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
+                        "the slices of K leave a part of it out")]  # fmt: skip
+    return []
 
 
 def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 
-from grader.ledger import addresses, operands, sums, tiles
+from grader.ledger import addresses, operands, summed, sums, tiles
 from grader.ledger.finding import CONVERT, Finding
 from grader.ledger.pairs import Pairs, Run, pairs_of, sample, stores_to_output
 from grader.ledger.provenance import Lost
 from grader.ledger.tape import Node
 
-MAX_PROGRAMS = 6
+MAX_PROGRAMS = 9
 
 
 def walk(run: Run) -> list[Finding]:
@@ -36,6 +36,9 @@ def walk(run: Run) -> list[Finding]:
     for program, stores, pairs in followed:
         with contextlib.suppress(Lost):
             findings += _look(run, program, stores, pairs, rules)
+    if run.config.split_k > 1:
+        with contextlib.suppress(Lost):
+            findings += summed.slices(run, [pairs for _, _, pairs in followed])
     return ordered(findings)
 
 
