@@ -26,16 +26,22 @@ FP16_OVERFLOW = 65504.0
 class Diagnosis:
     """Why one case fails, for the student. `mistake`: the class's name; "" when no known mistake fits.
 
-    evidence: numbers from the case; left out of the text for hidden cases.
+    evidence: numbers from the case; left out of the text for hidden cases. told, general: the ledger's sentences, which
+    take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first.
     """
 
     mistake: str
     what: str
     evidence: str
     hint: str
+    told: str = ""
+    general: str = ""
+    mistakes: tuple[str, ...] = ()
 
     def text(self, *, hidden: bool) -> str:
         """The diagnosis in one or two sentences."""
+        if self.told:
+            return self.general if hidden else self.told
         if not self.mistake:
             return "" if hidden else self.evidence
         evidence = f" ({self.evidence})" if self.evidence and not hidden else ""

@@ -15,6 +15,7 @@ from grader.building import BuildOptions, assignments, build
 from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
 from grader.labs import Lab
+from grader.ledger.telling import tell
 from grader.memory import sentences
 from grader.model import (
     Device,
@@ -123,8 +124,11 @@ def grade_lab_on_cpu(
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     findings = _check(lab, built, problems, outcomes)
-    diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
-    diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
+    how = InterpretOptions(1, options.confined, options.case_seconds)
+    diagnoses = tell(lab, source, built, problems, outcomes, findings, seed, how)
+    if not any(diagnoses):
+        diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
+        diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
     located = sentences(lab, source, problems, outcomes)
     judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, outcomes, located)
     report = replace(score(lab, judged, rubric, None), source=source)
@@ -221,7 +225,9 @@ def judge_gpu_run(
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     findings = _check(lab, built, problems, run.outcomes)
-    diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
+    diagnoses = tell(lab, source, built, problems, run.outcomes, findings, seed, InterpretOptions(1))
+    if not any(diagnoses):
+        diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
     located = sentences(lab, source, problems, watched)
     judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses, watched, located)
     return replace(score(lab, judged, rubric, load_tiers(device.name, device.capability)), source=_source(source))

@@ -290,7 +290,7 @@ class Outcome:
 
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
     the interpreter's memory checker found, `written` whether each element of Y was stored to; both are None where
-    there is no checker.
+    there is no checker. `flow`: the record of a launch that was recorded, see grader.ledger.tape.
     """
 
     case: str
@@ -303,6 +303,7 @@ class Outcome:
     written: bool | None = None
     message: str = ""
     seconds: float = 0.0
+    flow: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,11 @@ def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestRes
                 shares[case.name],
                 message,
                 diagnosis=(diagnosis.text(hidden=case.hidden) or None) if diagnosis else None,
-                metrics={**metrics, "mistake": (diagnosis.mistake or None) if diagnosis else None},
+                metrics={
+                    **metrics,
+                    "mistake": (diagnosis.mistake or None) if diagnosis else None,
+                    **({"mistakes": list(diagnosis.mistakes)} if diagnosis and diagnosis.mistakes else {}),
+                },
             )
         elif skipped:
             message = HIDDEN_NOT_GRADED if case.hidden else skipped[0][1].message

@@ -20,6 +20,7 @@ from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
 from grader.grading import GradeOptions, grade
 from grader.labs import Lab
+from grader.ledger.telling import tell
 from grader.memory import sentences
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
 from grader.problems import make_problem
@@ -279,7 +280,11 @@ class _Round:
         outcomes = [outcome for outcome, _ in known.values()]
         findings = [finding for _, finding in known.values()]
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
-        diagnoses = self._diagnosed(lab, bundle, problems, known)
+        chosen = self.watch.options
+        how = InterpretOptions(1, chosen.confined, chosen.case_seconds, self.session.start, self.stopped.is_set)
+        diagnoses = tell(lab, source, bundle, problems, outcomes, findings, 0, how)
+        if not any(diagnoses):
+            diagnoses = self._diagnosed(lab, bundle, problems, known)
         located = sentences(lab, source, problems, outcomes)
         judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, outcomes, located)
         return replace(score(lab, judged, load_rubric(), None), source=source)

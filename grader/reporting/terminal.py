@@ -153,9 +153,11 @@ def next_step(report: Report) -> str:
         if lab.status in ("rejected", "build_error", "timeout", "crash"):
             return f"{lab.lab_id}: {headline(lab.message)}"
         failed = next((test for test in lab.tests if test.status == "failed" and test.kind == "correctness"), None)
-        if failed:
-            return f"{lab.lab_id}: make `{failed.name}` pass first; {failed.diagnosis or failed.message}"
         strayed = next((test for test in lab.tests if test.status == "failed" and test.kind == "memory"), None)
+        if failed and strayed and not failed.metrics.get("mistakes"):  # what was seen is surer than what looks alike
+            return f"{lab.lab_id}: {strayed.message.splitlines()[0]}"
+        if failed:
+            return f"{lab.lab_id}: make `{failed.name}` pass first; {(failed.diagnosis or failed.message).splitlines()[0]}"
         if strayed:
             return f"{lab.lab_id}: {strayed.message.splitlines()[0]}"
     if len(waiting) == len(report.labs):

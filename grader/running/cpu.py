@@ -33,7 +33,7 @@ MAX_FINDINGS = 24
 class InterpretOptions:
     """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works).
 
-    `start` makes the sandboxes; once `cancelled` says so, no further launch begins.
+    `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: programs to record.
     """
 
     jobs: int
@@ -41,6 +41,7 @@ class InterpretOptions:
     case_seconds: float = CASE_SECONDS
     start: Callable[..., Sandbox] = Sandbox
     cancelled: Callable[[], bool] = lambda: False
+    record: tuple[int, ...] = ()
 
 
 def interpret(
@@ -58,6 +59,7 @@ def interpret(
         jobs.put(number)
     outcomes: dict[int, Outcome] = {}
     timeouts: list[str] = []
+    hidden = {case.name for case in lab.all_cases if case.hidden}
     lock = threading.Lock()
 
     def work() -> None:
@@ -76,7 +78,7 @@ def interpret(
                 outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
             else:
                 outcome = _run_one(lab, source, bundle, problems[case], case, config, options)
-                if outcome.status == "timeout" and not lab.case(case).hidden:
+                if outcome.status == "timeout" and case not in hidden:
                     timeouts.append(case)
             with lock:
                 outcomes[number] = outcome
@@ -117,6 +119,8 @@ def _run_one(
         "unwritten": None if zeroed else lab.output,
         "seconds": 0.8 * options.case_seconds,
     }
+    if options.record:
+        request["record"] = list(options.record)
     try:
         with options.start(interpret=True, confined=options.confined) as sandbox:
             loaded = sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
@@ -169,7 +173,8 @@ def _outcome(
         message = describe_error(source, answer, made)
         return Outcome(case, config, status, memory=found, message=message)  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
-    for guarded, before, after in zip(buffers, sent, answer.blobs, strict=True):
+    flow = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
+    for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):
         if len(after) != len(before):
             raise ValueError(f"{len(after)} bytes for {guarded.name}, expected {len(before)}")
         if guarded.name != lab.output:
@@ -191,6 +196,7 @@ def _outcome(
         memory=tuple(_finding(entry, made) for entry in answer.header["memory"][:MAX_FINDINGS]),
         written=bool(answer.header["written"]),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+        flow=flow,
     )
 
 

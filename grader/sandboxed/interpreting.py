@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any
@@ -26,6 +27,7 @@ def interpret_one(
 
     request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
+    request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
     "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no buffers.
@@ -44,9 +46,14 @@ def interpret_one(
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
     check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"))
+    recorder = None
+    if "record" in request:
+        import recording
+
+        recorder = recording.Recorder(check.areas, check.path, request["record"])
     started = time.perf_counter()
     try:
-        with check.active():
+        with check.active(), recorder.active() if recorder else contextlib.nullcontext():
             module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
     except Exception as error:
         return {**faults.describe(error, module.path), "memory": check.findings()}, []
@@ -56,4 +63,5 @@ def interpret_one(
         "strayed": check.strayed(),
         "written": check.written(),
     }
-    return answer, [buffer.numpy().tobytes() for buffer in buffers]
+    out = [buffer.numpy().tobytes() for buffer in buffers]
+    return answer, [*out, recorder.answer()] if recorder else out

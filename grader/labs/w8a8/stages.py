@@ -1,0 +1,170 @@
+"""W8A8, stage by stage: X through x / s, rounding and clamp to int8; the stored int8 weight; two scales after the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from grader.labs.inputs import laid_out, normal
+from grader.ledger.finding import CONVERT, SCALE, WEIGHT
+from grader.ledger.stages import Array, Operand, Scale, Stages, Values, Verdict, by_strides, exact, refilled
+from grader.model import Problem
+
+TIE_WIDTH = 4 * 127 * 2.0**-24
+INPUT_SCALE = "input_scale_ptr"
+
+
+def _wrap(q: Array) -> Array:
+    return (np.trunc(q) + 128) % 256 - 128
+
+
+CONVERSIONS: dict[str, tuple[str, Callable[[Array], Array]]] = {
+    "": ("", np.round),
+    "truncation": ("truncated instead of rounded to nearest", np.trunc),
+    "half_up_truncation": ("0.5 is added and the rest cut off, which is wrong for negative values", lambda r: np.trunc(r + 0.5)),
+    "floor_rounding": ("rounded down instead of to nearest", np.floor),
+    "ceil_rounding": ("rounded up instead of to nearest", np.ceil),
+    "not_quantised": ("x / s is multiplied as it is, it never becomes an integer", lambda r: r),
+}  # fmt: skip
+CLAMPS: dict[str, tuple[str, Callable[[Array], Array]]] = {
+    "": ("", lambda q: np.clip(q, -128, 127)),
+    "no_clamp": ("there is no clamp, and what does not fit into int8 wraps around", _wrap),
+    "clamp_to_minus_127": ("clamped to [-127, 127], but int8 begins at -128", lambda q: np.clip(q, -127, 127)),
+    "clamp_to_unsigned": ("clamped to numbers from 0 on, but int8 has negative ones", lambda q: np.clip(q, 0, 127)),
+    "no_clamp ": ("there is no clamp", lambda q: q),
+    "clamp_to_unsigned ": ("clamped to 0..255, but int8 has negative numbers", lambda q: _wrap(np.clip(q, 0, 255))),
+}  # fmt: skip
+RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
+    "": ("", lambda x, s: x / s),
+    "fp16_division": ("x / s is computed in fp16, or with a scale rounded to fp16, and crosses a threshold",
+                      lambda x, s: x / s.astype(np.float16).astype(np.float64)),
+    "fp16_division ": ("x / s is computed in fp16, whose rounding moves it across a threshold",
+                       lambda x, s: (x.astype(np.float16) / s.astype(np.float16)).astype(np.float64)),
+    "unscaled_quantisation": ("X is not divided by its scale", lambda x, s: x),
+    "multiplied_by_scale": ("X is multiplied by its scale instead of divided", lambda x, s: x * s),
+}  # fmt: skip
+ENOUGH = 0.999
+
+
+def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+    """Which conversion of which ratio the operand holds."""
+    x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
+    scale = exact(problem, INPUT_SCALE).astype(np.float64)
+    used = values.used.get(INPUT_SCALE, np.full(x.shape, -1))
+    known = (used >= 0) & (used < len(scale))
+    s = scale[np.where(known, used, values.row)]
+    verdicts = []
+    other = known & (used != values.row) & (used != values.target)
+    if other.any():
+        one = len(np.unique(used[known])) == 1 and len(np.unique(values.row[known])) > 1
+
+        def describe_scale(at: tuple[int, ...]) -> tuple[str, str]:
+            return (f"X[{values.row[at]}, {values.k[at]}] is divided by the scale of token {used[at]}",
+                    f"that of token {values.row[at]}")  # fmt: skip
+
+        reason = "every token is quantised with the same scale" if one else "tokens are quantised with other tokens' scales"
+        name = "one_scale_for_all_tokens or wrong_token_scale" if one else "wrong_token_scale"
+        verdicts.append(Verdict(name, reason, other, describe_scale, rank=SCALE))
+    ratio = x / s
+    near_tie = (np.abs(ratio - np.floor(ratio) - 0.5) <= TIE_WIDTH) & (np.abs(ratio) < 129)
+    with np.errstate(invalid="ignore", over="ignore"):
+        best, alpha = _best(values.value, x, s, near_tie)
+    if best is None:
+        right = np.clip(np.round(ratio), -128, 127)
+        wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
+
+        def describe_any(at: tuple[int, ...]) -> tuple[str, str]:
+            return (f"the left operand holds {values.value[at]:.5g} for X[{values.row[at]}, {values.k[at]}] "
+                    f"(x / s = {ratio[at]:.4g})", f"{right[at]:.0f}")  # fmt: skip
+
+        verdicts.append(Verdict("quantised_otherwise", "", wrong, describe_any, ratio, rank=CONVERT))
+        return verdicts, np.ones_like(x)
+    verdicts += _named(best, values, x, s, near_tie)
+    return verdicts, alpha
+
+
+def _best(value: Array, x: Array, s: Array, near_tie: Array) -> tuple[tuple[str, str, str] | None, Array]:
+    """The right conversion where it fits, else the first that fits nearly everywhere, and the scale on top of it."""
+    for alpha in (np.ones_like(s), s):
+        for kind, (_, divide) in RATIOS.items():
+            r = divide(x, s)
+            for conversion, (_, convert) in CONVERSIONS.items():
+                converted = convert(r)
+                slack = near_tie * 1.01 if kind == "" and conversion == "" else 0.0
+                for clamp, (_, cut) in CLAMPS.items():
+                    expected = cut(converted)
+                    loose = 2e-3 * np.abs(expected) if conversion == "not_quantised" or alpha is s else 0.0
+                    fits = np.abs(value / alpha - expected) <= slack + loose + 1e-6
+                    need = 1.0 if (kind, conversion, clamp) == ("", "", "") else ENOUGH
+                    if float(fits.mean()) >= need:
+                        return (kind, conversion, clamp), alpha
+    return None, np.ones_like(s)
+
+
+def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_tie: Array) -> list[Verdict]:
+    """One verdict for each of the three parts that is not as it should be."""
+    kind, conversion, clamp = best
+    verdicts = []
+    right_ratio, ratio = x / s, RATIOS[kind][1](x, s)
+    right = np.clip(np.round(right_ratio), -128, 127)
+
+    def described(before: Array, after: Array, words: str) -> Callable[[tuple[int, ...]], tuple[str, str]]:
+        return lambda at: (f"X[{values.row[at]}, {values.k[at]}] {words} = {before[at]:.4g} became {values.value[at]:.4g}",
+                           f"{after[at]:.0f}")  # fmt: skip
+
+    inside = np.abs(ratio) < 126
+    if kind:
+        wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
+        verdicts.append(Verdict(kind.strip(), RATIOS[kind][0], wrong, described(right_ratio, right, "/ s"), rank=CONVERT))
+    words = "/ s" if kind in ("", "fp16_division", "fp16_division ") else "times s" if kind == "multiplied_by_scale" else ""
+    rounded = np.round(ratio)
+    if conversion:
+        wrong = (np.abs(CONVERSIONS[conversion][1](ratio) - rounded) > 1e-3) & inside
+        verdicts.append(Verdict(conversion, CONVERSIONS[conversion][0], wrong, described(ratio, rounded, words), ratio, CONVERT))
+    if clamp and conversion != "not_quantised":
+        clamped = np.clip(rounded, -128, 127)
+        wrong = np.abs(CLAMPS[clamp][1](CONVERSIONS[conversion][1](ratio)) - clamped) > 1.5
+        wrong |= (np.abs(CLAMPS[clamp][1](rounded) - clamped) > 0.5) & (np.abs(values.value - clamped) > 0.5)
+        verdicts.append(Verdict(clamp.strip(), CLAMPS[clamp][0], wrong, described(ratio, clamped, words), ratio, CONVERT))
+    return verdicts
+
+
+def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+    """The stored integers, or these times their scale."""
+    q = exact(problem, "qweight_ptr").astype(np.float64)[values.k, values.row]
+    scale = exact(problem, "weight_scale_ptr").astype(np.float64)[values.row]
+    for beta in (np.ones_like(scale), scale):
+        if (np.abs(values.value - q * beta) <= 2e-3 * np.abs(q * beta)).all():
+            return (), beta
+    wrong = values.value != q
+    at_most = Verdict("weight_converted", "the stored int8 is the weight; nothing but its scale belongs to it", wrong,
+                      lambda at: (f"the right operand holds {values.value[at]:.5g} for W[{values.row[at]}, {values.k[at]}]",
+                                  f"{q[at]:.0f}"), rank=WEIGHT)  # fmt: skip
+    return (at_most,), np.ones_like(scale)
+
+
+def inputs(problem: Problem, generator: torch.Generator) -> Problem:
+    """Distinct scales, ratios of all fractions and signs, rows that saturate at both ends, weights of all values."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    x = normal(generator, M, K, device=torch.device("cpu")).to(torch.float16)
+    peak = x.float().abs().amax(dim=1).clamp(min=1e-3)
+    tight = torch.where(torch.arange(M) % 3 == 2, 0.55, 1.0)
+    input_scale = peak / 127 * tight * (1 + 0.5 * torch.rand(M, generator=generator) * (tight == 1))
+    weight = torch.randint(-127, 128, (N, K), generator=generator).to(torch.int8)
+    weight_scale = (1 + torch.rand(N, generator=generator)) / 300
+    return refilled(problem, {
+        "x_ptr": laid_out(x, "contiguous"), "qweight_ptr": weight.t(), INPUT_SCALE: input_scale,
+        "weight_scale_ptr": weight_scale,
+    })  # fmt: skip
+
+
+STAGES = Stages(
+    left=Operand("x_ptr", "X", by_strides("x_ptr", "stride_xm", "stride_xk"), ("stride_xm", "stride_xk")),
+    right=Operand("qweight_ptr", "W", by_strides("qweight_ptr", "stride_wn", "stride_wk"), ("stride_wn", "stride_wk")),
+    judge_left=judge_left,
+    judge_right=judge_right,
+    inputs=inputs,
+    scales=(Scale(INPUT_SCALE, "m", "input scale"), Scale("weight_scale_ptr", "n", "weight scale")),
+)

@@ -1,0 +1,213 @@
+"""Do the operands hold the right elements? Strides, blocks and rows against those that are stored; then the summed index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from grader.ledger import summed
+from grader.ledger.finding import LOAD, PAIR, STORE, Finding
+from grader.ledger.pairs import Pairs, Run, Side, hull, side_words
+from grader.ledger.provenance import Array
+from grader.ledger.stages import Blocks, Rule
+
+
+def look(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
+    """What is wrong with the places that the operands' elements come from, in the order of the flow.
+
+    rules: for each of the lab's rules, how many programs follow it (see `followed`).
+    """
+    if not pairs.turn.size:
+        return []
+    stored = _stored(run, pairs)
+    if stored:
+        return [stored]
+    strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
+    if strides:
+        return strides
+    blocks = _blocks(run, pairs, rules)
+    if blocks:
+        return blocks
+    rows = [finding for side in (pairs.left, pairs.right) if (finding := _rows(run, pairs, side))]
+    if rows:
+        return rows
+    return summed.look(run, pairs)
+
+
+def _stored(run: Run, pairs: Pairs) -> Finding | None:
+    """A tile of Y stored by other strides than Y's: the operands belong together, and to other places."""
+    left, right = pairs.left, pairs.right
+    both = left.live & right.live & pairs.alive
+    if not both.any(axis=1).all():
+        return None
+    first = both.argmax(axis=1)
+    each = np.arange(len(first))
+    m, n = left.row[each, first], right.row[each, first]
+    if not ((left.row == m[:, None]) | ~both).all() or not ((right.row == n[:, None]) | ~both).all():
+        return None
+    assert pairs.store.offsets is not None
+    offsets = pairs.store.offsets.reshape(-1)[pairs.flow.lanes]
+    y = run.problem.tensors[run.lab.output]
+    own = tuple(int(stride) for stride in y.stride())
+    if (offsets == m * own[0] + n * own[1]).all():
+        return None
+    matrix = np.stack([m, n, np.ones(len(m))], axis=1).astype(np.float64)
+    if np.linalg.matrix_rank(matrix) < 3:
+        return None
+    found, *_ = np.linalg.lstsq(matrix, offsets.astype(np.float64), rcond=None)
+    used = tuple(round(float(value)) for value in found[:2])
+    if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or round(float(found[2])) or used == own:
+        return None
+    _M, _N, _ = run.sizes
+    axis = 0 if used[0] != own[0] else 1
+    if used[0] != own[0] and used[1] != own[1]:
+        name = "y_column_major"
+        reason = "Y is stored by columns, where its strides say by rows"
+    else:
+        name = f"ignores_stride_y{'mn'[axis]}"
+        reason = f"stride_y{'mn'[axis]} is not used"
+    return Finding(
+        name, STORE, pairs.store.line,
+        f"neighbouring {('rows', 'columns')[axis]} of Y are stored {used[axis]}{_size_called(run, used[axis])} elements apart",
+        f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program,
+    )  # fmt: skip
+
+
+def expected_rows(pairs: Pairs, side: Side) -> Array:
+    """[E, 1]: the row of an operand that belongs to each element of Y."""
+    return (pairs.m if side is pairs.left else pairs.n)[:, None]
+
+
+def _other(side: Side, pairs: Pairs) -> Side:
+    return pairs.right if side is pairs.left else pairs.left
+
+
+def _strides(run: Run, pairs: Pairs, side: Side) -> Finding | None:
+    """A tensor walked by other strides than its own: its offsets are linear in what they should be, with other factors."""
+    if not side.operand.strides:
+        return None
+    other = _other(side, pairs)
+    unit = side.operand.unit
+    use = side.asked & side.live & other.live & pairs.alive
+    k = _guessed_k(pairs, other)
+    row = np.broadcast_to(expected_rows(pairs, side), side.k.shape)
+    right = (side.row == row) & (side.k // unit == k // unit)
+    if not use.any() or right[use].mean() > 0.5:
+        return None
+    matrix = np.stack([row[use], k[use] // unit, np.ones(int(use.sum()))], axis=1).astype(np.float64)
+    if np.linalg.matrix_rank(matrix) < 3:
+        return None
+    found, *_ = np.linalg.lstsq(matrix, side.offset[use].astype(np.float64), rcond=None)
+    along_row, along_k, start = (round(float(value)) for value in found)
+    if np.abs(matrix @ np.round(found) - side.offset[use]).max() > 1e-6 or start:
+        return None
+    for name, used, axis in zip(side.operand.strides, (along_row, along_k), ("row", "column"), strict=True):
+        own = run.problem.scalars[name]
+        if used != own:
+            letter = "rows of X" if axis == "row" and side is pairs.left else "columns of X" if side is pairs.left else (
+                "channels of W" if axis == "row" else "k of W")  # fmt: skip
+            named = _size_called(run, used)
+            swapped = {along_row, along_k} == {run.problem.scalars[n] for n in side.operand.strides}
+            reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
+            return Finding(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
+                           f"neighbouring {letter} are taken to be {used}{named} elements apart", f"{name} = {own}",
+                           reason, pairs.program)  # fmt: skip
+    return None
+
+
+def _guessed_k(pairs: Pairs, side: Side) -> Array:
+    """k of a side; inside a word, which holds several, by their order."""
+    if side.operand.unit == 1:
+        return side.k
+    starts = np.searchsorted(pairs.term, pairs.term)
+    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
+    return k
+
+
+def _size_called(run: Run, value: int) -> str:
+    names = [name for name in ("M", "N", "K") if run.problem.scalars[name] == value]
+    names += [name for name, own in run.problem.scalars.items() if own == value and name not in names and value > 1]
+    return f" (= {names[0]})" if names and value > 1 else ""
+
+
+def _stride_name(run: Run, name: str, used: int, swapped: bool) -> str:
+    if swapped and name.startswith("stride_w"):
+        return "weight_strides_swapped or weight_row_major"
+    if name.startswith("stride_x"):
+        N, K = run.problem.scalars["N"], run.problem.scalars["K"]
+        return f"ignores_{name}" if used in (1, K) else "row_length_n" if used == N else f"ignores_{name}"
+    if name.startswith("stride_w"):
+        return "weight_row_major or words_row_major_in_n"
+    return f"ignores_{name}"
+
+
+def followed(run: Run, pairs: Pairs) -> list[str]:
+    """Names of the lab's rules that the program's pairs follow where they should meet others."""
+    found = _bad_blocks(run, pairs)
+    return [rule.name for rule in found[1]] if found else []
+
+
+def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, list[Rule]] | None:
+    left, right = pairs.left, pairs.right
+    if run.stages.explain_block is None:
+        return None
+    live = left.live & right.live & pairs.alive
+    unit = right.operand.unit
+    bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left.k // unit))
+    if not bad.any():
+        return None
+    m, n = (np.broadcast_to(places[:, None], bad.shape) for places in (pairs.m, pairs.n))
+    # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
+    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live])
+    return bad, run.stages.explain_block(run.problem, blocks)
+
+
+def _blocks(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
+    """The lab's own rules for pairs that should not meet; of several that fit, the one that most programs follow."""
+    left, right = pairs.left, pairs.right
+    found = _bad_blocks(run, pairs)
+    if found is None:
+        return []
+    bad, named = found
+    e, p = (int(i) for i in np.argwhere(bad)[0])
+    findings = []
+    for aspect in dict.fromkeys(rule.aspect for rule in named):
+        rule = max((rule for rule in named if rule.aspect == aspect), key=lambda rule: rules.get(rule.name, 0))
+        side = left if rule.name.startswith(("x_", "col_")) else right
+        findings.append(Finding(
+            rule.name, LOAD if aspect == "row" or side is left else PAIR,
+            pairs.flow.terms[int(pairs.term[p])].line if aspect == "inside" else
+            run.line_of_load(int(side.node[p]), side.operand.tensor),
+            f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
+            f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
+        ))  # fmt: skip
+    return findings
+
+
+def _element(run: Run, side: Side, e: int, p: int) -> str:
+    if side.row[e, p] >= 1 << 29:
+        return f"what lies {side.offset[e, p]} elements behind the first of {side.operand.tensor.removesuffix('_ptr')}"
+    return f"{side.operand.letter}[{side.row[e, p]}, {side.k[e, p]}]"
+
+
+def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
+    """Rows of X, or channels of W, that are not those of the elements of Y that get the result."""
+    expected = np.broadcast_to(expected_rows(pairs, side), side.row.shape)
+    use = side.live & pairs.alive
+    bad = use & (side.row != expected)
+    if not use.any() or bad[use].mean() < 0.25:
+        return None
+    p = int(np.argwhere(bad)[0][1])
+    turn = int(pairs.turn[p])
+    here = use & (pairs.turn == turn)[None, :]
+    letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
+    held, stored = hull(side.row[here]), hull(expected[here])
+    line = run.line_of_load(int(side.node[p]), side.operand.tensor)
+    target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
+    names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
+    return Finding(
+        f"{names[side is pairs.right]}_tile_offset_forgotten", LOAD, line,
+        f"the {side_words(side, pairs)} operand holds {axis} {held} of {letter}, and the result goes to {target}",
+        f"{axis} {stored}", f"{axis} of {letter} and of Y are not those of the same tile", pairs.program, turn,
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""explain: failing outcomes -> what their kernel does wrong, read off a few recorded launches and confirmed on others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from grader.labs import Lab
+from grader.labs.slices import slices
+from grader.ledger.finding import Finding
+from grader.ledger.pairs import Run
+from grader.ledger.provenance import Provenance
+from grader.ledger.stages import Stages, stages_of
+from grader.ledger.tape import parse
+from grader.ledger.walk import ordered, walk
+from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.problems import generator_for
+from grader.running.cpu import InterpretOptions, interpret
+
+MAX_CASES = 4
+MAX_FINDINGS = 6
+MAX_PRODUCTS = 1 << 25
+"""M N K of the largest case that is recorded."""
+PROGRAMS = tuple(range(24))
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One launch to be recorded: a failing case and config, on the ledger's own values or on the case's."""
+
+    name: str
+    case: str
+    config: int
+    problem: Problem
+
+
+def explain(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], failing: Sequence[Outcome],
+    seed: int, options: InterpretOptions,
+) -> tuple[Finding, ...]:  # fmt: skip
+    """Divergences in the order in which to fix them; none where the flow cannot be followed or the lab has no stages."""
+    stages = stages_of(lab.id)
+    chosen = _chosen(lab, failing) if stages else []
+    if stages is None or not chosen:
+        return ()
+    for own_values in (True, False):
+        confirmed: list[Finding] = []
+        attempts = [
+            [_attempt(lab, stages, problems, outcome, seed + repeat, own_values) for repeat in range(2)]
+            for outcome in chosen[: MAX_CASES if own_values else 2]
+        ]
+        runs = _recorded(lab, stages, source, bundle, [one for pair in attempts for one in pair], options)
+        for first, second in attempts:
+            here, again = runs.get(first.name, []), runs.get(second.name, [])
+            known = {(finding.name, finding.line) for finding in again}
+            confirmed += [finding for finding in here if (finding.name, finding.line) in known]
+        if confirmed:
+            return tuple(ordered(confirmed)[:MAX_FINDINGS])
+    return ()
+
+
+def _chosen(lab: Lab, failing: Sequence[Outcome]) -> list[Outcome]:
+    """The smallest failing cases with several tiles, and those in other layouts, which may hold mistakes of their own."""
+    small = [outcome for outcome in failing if _size(lab, outcome) <= MAX_PRODUCTS and not lab.case(outcome.case).hidden]
+    small.sort(key=lambda outcome: _size(lab, outcome))
+    plain = [outcome for outcome in small if _plain(lab, outcome)]
+    tails = [outcome for outcome in plain if outcome.case == "all_tails"]
+    chosen = [*tails, *(outcome for outcome in plain if outcome.case != "all_tails")][:2]
+    names = {outcome.case for outcome in chosen}
+    for outcome in small:
+        if not _plain(lab, outcome) and outcome.case not in names:
+            names.add(outcome.case)
+            chosen.append(outcome)
+    return chosen
+
+
+def _plain(lab: Lab, outcome: Outcome) -> bool:
+    case = lab.case(outcome.case)
+    return case.x_layout == "contiguous" and case.y_layout == "contiguous"
+
+
+def _size(lab: Lab, outcome: Outcome) -> int:
+    case = lab.case(outcome.case)
+    return case.M * case.N * case.K
+
+
+def _attempt(lab: Lab, stages: Stages, problems: Mapping[str, Problem], outcome: Outcome, seed: int, own: bool) -> _Attempt:
+    problem = problems[outcome.case]
+    if own:
+        problem = stages.inputs(problem, generator_for(seed, lab.id, outcome.case, "ledger"))
+    else:
+        problem = lab.problem(lab.case(outcome.case), generator_for(seed, lab.id, outcome.case), torch.device("cpu"))
+    return _Attempt(f"{outcome.case} {outcome.config} {seed}", outcome.case, outcome.config, problem)
+
+
+def _recorded(
+    lab: Lab, stages: Stages, source: KernelSource, bundle: KernelBundle, attempts: Sequence[_Attempt],
+    options: InterpretOptions,
+) -> dict[str, list[Finding]]:  # fmt: skip
+    launches = {(one.name, one.config): bundle.launches[one.case, one.config] for one in attempts}
+    problems = {one.name: one.problem for one in attempts}
+    how = replace(options, record=PROGRAMS)
+    outcomes = interpret(lab, source, replace(bundle, launches=launches), problems, list(launches), how)
+    found = {}
+    for one, outcome in zip(attempts, outcomes, strict=True):
+        if outcome.status != "ran" or outcome.y is None or not outcome.flow:
+            continue
+        M, N, K = (one.problem.scalars[name] for name in ("M", "N", "K"))
+        added = slices(lab, bundle.configs[one.config], launches[one.name, one.config], M, N, K)
+        reference = lab.reference(one.problem, added)
+        wrong = ~((outcome.y.double() - reference.y).abs() <= reference.bound)
+        if not bool(wrong.any()) and not outcome.overrun:
+            continue
+        try:
+            tape = parse(outcome.flow)
+        except ValueError:
+            continue
+        with np.errstate(all="ignore"):
+            findings = walk(Run(
+                lab, stages, one.problem, bundle.configs[one.config], launches[one.name, one.config].grid, tape,
+                Provenance(tape, stages.left.tensor, stages.right.tensor), outcome.y.numpy(), wrong.numpy(),
+            ))  # fmt: skip
+        found[one.name] = [
+            replace(finding, line=None if finding.line is None else bundle.made.origin(finding.line)) for finding in findings
+        ]
+    return found

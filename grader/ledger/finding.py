@@ -1,0 +1,39 @@
+"""One divergence: where the flow of a kernel's data first held something else than the lab says, and what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """name: the mistake's class, as lab.mistakes has them. rank: its place in the order of the flow.
+
+    line: of the student's module. program, turn: of the first place where it showed; turn counts multiplications from 0.
+    found: what was there, with its numbers; expected: what should have been; reason: the mistake in words, without
+    numbers of the case, which may be said of hidden cases too.
+    """
+
+    name: str
+    rank: int
+    line: int | None
+    found: str
+    expected: str
+    reason: str
+    program: int | None = None
+    turn: int | None = None
+
+    def text(self, place: str) -> str:
+        """The sentence. place: the line in the student's words."""
+        where = [place]
+        if self.program is not None:
+            where.append(f"program {self.program}")
+        if self.turn is not None:
+            where.append(f"turn {self.turn}")
+        expected = f", expected {self.expected}" if self.expected else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{', '.join(where)}: {self.found}{expected}{reason}"
+
+
+GRID, TILE, LOAD, ADVANCE, SCALE, CONVERT, WEIGHT, UNPACK, PAIR, LOOP, SUM, CAST, FACTOR, STORE = range(14)
+"""The order of the flow, which is the order in which to fix things."""

@@ -1,0 +1,367 @@
+"""How elements of Y came about: backwards from a store to the products, with every factor, cast and sum on the way.
+
+What a program stored in an element of Y is read as  sum over its products of factor * left * right, plus addends.
+Nothing here knows what would be right; the walk (grader.ledger.walk) compares.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from grader.ledger.provenance import IDENTITIES, NONE, PRODUCT, Array, Lost, Provenance, lanes_before
+from grader.ledger.tape import MOVES, Node, Tape
+
+MAX_PAIRS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """What products are multiplied with on their way to Y. values: float64 [E], for each element; node: the factor's.
+
+    within: the element of the source tensor for each element of Y, as provenance.origin gives it, by tensor.
+    """
+
+    line: int | None
+    node: int
+    values: Array
+    sources: frozenset[str]
+    divides: bool
+    at: int
+    within: Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """A node between products and Y that was passed, with its lanes and those of its input: [E, R]."""
+
+    node: int
+    lanes: Array
+    source: int
+    source_lanes: Array
+    alive: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One multiplication's share of E elements of Y: C pairs each.
+
+    left, right: float64 [E, C], the operands of each pair; left_at, right_at: their elements of the two tensors, as
+    provenance.origin gives them; left_asked, right_asked: the same without the loads' masks; left_lanes, right_lanes:
+    where they stand in the nodes left_node and right_node.
+    factor: float64 [E, C], product of `factors` and signs. lanes: [E, R], of the node's result.
+    """
+
+    node: int
+    line: int | None
+    op: str
+    left_node: int
+    right_node: int
+    left: Array
+    right: Array
+    left_at: Array
+    right_at: Array
+    left_asked: Array
+    right_asked: Array
+    left_lanes: Array
+    right_lanes: Array
+    factor: Array
+    factors: tuple[Factor, ...]
+    alive: Array
+    lanes: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Addend:
+    """Something that is added to the products and is none: its values [E] and where they come from."""
+
+    line: int | None
+    node: int
+    values: Array
+    sources: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Everything that became of E elements of one store, in the order in which it happened."""
+
+    store: Node
+    value: int
+    lanes: Array
+    terms: tuple[Term, ...]
+    addends: tuple[Addend, ...]
+    passed: tuple[Passed, ...]
+    stored: Array
+
+    @property
+    def predicted(self) -> Array:
+        """What the products, factors and addends add up to: float64 [E]."""
+        total = np.zeros(len(self.lanes))
+        with np.errstate(all="ignore"):
+            for term in self.terms:
+                total += np.where(term.alive, term.factor * term.left * term.right, 0.0).sum(axis=1)
+            for addend in self.addends:
+                total += addend.values
+        return total
+
+
+def follow(tape: Tape, provenance: Provenance, store: Node, lanes: Array) -> Flow:
+    """The flow into the given flat lanes of a store. Raises Lost where it cannot be read."""
+    return _Walk(tape, provenance).follow(store, lanes)
+
+
+def with_lost(tape: Tape, provenance: Provenance, flow: Flow, lost: Sequence[Node]) -> Flow:
+    """The flow as if products that reach no store had been summed up too, like the last one that does, or lane by lane.
+
+    Their operands can then be looked at. Products of another shape are left out.
+    """
+    walk = _Walk(tape, provenance)
+    walk.waiting, walk.order = {}, []
+    kept = [term for term in flow.terms if term.op == "dot"]
+    if kept:
+        model, lanes = tape.nodes[kept[-1].node], kept[-1].lanes
+    else:
+        model, lanes = flow.store, flow.lanes[:, None]
+    for node in lost:
+        if node.op == "dot" and node.shape == model.shape:
+            walk._product(node, lanes, np.ones(lanes.shape), (), np.ones(lanes.shape, dtype=bool))
+    terms = tuple(sorted([*flow.terms, *walk.terms], key=lambda term: term.node))
+    return replace(flow, terms=terms)
+
+
+class _Walk:
+    def __init__(self, tape: Tape, provenance: Provenance) -> None:
+        self.tape, self.provenance = tape, provenance
+        self.terms: list[Term] = []
+        self.addends: list[Addend] = []
+        self.passed: list[Passed] = []
+        self.pairs = 0
+
+    def follow(self, store: Node, lanes: Array) -> Flow:
+        value = store.inputs[0]
+        inner = self._lanes(value, store.shape, lanes)
+        ones = np.ones((len(lanes), 1))
+        self.waiting: dict[int, list[Any]] = {}
+        self.order: list[int] = []
+        self._later(value, inner[:, None], ones, (), ones > 0)
+        while self.order:
+            number = -heapq.heappop(self.order)
+            for entry in self.waiting.pop(number):
+                with np.errstate(all="ignore"):
+                    self._step(number, *entry)
+        stored = self.provenance.values(value).reshape(-1)[inner].astype(np.float64)
+        terms = tuple(sorted(self.terms, key=lambda term: term.node))
+        passed = tuple(sorted(self.passed, key=lambda step: step.node))
+        return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored)
+
+    def _later(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+        """Goes on with an input when all that uses it has been seen; what is used twice alike counts double."""
+        entries = self.waiting.get(number)
+        if entries is None:
+            entries = self.waiting[number] = []
+            heapq.heappush(self.order, -number)
+        for at, (known, other, trail, lives) in enumerate(entries):
+            if np.array_equal(known, lanes) and np.array_equal(lives, alive):
+                entries[at] = (known, other + factor, max(trail, factors, key=len), lives)
+                return
+        entries.append((lanes, factor, factors, alive))
+
+    def _lanes(self, number: int, shape: tuple[int, ...], lanes: Array) -> Array:
+        """Lanes of an input that is broadcast to `shape`."""
+        node = self.tape.nodes[number]
+        if node.shape == shape:
+            return lanes
+        if node.size == 1:
+            return np.zeros_like(lanes)
+        return np.broadcast_to(np.arange(node.size).reshape(node.shape), shape).reshape(-1)[lanes]
+
+    def _values(self, number: int, lanes: Array) -> Array:
+        values = self.provenance.values(number).reshape(-1)
+        return values[lanes].astype(np.float64)
+
+    def _step(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+        node = self.tape.nodes[number]
+        sources = self.provenance.sources(number)
+        if PRODUCT not in sources:
+            share = np.where(alive, self._values(number, lanes) * factor, 0.0).sum(axis=1)
+            if (share != 0).any():
+                if "?" in sources:
+                    raise Lost(node.op)
+                self.addends.append(Addend(node.line, number, share, sources))
+            return
+        if self.provenance.is_product(node):
+            self._product(node, lanes, factor, factors, alive)
+            return
+        if node.op in MOVES:
+            for source, before, here in lanes_before(self.tape, node, lanes):
+                self._later(*(source, before, factor, factors, alive & here))
+            return
+        if node.op == "reduce" and node.attribute[0] == "sum":
+            self._reduce(node, lanes, factor, factors, alive)
+            return
+        if node.op in ("reduce", "scan", "dot"):
+            raise Lost(node.op)
+        inputs = [(i, self._lanes(i, node.shape, lanes)) for i in node.inputs]
+        holding = [PRODUCT in self.provenance.sources(i) for i, _ in inputs]
+        if node.op in IDENTITIES:
+            self._pass(node, lanes, *inputs[0], alive)
+            self._later(*(*inputs[0], factor, factors, alive))
+        elif node.op in ("fadd", "add", "fsub", "sub"):
+            signs = (1.0, -1.0 if "sub" in node.op else 1.0)
+            for (i, before), sign in zip(inputs, signs, strict=False):
+                self._pass(node, lanes, i, before, alive)
+                self._later(*(i, before, factor * sign, factors, alive))
+        elif node.op in ("fmul", "mul") and sum(holding) == 1:
+            self._factor(node, lanes, inputs[holding.index(True)], inputs[holding.index(False)], factor, factors, alive)
+        elif node.op in ("fdiv", "precise_divf", "libdevice div_rn", "libdevice fast_dividef") and holding == [True, False]:
+            self._factor(node, lanes, inputs[0], inputs[1], factor, factors, alive, divides=True)
+        elif node.op == "fma" and sum(holding[:2]) <= 1:
+            if any(holding[:2]):
+                which = holding.index(True)
+                self._factor(node, lanes, inputs[which], inputs[1 - which], factor, factors, alive)
+            else:
+                share = self._values(*inputs[0]) * self._values(*inputs[1]) * factor
+                self.addends.append(Addend(node.line, number, np.where(alive, share, 0.0).sum(axis=1),
+                                           self.provenance.sources(inputs[0][0]) | self.provenance.sources(inputs[1][0])))
+            self._later(*(*inputs[2], factor, factors, alive))
+        elif node.op == "select":
+            condition = self.provenance.values(inputs[0][0]).reshape(-1)[inputs[0][1]].astype(bool)
+            self._later(*(*inputs[1], factor, factors, alive & condition))
+            self._later(*(*inputs[2], factor, factors, alive & ~condition))
+        else:
+            self._unchanged(node, lanes, inputs, holding, factor, factors, alive)
+
+    def _pass(self, node: Node, lanes: Array, source: int, before: Array, alive: Array) -> None:
+        if PRODUCT in self.provenance.sources(source):
+            self.passed.append(Passed(node.number, lanes, source, before, alive))
+
+    def _factor(self, node: Node, lanes: Array, carried: tuple[int, Array], other: tuple[int, Array], factor: Array,
+                factors: tuple[Factor, ...], alive: Array, *, divides: bool = False) -> None:  # fmt: skip
+        values = self._values(*other)
+        sources = self.provenance.sources(other[0])
+        if "?" in sources:
+            raise Lost("a factor of unknown origin")
+        each = np.broadcast_to(values, lanes.shape)
+        places = np.broadcast_to(other[1], lanes.shape)[:, 0]
+        within = {tensor: self._origin((other[0], places), tensor) for tensor in sources}
+        made = Factor(node.line, other[0], each[:, 0], sources, divides, node.number, within)
+        self._pass(node, lanes, *carried, alive)
+        if divides:
+            values = 1.0 / values
+        self._later(*(*carried, factor * values, (*factors, made), alive))
+
+    def _unchanged(self, node: Node, lanes: Array, inputs: Sequence[tuple[int, Array]], holding: Sequence[bool],
+                   factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:  # fmt: skip
+        """An operation that the ledger does not know is passed where it changed no value."""
+        after = self._values(node.number, lanes)
+        for (i, before), holds in zip(inputs, holding, strict=True):
+            if holds and np.array_equal(self._values(i, before)[alive], after[alive], equal_nan=True):
+                self._later(*(i, before, factor, factors, alive))
+                return
+        raise Lost(node.op)
+
+    def _reduce(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+        source = self.tape.nodes[node.inputs[0]]
+        numbers = np.arange(source.size).reshape(source.shape)
+        axis = node.attribute[1]
+        lined = numbers.reshape(1, -1) if axis is None else np.moveaxis(numbers, axis, -1).reshape(-1, source.shape[axis])
+        length = lined.shape[1]
+        self._count(lanes.size * length)
+        before = lined[lanes].reshape(len(lanes), -1)
+        self._pass(node, lanes, source.number, before, np.repeat(alive, length, axis=1))
+        self._later(*(source.number, before, np.repeat(np.broadcast_to(factor, lanes.shape), length, axis=1), factors,
+                           np.repeat(alive, length, axis=1)))  # fmt: skip
+
+    def _count(self, pairs: int) -> None:
+        self.pairs += pairs
+        if self.pairs > MAX_PAIRS:
+            raise Lost("a product too large to follow")
+
+    def _product(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+        first, second = node.inputs[:2]
+        if node.op == "dot":
+            rows, columns, depth = node.shape[-2], node.shape[-1], self.tape.nodes[first].shape[-1]
+            batch, row, column = lanes // (rows * columns), lanes // columns % rows, lanes % columns
+            self._count(lanes.size * depth)
+            k = np.arange(depth)
+            one = ((batch * rows + row)[..., None] * depth + k).reshape(len(lanes), -1)
+            other = ((batch[..., None] * depth + k) * columns + column[..., None]).reshape(len(lanes), -1)
+            if len(node.inputs) > 2:
+                accumulator = node.inputs[2]
+                self._pass(node, lanes, accumulator, lanes, alive)
+                self._later(*(accumulator, lanes, factor, factors, alive))
+        else:
+            depth = 1
+            one, other = (self._lanes(i, node.shape, lanes) for i in (first, second))
+            if node.op == "fma":
+                third = self._lanes(node.inputs[2], node.shape, lanes)
+                self._pass(node, lanes, node.inputs[2], third, alive)
+                self._later(*(node.inputs[2], third, factor, factors, alive))
+        swapped = self.provenance.left not in self.provenance.sources(first)
+        left, right = ((second, other), (first, one)) if swapped else ((first, one), (second, other))
+        self.terms.append(
+            Term(
+                node.number, node.line, node.op, left[0], right[0],
+                self._values(*left), self._values(*right),
+                self._origin(left, self.provenance.left), self._origin(right, self.provenance.right),
+                self._origin(left, self.provenance.left, masked=False),
+                self._origin(right, self.provenance.right, masked=False),
+                left[1], right[1],
+                np.repeat(np.broadcast_to(factor, lanes.shape), depth, axis=1), factors,
+                np.repeat(alive, depth, axis=1), lanes,
+            )
+        )  # fmt: skip
+
+    def _origin(self, operand: tuple[int, Array], tensor: str, *, masked: bool = True) -> Array:
+        origin = self.provenance.origin(operand[0], tensor, masked=masked)
+        if origin is None:
+            return np.full(operand[1].shape, NONE, dtype=np.int64)
+        return origin.reshape(-1)[operand[1]]
+
+
+@dataclass(frozen=True)
+class Link:
+    """One step of an element's way from a load to where it is used."""
+
+    node: int
+    op: str
+    line: int | None
+    type: str
+    value: float
+
+
+def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str) -> list[Link]:
+    """The way of one element of a node from its load of `tensor`, the load first; moves are left out."""
+    links: list[Link] = []
+    while True:
+        node = tape.nodes[number]
+        if node.op in MOVES:
+            ((number, lanes, _),) = lanes_before(tape, node, np.array([lane]))
+            lane = int(lanes[0])
+            continue
+        try:
+            value = float(provenance.values(number).reshape(-1)[lane])
+        except (Lost, ValueError):
+            value = float("nan")
+        links.append(Link(number, node.op, node.line, node.type, value))
+        if node.op == "load":
+            if node.tensor == tensor:
+                break
+            return []
+        inputs = node.inputs[1:] if node.op == "select" else node.inputs
+        if node.op == "select":
+            condition = provenance.values(node.inputs[0])
+            chosen = bool(np.broadcast_to(condition, node.shape).reshape(-1)[lane])
+            inputs = inputs[:1] if chosen else inputs[1:]
+        following = [i for i in inputs if tensor in provenance.sources(i)]
+        if not following or node.op in ("dot", "reduce", "scan"):
+            return []
+        source = tape.nodes[following[0]]
+        if source.shape != node.shape:
+            lane = int(np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)[lane])
+        number = following[0]
+    return links[::-1]

@@ -1,0 +1,82 @@
+"""Do the operands hold the right numbers? The lab's judges say, and the history of one element tells the line."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from grader.ledger.finding import CONVERT, SCALE, Finding
+from grader.ledger.flow import history
+from grader.ledger.pairs import Pairs, Run, Side, scales_used
+from grader.ledger.provenance import Array, Lost
+from grader.ledger.stages import Values, Verdict
+
+
+def look(run: Run, pairs: Pairs) -> tuple[list[Finding], Array]:
+    """What is wrong with the operands' values, and the factors that they hold beside them: [E, P]."""
+    findings: list[Finding] = []
+    held = np.ones(pairs.left.value.shape)
+    M, N, K = run.sizes
+    for side, judge in ((pairs.left, run.stages.judge_left), (pairs.right, run.stages.judge_right)):
+        other = pairs.right if side is pairs.left else pairs.left
+        rows = M if side is pairs.left else N
+        use = side.live & pairs.alive & (side.row >= 0) & (side.row < rows) & (side.k >= 0) & (side.k < K)
+        if not use.any():
+            continue
+        used = {tensor: found[use] for tensor, found in scales_used(run, pairs, side).items()}
+        same = other.live & (other.k // side.operand.unit == side.k // side.operand.unit)
+        partner = np.where(same, other.k, _in_order(pairs, side))
+        target = np.broadcast_to((pairs.m if side is pairs.left else pairs.n)[:, None], use.shape)
+        values = Values(side.value[use], side.row[use], side.k[use], partner[use], target[use], used)
+        verdicts, factor = judge(run.problem, values)
+        held[use] *= factor
+        places = np.argwhere(use)
+        findings += [finding for verdict in verdicts if (finding := _finding(run, pairs, side, verdict, places))]
+    return findings, held
+
+
+def _in_order(pairs: Pairs, side: Side) -> Array:
+    """k of a side whose partner does not tell which element of a word is meant: by their order."""
+    starts = np.searchsorted(pairs.term, pairs.term)
+    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
+    return k
+
+
+def _finding(run: Run, pairs: Pairs, side: Side, verdict: Verdict, places: Array) -> Finding | None:
+    at = np.flatnonzero(verdict.wrong)
+    if not len(at):
+        return None
+    first = int(at[0])
+    e, p = (int(i) for i in places[first])
+    found, expected = verdict.describe((first,))
+    before = None if verdict.before is None else float(verdict.before[first])
+    line = _line(run, pairs, side, e, p, before, verdict.rank)
+    return Finding(verdict.name, verdict.rank, line, found, expected, verdict.reason, pairs.program, int(pairs.turn[p]))
+
+
+def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | None, rank: int) -> int | None:
+    """Where the element stopped being `before`; without it, the last line that changed it, or that brought the scale."""
+    number, lane = int(side.node[p]), int(side.lanes[e, p])
+    try:
+        links = history(run.tape, run.provenance, number, lane, side.operand.tensor)
+    except (Lost, ValueError):
+        links = []
+    if not links:
+        return pairs.flow.terms[int(pairs.term[p])].line
+    if rank == SCALE:
+        for link in links:
+            if any(scale.tensor in run.provenance.sources(link.node) for scale in run.stages.scales):
+                return link.line
+    if before is not None:
+        reached = False
+        for earlier, later in itertools.pairwise(links):
+            near = abs(earlier.value - before) <= 1e-2 * max(1.0, abs(before))
+            reached |= near
+            moved = abs(later.value - before) > 1e-2 * max(1.0, abs(before))
+            if reached and near and moved:
+                return later.line
+        if rank == CONVERT and not reached:
+            return links[-1].line
+    changed = [later.line for earlier, later in itertools.pairwise(links) if later.value != earlier.value]
+    return changed[-1] if changed else links[-1].line

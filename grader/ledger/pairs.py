@@ -1,0 +1,278 @@
+"""The products behind a sample of one program's elements of Y, with both operands' places in their tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.labs import Lab
+from grader.ledger.flow import Flow, follow, with_lost
+from grader.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance
+from grader.ledger.stages import Operand, Stages
+from grader.ledger.tape import Node, Tape
+from grader.model import Config, Problem
+
+SAMPLE = 9
+"""Rows, and columns, of a program's tile that are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs."""
+
+    lab: Lab
+    stages: Stages
+    problem: Problem
+    config: Config
+    grid: tuple[int, int, int]
+    tape: Tape
+    provenance: Provenance
+    y: Array
+    wrong: Array
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.problem.scalars["M"], self.problem.scalars["N"], self.problem.scalars["K"]
+
+    def line_of_load(self, number: int, tensor: str) -> int | None:
+        """The line where the elements of `tensor` in a node were loaded."""
+        nodes = self.tape.nodes
+        waiting, seen = [number], set()
+        while waiting:
+            node = nodes[waiting.pop()]
+            if node.op == "load" and node.tensor == tensor:
+                return node.line
+            for i in node.inputs:
+                if i not in seen and tensor in self.provenance.sources(i):
+                    seen.add(i)
+                    waiting.append(i)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One operand's elements, all [E, P]: held values, rows and k in its tensor, whether there is such an element.
+
+    offset: from the tensor's first element, whatever the load's mask says; asked: whether there is an address at all.
+    """
+
+    operand: Operand
+    value: Array
+    row: Array
+    k: Array
+    live: Array
+    offset: Array
+    asked: Array
+    node: Array
+    lanes: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """E elements of Y (m, n: [E]) of one store of one program, and their P products.
+
+    turn: [P], the number of the multiplication in the program's order; term: [P], which of flow.terms.
+    factor: [E, P], what the product is multiplied with on its way.
+    """
+
+    program: int
+    store: Node
+    flow: Flow
+    m: Array
+    n: Array
+    left: Side
+    right: Side
+    turn: Array
+    term: Array
+    factor: Array
+    alive: Array
+
+    @property
+    def live(self) -> Array:
+        return self.left.live & self.right.live & self.alive
+
+
+def stores_to_output(run: Run, program: int) -> list[Node]:
+    """The program's recorded stores and atomics into Y."""
+    nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
+    return [n for n in nodes if n.op.startswith(("store", "atomic")) and n.tensor == run.lab.output]
+
+
+def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
+    """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
+    assert store.offsets is not None
+    assert store.active is not None
+    y = run.problem.tensors[run.lab.output]
+    along_m, along_n = (int(stride) for stride in y.stride())
+    offsets = store.offsets.reshape(-1)
+    regular = _regular_places(store, (along_m, along_n))
+    if regular is not None:
+        m, n = regular
+        inside = (m >= 0) & (m < y.shape[0]) & (n >= 0) & (n < y.shape[1]) & store.active.reshape(-1)
+        return m, n, inside
+    if along_m >= along_n:
+        m, rest = np.divmod(offsets, along_m)
+        n = rest // along_n
+    else:
+        n, rest = np.divmod(offsets, along_n)
+        m = rest // along_m
+    inside = (m >= 0) & (m < y.shape[0]) & (n >= 0) & (n < y.shape[1]) & store.active.reshape(-1)
+    return m, n, inside
+
+
+def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array] | None:
+    """m and n by steps from the store's corner, which tells the column after a row's last from the next row's first."""
+    axes = store_axes(store, strides)
+    if axes is None:
+        return None
+    assert store.offsets is not None
+    corner = int(store.offsets.reshape(-1)[0])
+    wide = 0 if strides[0] >= strides[1] else 1
+    first, rest = divmod(corner, strides[wide])
+    start = [0, 0]
+    start[wide], start[1 - wide] = first, rest // strides[1 - wide]
+    numbers = np.indices(store.shape)
+    m = start[0] + (0 if axes[0] is None else numbers[axes[0]])
+    n = start[1] + (0 if axes[1] is None else numbers[axes[1]])
+    return (np.broadcast_to(m, store.shape).reshape(-1), np.broadcast_to(n, store.shape).reshape(-1))
+
+
+def store_axes(store: Node, strides: tuple[int, int]) -> tuple[int | None, int | None] | None:
+    """The axes of a store along which m and n run; None where the addresses do not follow Y's strides."""
+    assert store.offsets is not None
+    axes: list[int | None] = [None, None]
+    expected: Array = np.full(store.shape, store.offsets.reshape(-1)[0])
+    for axis, length in enumerate(store.shape):
+        if length == 1:
+            continue
+        step = int(np.take(store.offsets, 1, axis=axis).reshape(-1)[0] - np.take(store.offsets, 0, axis=axis).reshape(-1)[0])
+        which = next((d for d in (1, 0) if strides[d] == step and axes[d] is None), None)
+        if which is None:
+            return None
+        axes[which] = axis
+        shape = [1] * store.offsets.ndim
+        shape[axis] = length
+        expected = expected + (np.arange(length) * step).reshape(shape)
+    return (axes[0], axes[1]) if np.array_equal(expected, store.offsets) else None
+
+
+def sample(run: Run, store: Node, *, wrong_only: bool = True) -> Array:
+    """Flat lanes of a store: some rows and some columns of the wrong elements, the first and the last ones among them."""
+    m, n, inside = places_in_output(run, store)
+    if wrong_only:
+        M, N, _ = run.sizes
+        inside = inside & run.wrong[np.clip(m, 0, M - 1), np.clip(n, 0, N - 1)]
+    at = np.flatnonzero(inside)
+    if not len(at):
+        return at
+    chosen = []
+    for values in (m[at], n[at]):
+        distinct = np.unique(values)
+        some = distinct[np.unique(np.linspace(0, len(distinct) - 1, SAMPLE).astype(int))]
+        chosen.append(np.isin(values, some))
+    both = at[chosen[0] & chosen[1]]
+    return both if len(both) else at[:: max(1, len(at) // SAMPLE**2)]
+
+
+def pairs_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequence[Node] = ()) -> Pairs:
+    """lost: products to be looked at although they reach no store. Raises Lost where the flow cannot be followed."""
+    flow = follow(run.tape, run.provenance, store, lanes)
+    if lost:
+        flow = with_lost(run.tape, run.provenance, flow, lost)
+    m, n, _ = places_in_output(run, store)
+    order = {number: turn for turn, number in enumerate(sorted({term.node for term in flow.terms}))}
+    widths = [term.left.shape[1] for term in flow.terms]
+    terms = np.repeat(np.arange(len(flow.terms)), widths)
+    turns = np.array([order[flow.terms[t].node] for t in terms], dtype=np.int64)
+    return Pairs(
+        program, store, flow, m[lanes], n[lanes],
+        _side(run, flow, run.stages.left, "left", m[lanes], turns), _side(run, flow, run.stages.right, "right", n[lanes], turns),
+        turns, terms, _joined(flow, "factor", len(lanes)), _joined(flow, "alive", len(lanes)) > 0,
+    )  # fmt: skip
+
+
+def _joined(flow: Flow, name: str, elements: int) -> Array:
+    if not flow.terms:
+        return np.zeros((elements, 0))
+    return np.concatenate([getattr(term, name) for term in flow.terms], axis=1)
+
+
+def _side(run: Run, flow: Flow, operand: Operand, name: str, wanted: Array, turns: Array) -> Side:
+    elements = len(flow.lanes)
+    at = _joined(flow, f"{name}_at", elements).astype(np.int64)
+    asked = _joined(flow, f"{name}_asked", elements).astype(np.int64)
+    addressed = (asked != NONE) & (asked != MIXED)
+    offset = np.where(addressed, asked - OFFSET, 0)
+    row, k = operand.place(run.problem, offset)
+    row, k = _beyond(run, operand, offset, row, k, wanted[:, None], turns)
+    nodes = [np.full(term.left.shape[1], getattr(term, f"{name}_node")) for term in flow.terms]
+    return Side(
+        operand, _joined(flow, name, elements), row, k, (at >= 0) & addressed, offset, addressed,
+        np.concatenate(nodes) if nodes else np.zeros(0, dtype=int), _joined(flow, f"{name}_lanes", elements).astype(int),
+    )  # fmt: skip
+
+
+def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wanted: Array, turns: Array) -> tuple[Array, Array]:
+    """Elements behind the end of their row, which memory has in the next one: K and more of the row, in a turn that began in it."""
+    if not operand.strides or not offset.size:
+        return row, k
+    along_row, along_k = (run.problem.scalars[name] for name in operand.strides)
+    alternative, rest = np.divmod(offset - wanted * along_row, along_k)
+    alternative = alternative * operand.unit
+    K = run.sizes[2]
+    new_row, new_k = row.copy(), k.copy()
+    for turn in range(int(turns.max()) + 1):
+        here = turns == turn
+        inside = (row[:, here] == wanted) & (k[:, here] < K)
+        last = np.where(inside, k[:, here], -1).max(axis=1, keepdims=True)
+        behind = (~inside & (rest[:, here] == 0) & (alternative[:, here] >= K) & (alternative[:, here] - last <= here.sum())
+                  & (last >= 0) & (last >= K - operand.unit))
+        new_row[:, here] = np.where(behind, wanted, new_row[:, here])
+        new_k[:, here] = np.where(behind, alternative[:, here], new_k[:, here])
+    return new_row, new_k
+
+
+def scales_used(run: Run, pairs: Pairs, side: Side) -> Mapping[str, Array]:
+    """For each scale that flowed into an operand: the element of it that did, [E, P]; -1 for none."""
+    used = {}
+    for scale in run.stages.scales:
+        parts = []
+        for number in dict.fromkeys(side.node.tolist()):
+            here = side.node == number
+            origin = run.provenance.origin(number, scale.tensor)
+            lanes = side.lanes[:, here]
+            found = np.full(lanes.shape, -1) if origin is None else origin.reshape(-1)[lanes]
+            parts.append((here, np.where(found >= 0, found - OFFSET, -1)))
+        if any((found >= 0).any() for _, found in parts):
+            whole = np.full(side.value.shape, -1, dtype=np.int64)
+            for here, found in parts:
+                whole[:, here] = found
+            used[scale.tensor] = whole
+    return used
+
+
+def side_words(side: Side, pairs: Pairs) -> str:
+    """Which operand, in the words of sentences."""
+    return "left" if side is pairs.left else "right"
+
+
+def hull(numbers: Array) -> str:
+    """The range from the first to the last of a sample of numbers."""
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low}:{high + 1}" if high > low else f"{low}"
+
+
+def span(numbers: Array, letter: str = "") -> str:
+    """Numbers as a slice where they are one, else the first few."""
+    distinct = np.unique(numbers)
+    if not len(distinct):
+        return "none"
+    low, high = int(distinct[0]), int(distinct[-1])
+    if high - low + 1 == len(distinct):
+        return f"{letter}{low}:{high + 1}" if high > low else f"{letter}{low}"
+    steps = np.unique(np.diff(distinct))
+    if len(steps) == 1:
+        return f"{letter}{low}:{high + 1}:{int(steps[0])}"
+    return ", ".join(str(int(i)) for i in distinct[:4]) + (", ..." if len(distinct) > 4 else "")

@@ -1,0 +1,201 @@
+"""Where the elements of a recorded value come from: through every operation that moves or converts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grader.ledger.tape import MOVES, Node, Tape
+
+NONE, MIXED = -1, -2
+"""An element that comes from no element of the tensor; one that comes from several."""
+PRODUCT = "product"
+IDENTITIES = frozenset({"fp_ext", "fp_trunc", "fp_to_fp", "si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "int_cast"})
+"""Operations that bring a number into another type."""
+OFFSET = 1 << 40
+"""Added to elements' offsets, which may be negative, so that NONE and MIXED stay apart from them."""
+
+Array = np.ndarray[Any, Any]
+
+
+class Lost(Exception):
+    """The flow cannot be followed: an operation that the ledger does not know, or a value made out of its sight."""
+
+
+class Provenance:
+    """Answers, for the nodes of a tape: values, sources by tensor, and whether a node holds products of both operands."""
+
+    def __init__(self, tape: Tape, left: str, right: str) -> None:
+        self.tape, self.left, self.right = tape, left, right
+        self._values: dict[int, Array] = {}
+        self._origins: dict[tuple[int, str, bool], Array] = {}
+        self._sources: list[frozenset[str]] = []
+        for node in tape.nodes:
+            self._sources.append(self._find_sources(node))
+
+    def sources(self, number: int) -> frozenset[str]:
+        """Tensors whose elements flow into the node's values, and PRODUCT when products of both operands do."""
+        return self._sources[number]
+
+    def is_product(self, node: Node) -> bool:
+        """Whether this node multiplies elements of the left tensor with elements of the right one."""
+        if node.op == "dot" or (node.op in ("fmul", "mul", "fma") and len(node.inputs) >= 2):
+            a, b = (self._sources[i] for i in node.inputs[:2])
+        else:
+            return False
+        return PRODUCT not in a | b and (
+            (self.left in a and self.right in b and self.right not in a and self.left not in b)
+            or (self.left in b and self.right in a and self.right not in b and self.left not in a)
+        )
+
+    def _find_sources(self, node: Node) -> frozenset[str]:
+        if node.op == "load":
+            other = self._sources[node.inputs[-1]] if len(node.inputs) == 3 else frozenset()
+            return frozenset({node.tensor or "?"}) | (other if node.active is not None and not node.active.all() else frozenset())
+        inputs = node.inputs
+        if node.op == "select":
+            inputs = inputs[1:]
+        elif node.op == "gather":
+            inputs = inputs[:1]
+        found = frozenset().union(*(self._sources[i] for i in inputs)) if inputs else frozenset()
+        if node.op == "lost":
+            found |= {"?"}
+        if node.op == "dot" or self.is_product(node):
+            found |= {PRODUCT}
+        return found
+
+    def values(self, number: int) -> Array:
+        """The node's values. Raises Lost where they were not recorded and cannot be had by moving others."""
+        if number in self._values:
+            return self._values[number]
+        node = self.tape.nodes[number]
+        if node.data is not None:
+            found = decoded(node)
+        elif node.op in MOVES:
+            found = moved(self.tape, node, [self.values(i) for i in node.inputs])
+        else:
+            raise Lost(node.op)
+        self._values[number] = found
+        return found
+
+    def origin(self, number: int, tensor: str, *, masked: bool = True) -> Array | None:
+        """For each element the offset + OFFSET of the tensor's element that it comes from, NONE or MIXED. None: none at all.
+
+        masked: lanes that a load's mask leaves out come from nowhere; else from where their addresses point.
+        """
+        if tensor not in self._sources[number]:
+            return None
+        key = (number, tensor, masked)
+        if key not in self._origins:
+            self._origins[key] = self._find_origin(self.tape.nodes[number], tensor, masked)
+        return self._origins[key]
+
+    def _find_origin(self, node: Node, tensor: str, masked: bool) -> Array:
+        if node.op == "load":
+            assert node.offsets is not None
+            assert node.active is not None
+            if node.tensor == tensor:
+                return np.where(node.active | (not masked), node.offsets + OFFSET, NONE)
+            other = self.origin(node.inputs[-1], tensor, masked=masked)
+            assert other is not None
+            return np.where(node.active, NONE, np.broadcast_to(other, node.shape))
+        if node.op in MOVES:
+            parts = []
+            for i in node.inputs:
+                origin = self.origin(i, tensor, masked=masked)
+                parts.append(np.full(self.tape.nodes[i].shape, NONE, dtype=np.int64) if origin is None else origin)
+            return moved(self.tape, node, parts)
+        if node.op == "select":
+            condition = np.broadcast_to(self.values(node.inputs[0]).astype(bool), node.shape)
+            sides = [self.origin(i, tensor, masked=masked) for i in node.inputs[1:]]
+            arrays = [np.full(node.shape, NONE) if side is None else np.broadcast_to(side, node.shape) for side in sides]
+            chosen = np.where(condition, arrays[0], arrays[1])
+            asked = self.origin(node.inputs[0], tensor, masked=masked)
+            # a clamp by where: the constant stands for the element that was asked about
+            return chosen if asked is None else np.where(chosen == NONE, np.broadcast_to(asked, node.shape), chosen)
+        if node.op == "dot":
+            return np.full(node.shape, MIXED, dtype=np.int64)
+        if node.op in ("reduce", "scan"):
+            origin = self.origin(node.inputs[0], tensor, masked=masked)
+            assert origin is not None
+            return self._reduced(node, origin)
+        merged = np.full(node.shape, NONE, dtype=np.int64)
+        for i in node.inputs:
+            origin = self.origin(i, tensor, masked=masked)
+            if origin is not None:
+                merged = merge(merged, np.broadcast_to(origin, node.shape))
+        return merged
+
+    def _reduced(self, node: Node, origin: Array) -> Array:
+        if node.op == "scan" or node.attribute[1] is None:
+            return np.full(node.shape, MIXED, dtype=np.int64)
+        lined = np.moveaxis(origin, node.attribute[1], -1)
+        some = lined.max(axis=-1)
+        one = np.where(lined >= 0, lined == some[..., None], True).all(axis=-1) & (lined != MIXED).all(axis=-1)
+        return np.where(one, some, MIXED).reshape(node.shape)
+
+
+def merge(a: Array, b: Array) -> Array:
+    """Origins of what was computed from elements of both."""
+    return np.where(a == NONE, b, np.where((b == NONE) | (a == b), a, MIXED))
+
+
+def decoded(node: Node) -> Array:
+    """A node's values as numbers: bfloat16, which NumPy has not, from its bits."""
+    assert node.data is not None
+    if node.type == "bf16" and node.data.dtype == np.uint16:
+        return (node.data.astype(np.uint32) << 16).view(np.float32)
+    if node.type.startswith("fp8"):
+        raise Lost("fp8")
+    return node.data
+
+
+def moved(tape: Tape, node: Node, parts: list[Array]) -> Array:
+    """What one of MOVES makes of arrays shaped like its inputs."""
+    first = parts[0]
+    if node.op == "reshape":
+        return first.reshape(node.shape)
+    if node.op == "trans":
+        return first.transpose(node.attribute)
+    if node.op == "expand_dims":
+        return first.reshape(node.shape)
+    if node.op == "broadcast":
+        return np.broadcast_to(first, node.shape)
+    if node.op in ("splat", "unsplat"):
+        return np.full(node.shape, first.reshape(-1)[0])
+    if node.op == "cat":
+        return np.concatenate(parts[:2])
+    if node.op == "join":
+        return np.stack(parts[:2], axis=-1)
+    if node.op == "split":
+        return first[..., node.attribute]
+    if node.op == "gather":
+        index = tape.nodes[node.inputs[1]].data
+        if index is None:
+            raise Lost("gather")
+        return np.take_along_axis(first, index.astype(np.int64), axis=node.attribute)
+    if node.op == "stack":
+        return np.concatenate([part.reshape(1, -1) for part in parts]).reshape(node.shape)
+    raise Lost(node.op)
+
+
+def lanes_before(tape: Tape, node: Node, lanes: Array) -> list[tuple[int, Array, Array]]:
+    """Through one of MOVES backwards: (input, its lanes, which of `lanes` they are) for flat lanes of the result."""
+    found, start = [], 0
+    numbers = []
+    for i in node.inputs[: 2 if node.op in ("cat", "join") else 1 if node.op == "gather" else None]:
+        size = tape.nodes[i].size
+        numbers.append(np.arange(start, start + size).reshape(tape.nodes[i].shape))
+        start += size
+    if node.op == "gather":
+        numbers.append(numbers[0])
+    at = moved(tape, node, numbers).reshape(-1)[lanes]
+    start = 0
+    for i in node.inputs[: len(numbers) if node.op != "gather" else 1]:
+        size = tape.nodes[i].size
+        here = (at >= start) & (at < start + size)
+        if here.any():
+            found.append((i, np.where(here, at - start, 0), here))
+        start += size
+    return found

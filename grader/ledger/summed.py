@@ -1,0 +1,247 @@
+"""Is every k met exactly once, with the same k on both sides?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from grader.ledger.finding import ADVANCE, LOAD, LOOP, PAIR, Finding
+from grader.ledger.pairs import Pairs, Run, Side, side_words, span
+from grader.ledger.provenance import Array
+
+
+def look(run: Run, pairs: Pairs) -> list[Finding]:
+    """What is wrong with the summed index."""
+    left, right = pairs.left, pairs.right
+    e = int(np.argmax((left.live & right.live & pairs.alive).sum(axis=1)))
+    K = run.sizes[2]
+    need = np.ones(K, dtype=bool)
+    if run.stages.needed is not None:
+        need = run.stages.needed(run.problem)[pairs.n[e]]
+    if run.config.split_k > 1:
+        return _only_pairs(run, pairs, e)
+    unit = right.operand.unit
+    lefts, rights = _counts(left, pairs, e, K), _counts(right, pairs, e, K)
+    wanted = need.astype(int)
+    left_good = bool((lefts == wanted).all())
+    right_good = bool((rights == wanted).all()) if unit == 1 else bool((rights == wanted.reshape(-1, unit)[:, 0] * unit).all())
+    live = left.live[e] & right.live[e] & pairs.alive[e]
+    bad = live & (left.k[e] // unit != right.k[e] // unit)
+    behind = live & ((left.k[e] >= K) | (right.k[e] >= K)) & ((left.value[e] != 0) & (right.value[e] != 0))
+    if behind.any():
+        return [_behind(run, pairs, e, behind)]
+    if left_good and right_good:
+        return _only_pairs(run, pairs, e) if bad.any() else []
+    if not bad.any() and not _one_sided(pairs, e):
+        return [finding] if (finding := _loop(run, pairs, e, need)) else []
+    findings = []
+    if not left_good:
+        findings.append(_advance(run, pairs, left, e, need))
+    if not right_good:
+        findings.append(_advance(run, pairs, right, e, need))
+    return [finding for finding in findings if finding]
+
+
+def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
+    """SPLIT_K: do the slices of a tile, all of which were recorded, meet every k once together?"""
+    split, K = run.config.split_k, run.sizes[2]
+    tiles: dict[tuple[int, int], list[Pairs]] = {}
+    for pairs in followed:
+        if pairs.turn.size:
+            tiles.setdefault((int(pairs.m[0]), int(pairs.n[0])), []).append(pairs)
+    for parts in tiles.values():
+        programs = {pairs.program for pairs in parts}
+        shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
+        places = {(one.lowest, one.highest) for one in shared}
+        everyone = {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}
+        if split == 1 or everyone != programs:
+            continue
+        counts = [_counts(pairs.left, pairs, 0, K) for pairs in parts]
+        total = np.sum(counts, axis=0)
+        if (total == 1).all():
+            return []
+        line = parts[-1].flow.terms[-1].line
+        first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
+        if len(parts) > 1:
+            first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
+        missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
+        if len(parts) > 1 and all((count == 1).all() for count in counts):
+            return [Finding("slice_walks_all_of_k", LOOP, line, first, f"each slice a {split}-th of K, 0:{K} together",
+                            f"each of the {split} slices walks all of K, so that Y is {split} times what it should be")]  # fmt: skip
+        if len(twice):
+            return [Finding("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
+                            "every k in one slice", "neighbouring slices of K overlap")]  # fmt: skip
+        return [Finding("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
+                        "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
+                        "the slices of K leave a part of it out")]  # fmt: skip
+    return []
+
+
+def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:
+    side = pairs.left if (pairs.left.k[e][behind] >= run.sizes[2]).any() else pairs.right
+    p = int(np.flatnonzero(behind)[0])
+    return Finding(
+        "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"the {side_words(side, pairs)} operand holds k = {span(side.k[e][behind])}, which lies behind the row in memory",
+        f"zeros from K = {run.sizes[2]} on", "a partial last tile of K is not masked", pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
+
+
+def _one_sided(pairs: Pairs, e: int) -> bool:
+    """Whether a side is masked where the other is not, in a way that loses products."""
+    only_left = pairs.left.live[e] & ~pairs.right.live[e] & pairs.alive[e] & (pairs.left.value[e] != 0)
+    only_right = pairs.right.live[e] & ~pairs.left.live[e] & pairs.alive[e] & (pairs.right.value[e] != 0)
+    return bool((only_left | only_right).any())
+
+
+def _counts(side: Side, pairs: Pairs, e: int, K: int) -> Array:
+    unit = side.operand.unit
+    use = side.live[e] & pairs.alive[e] & (side.k[e] >= 0) & (side.k[e] < K)
+    return np.bincount(side.k[e][use] // unit, minlength=-(-K // unit))
+
+
+def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Finding]:
+    """Both sides are complete, but their orders differ."""
+    left, right = pairs.left, pairs.right
+    unit = right.operand.unit
+    live = left.live[e] & right.live[e] & pairs.alive[e]
+    bad = live & (left.k[e] // unit != right.k[e] // unit)
+    if not bad.any():
+        return []
+    p = int(np.flatnonzero(bad)[0])
+    place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
+    words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
+    return [Finding(
+        "k_orders_differ", PAIR, pairs.flow.terms[int(pairs.term[p])].line,
+        f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {_k_span(right.k[e, p : p + 1], unit)} of W{words}",
+        "the same k on both sides", "X and W are multiplied in different orders of k", pairs.program, int(pairs.turn[p]),
+    )]  # fmt: skip
+
+
+def _by_turn(pairs: Pairs, side: Side, e: int) -> list[Array]:
+    """For each turn the k that the side asked for, in order, masked or not."""
+    turns = range(int(pairs.turn.max()) + 1)
+    use = side.asked[e] & pairs.alive[e]
+    return [side.k[e][use & (pairs.turn == turn)] for turn in turns]
+
+
+def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Finding | None:
+    """How a side's k moves from turn to turn, against how it should."""
+    if run.stages.needed is not None:
+        return _loop(run, pairs, e, need)
+    asked = _by_turn(pairs, side, e)
+    unit = side.operand.unit
+    first = np.unique(asked[0])
+    if not len(first):
+        return None
+    step = len(first) * unit
+    letter, word = side.operand.letter, side_words(side, pairs)
+    line = run.line_of_load(int(side.node[0]), side.operand.tensor)
+    live = side.live[e] & pairs.alive[e]
+    for turn, ks in enumerate(asked):
+        wanted = first + turn * step
+        here = np.unique(ks)
+        if np.array_equal(here, wanted):
+            masked = ~live & (pairs.turn == turn) & (side.k[e] < run.sizes[2]) & side.asked[e]
+            if masked.any():
+                return Finding(
+                    "k_mask_too_short", ADVANCE, line,
+                    f"the mask leaves out k = {span(side.k[e][masked])} of {letter}", f"all k below K = {run.sizes[2]}",
+                    "the mask of the loads ends before K does", pairs.program, turn,
+                )  # fmt: skip
+            continue
+        held = f"k = {_k_span(here, unit)} of {letter}"
+        wanted_words = f"k = {_k_span(wanted[wanted < run.sizes[2]], unit)}"
+        if turn == 0:
+            return Finding("k_starts_elsewhere", ADVANCE, line, f"the {word} operand holds {held}",
+                           f"k = 0:{step}", "the first turn does not begin at k = 0", pairs.program, turn)  # fmt: skip
+        if np.array_equal(here, first):
+            return Finding("k_not_advanced", ADVANCE, line, f"the {word} operand holds {held} again", wanted_words,
+                           f"the pointers of {letter} do not advance", pairs.program, turn)  # fmt: skip
+        if len(here) == len(first) and len(set((here - first).tolist())) == 1:
+            moved = int(here[0] - first[0]) // turn
+            if moved * turn == int(here[0] - first[0]):
+                name = "advanced_by_one" if moved == 1 else "words_advanced_too_far" if unit > 1 and moved > step else "advanced_wrongly"
+                reason = f"the pointers of {letter} move on by {moved} of k a turn, a tile is {step} deep"
+                if unit > 1:
+                    reason = f"the pointers of {letter} move on by {moved // unit} words a turn, a tile is {step // unit} words deep"
+                return Finding(name, ADVANCE, line, f"the {word} operand asks for {held}", wanted_words, reason,
+                               pairs.program, turn)  # fmt: skip
+        return Finding("advanced_wrongly", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
+                       f"{letter} does not move on by one tile a turn", pairs.program, turn)  # fmt: skip
+    return None
+
+
+def _k_span(ks: Array, unit: int) -> str:
+    if unit == 1 or not len(ks):
+        return span(ks)
+    return span((ks[:, None] + np.arange(unit)).reshape(-1))
+
+
+def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
+    """Both sides agree, and some k are met twice or never."""
+    K = run.sizes[2]
+    live = pairs.left.live[e] & pairs.right.live[e] & pairs.alive[e]
+    counts = np.bincount(pairs.left.k[e][live & (pairs.left.k[e] < K) & (pairs.left.k[e] >= 0)], minlength=K)
+    missing, twice = np.flatnonzero(need & (counts == 0)), np.flatnonzero(counts > 1)
+    turns = int(pairs.turn.max()) + 1
+    line = pairs.flow.terms[-1].line
+    by_turn = _by_turn(pairs, pairs.left, e)
+    depth = max(len(np.unique(ks)) for ks in by_turn)
+    if len(twice):
+        seen: set[int] = set()
+        for turn, ks in enumerate(by_turn):
+            again = seen & set(ks[ks < K].tolist())
+            if again:
+                step = int(ks.min() - by_turn[turn - 1].min()) if turn else 0
+                name = "k_not_advanced" if step == 0 else "advanced_by_one" if step == 1 else "k_met_twice"
+                reason = "neither operand moves on from turn to turn" if step == 0 else (
+                    f"the tiles of neighbouring turns are {step} apart and {depth} deep, so k is met more than once")  # fmt: skip
+                return Finding(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+                               f"both operands hold k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
+                               "every k once", reason, pairs.program, turn)  # fmt: skip
+            seen |= set(ks.tolist())
+        return None
+    if not len(missing):
+        return None
+    return Finding(
+        _missing_name(run, missing, need, depth, turns), LOOP, line,
+        f"the loop ends after {turns} turn{'s' if turns != 1 else ''} of {depth}; k = {span(missing)} is never multiplied",
+        f"every k up to K = {K}" if run.stages.needed is None else "every block of the row",
+        _missing_reason(run, missing, need, depth, turns), pairs.program,
+    )  # fmt: skip
+
+
+def _missing_name(run: Run, missing: Array, need: Array, depth: int, turns: int) -> str:
+    K, wanted = run.sizes[2], np.flatnonzero(need)
+    if run.stages.needed is not None:
+        if missing[0] == wanted[0] and missing[-1] < wanted[-1]:
+            return "first_block_dropped"
+        return "last_block_dropped or block_count_as_end or at_most_n_blocks or crow_without_leading_zero"
+    if missing[0] == 0:
+        return "first_k_block_dropped"
+    M, N, _ = run.sizes
+    if turns == -(-N // depth) and len(missing) > depth:
+        return "loop_over_n"
+    if turns == -(-M // depth) and len(missing) > depth:
+        return "loop_over_m"
+    if turns == 1 and 2 * depth < K:
+        return "one_k_tile_only"
+    return "last_k_block_dropped"
+
+
+def _missing_reason(run: Run, missing: Array, need: Array, depth: int, turns: int) -> str:
+    _M, _N, _K = run.sizes
+    name = _missing_name(run, missing, need, depth, turns)
+    if run.stages.needed is not None:
+        return "the loop begins behind the first block of its row" if name == "first_block_dropped" else (
+            "the loop ends before the last block of its row")  # fmt: skip
+    if name == "first_k_block_dropped":
+        return "the loop does not begin at k = 0"
+    if name in ("loop_over_n", "loop_over_m"):
+        size = name[-1].upper()
+        return f"that is as many turns as {size} needs; the sum goes over K"
+    if len(missing) < depth:
+        return "the last, partial tile of K is left out: the number of turns is rounded down"
+    return "the loop makes too few turns"

@@ -1,0 +1,296 @@
+"""Is every product in the sum once, in a type that holds it, and is the sum multiplied by what belongs to it?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.labs.bound import U_FP16, U_FP32, additions
+from grader.ledger.finding import CAST, FACTOR, SUM, Finding
+from grader.ledger.flow import Passed
+from grader.ledger.pairs import Pairs, Run
+from grader.ledger.provenance import NONE, OFFSET, Array
+from grader.ledger.tape import Node
+
+LOOSE = 6.0
+"""A flow is understood when what was read off it lies within so many bounds of what was stored: casts round too."""
+HALF = ("fp16", "bf16")
+
+
+def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
+    """Products of the program that reach none of its stores."""
+    waiting = [store.inputs[0] for store in stores]
+    seen = set(waiting)
+    while waiting:
+        for i in run.tape.nodes[waiting.pop()].inputs:
+            if i not in seen:
+                seen.add(i)
+                waiting.append(i)
+    nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
+    return [node for node in nodes if run.provenance.is_product(node) and node.number not in seen]
+
+
+def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) -> Finding | None:
+    """Products that are computed and lost."""
+    lost = dropped(run, program, stores)
+    if not lost or not stores:
+        return None
+    line = lost[0].line
+    kept = 0 if pairs is None else len({term.node for term in pairs.flow.terms})
+    if not kept:
+        return Finding("zeros", SUM, line, "the result of the multiplication reaches no store", "a sum that keeps it",
+                       "tl.dot returns the sum, it does not change its argument", program)  # fmt: skip
+    if pairs is not None and min(term.node for term in pairs.flow.terms) > lost[-1].number:
+        return Finding(
+            "accumulator_overwritten", SUM, line,
+            f"the products of {len(lost)} earlier turn{'s' if len(lost) != 1 else ''} are not in the sum, the last one is",
+            "the sum of all turns", "each turn replaces the accumulator instead of adding to it", program,
+        )  # fmt: skip
+    return None
+
+
+def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Finding], bool]:
+    """Findings on accumulation, casts and factors; and whether the flow explains what was stored.
+
+    held: [E, P], factors that the operands have in them already.
+    """
+    flow = pairs.flow
+    findings: list[Finding] = []
+    for addend in flow.addends:
+        if run.lab.output in addend.sources:
+            findings.append(Finding("unwritten_or_stale", SUM, addend.line, "the result is added to what Y held before",
+                                    "the result alone", "Y arrives uninitialised", pairs.program))  # fmt: skip
+        else:
+            return [], False
+    with np.errstate(all="ignore"):
+        predicted = flow.predicted
+        size = np.where(pairs.alive, np.abs(pairs.factor * pairs.left.value * pairs.right.value), 0).sum(axis=1)
+        bound = U_FP16 * np.abs(predicted) + 2 * additions(max(1, pairs.turn.size)) * U_FP32 * size + 1e-6
+        apart = np.abs(predicted - flow.stored)
+    same = np.isnan(predicted) & ~np.isfinite(flow.stored)
+    if not findings and not bool((same | (apart <= 1.2 * bound)).all()):
+        cast = _cast(run, pairs, ~(same | (apart <= 1.2 * bound)))
+        if cast is None and float((same | (apart <= LOOSE * bound)).mean()) < 0.98:
+            return [], False
+        findings += [cast] if cast else []
+    findings += _repeated(run, pairs, held)
+    if not any(finding.rank == SUM and finding.name != "unwritten_or_stale" for finding in findings):
+        factors = _factors(run, pairs, held)
+        if factors:  # a sum that lacks its scale overflows for that reason
+            findings = [finding for finding in findings if finding.name != "fp16_overflow"]
+        findings += factors
+    return findings, True
+
+
+def _cast(run: Run, pairs: Pairs, far: Array) -> Finding | None:
+    """The first value on the way that a type could not hold: overflow to inf, or a sum kept in fp16."""
+    nodes = run.tape.nodes
+    coarse: tuple[Passed, Array] | None = None
+    for step in pairs.flow.passed:
+        node = nodes[step.node]
+        after = run.provenance.values(step.node).reshape(-1)[step.lanes].astype(np.float64)
+        before = run.provenance.values(step.source).reshape(-1)[step.source_lanes].astype(np.float64)
+        if before.shape != after.shape:
+            continue
+        over = np.isinf(after) & np.isfinite(before) & step.alive
+        if over.any() and node.op not in ("fadd", "add", "dot"):
+            e, r = (int(i) for i in np.argwhere(over)[0])
+            if any(nodes[other.node].type in HALF and nodes[other.node].op in ("fadd", "add", "dot") and other.node > step.node
+                   for other in pairs.flow.passed):
+                coarse = (step, before)
+                break
+            scaled = any(factor.at > step.node for term in pairs.flow.terms for factor in term.factors)
+            name = "fp16_before_scaling" if scaled else "fp16_overflow"
+            reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
+            return Finding(name, CAST, node.line, f"{_grouped(before[e, r])} as {node.type} is inf",
+                           "the scales first, then fp16" if scaled else "", reason, pairs.program)  # fmt: skip
+        if node.type in HALF and node.op in ("fadd", "dot", "fma") and far.any():
+            coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
+    if coarse is None:
+        return None
+    step, before = coarse
+    node = nodes[step.node]
+    peak = _peak(before)
+    spacing = float(np.spacing(np.float16(min(peak, 65000.0)))) if peak else 0.0
+    return Finding(
+        "fp16_accumulator", SUM, node.line,
+        f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {spacing:g} wide, and it ends at 65504",
+        "a sum in fp32 or int32", f"the accumulator is {node.type}", pairs.program,
+    )  # fmt: skip
+
+
+def _peak(values: Array) -> float:
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _carried(pairs: Pairs, axis: str) -> Array:
+    """[E]: the row of X, or channel of W, that the products of each element of Y come from."""
+    own, operand = (pairs.m, pairs.left) if axis == "m" else (pairs.n, pairs.right)
+    live = operand.live & pairs.alive
+    rows = operand.row[np.arange(len(own)), live.argmax(axis=1)]
+    return np.where(live.any(axis=1), rows, own)
+
+
+def _scale_values(run: Run, pairs: Pairs, *, carried: bool) -> list[Array]:
+    """For each scale its [E] values, by the places in Y or by those that the products come from."""
+    found = []
+    for scale in run.stages.scales:
+        values = run.problem.tensors[scale.tensor].double().numpy()
+        index = _carried(pairs, scale.axis) if carried else pairs.m if scale.axis == "m" else pairs.n
+        found.append(values[np.clip(index, 0, len(values) - 1)])
+    return found
+
+
+def _wanted(run: Run, pairs: Pairs, *, carried: bool = True) -> Array:
+    """[E]: the product of the scales that belong to each element."""
+    wanted: Array = np.prod([np.ones(len(pairs.m)), *_scale_values(run, pairs, carried=carried)], axis=0)
+    return wanted
+
+
+def _total(pairs: Pairs, held: Array) -> list[Array]:
+    """For each term the factor [E] that its products had when they arrived in Y."""
+    totals = []
+    for number in range(len(pairs.flow.terms)):
+        here = pairs.term == number
+        live = pairs.live[:, here]
+        both = np.where(live, pairs.factor[:, here] * held[:, here], np.nan)
+        counted = live.any(axis=1)
+        total = np.full(len(both), np.nan)
+        if counted.any():
+            total[counted] = np.nanmedian(both[counted], axis=1)
+        totals.append(total)
+    return totals
+
+
+def _repeated(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
+    """Sums that the loop multiplies, or adds to themselves."""
+    terms = pairs.flow.terms
+    if len(terms) < 2:
+        return []
+    totals = _total(pairs, held)
+    first, last = totals[0], totals[-1]
+    known = np.isfinite(first) & np.isfinite(last) & (last != 0)
+    turns = int(pairs.turn.max())
+    if not known.any() or turns < 1:
+        return []
+    ratio = first[known] / last[known]
+    if np.allclose(ratio, 1.0, rtol=1e-3):
+        return []
+    if np.allclose(ratio, 2.0**turns, rtol=1e-6):
+        return [Finding("accumulated_twice", SUM, terms[-1].line, f"the product of turn 0 is {2**turns} times in the sum",
+                        "once", "the accumulator is given to tl.dot and added to its result as well", pairs.program)]  # fmt: skip
+    per_turn = np.abs(ratio) ** (1.0 / turns)
+    wanted = _wanted(run, pairs)[known]
+    line = terms[0].factors[-1].line if terms[0].factors else terms[-1].line
+    if terms[0].factors and len(terms[0].factors) > len(terms[-1].factors):
+        scaled = "the scales" if np.allclose(per_turn, wanted, rtol=1e-2) else "a factor"
+        return [Finding("scaled_every_turn", SUM, line,
+                        f"the sum is multiplied by {scaled} in each turn: turn 0 has the factor {first[known][0]:.3g}, "
+                        f"the last turn {last[known][0]:.3g}",
+                        "one factor for all turns", "the sum is scaled inside the loop, each turn again", pairs.program)]  # fmt: skip
+    return []
+
+
+def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
+    """The factor between products and Y: right scales, from the right places, once."""
+    if not run.stages.scales or not pairs.flow.terms:
+        return []
+    terms = pairs.flow.terms
+    findings = [finding for scale in run.stages.scales if (finding := _misplaced(run, pairs, scale.tensor))]
+    if findings:
+        return findings
+    total = next((total for total in _total(pairs, held) if np.isfinite(total).any()), None)
+    if total is None:
+        return []
+    known = np.isfinite(total)
+    wanted = _wanted(run, pairs)
+    ratio = total[known] / wanted[known]
+    if np.allclose(ratio, 1.0, rtol=4e-3) or np.allclose(total[known] / _wanted(run, pairs, carried=False)[known], 1.0, rtol=4e-3):
+        return []
+    line = terms[0].factors[0].line if terms[0].factors else pairs.store.line
+    e = int(np.flatnonzero(known)[0])
+    at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] the sum is multiplied by {total[e]:.4g}"
+    expected = f"{wanted[e]:.4g}, which is {' times '.join(scale.words for scale in run.stages.scales)}"
+    short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
+    values = [value[known] for value in _scale_values(run, pairs, carried=True)]
+    for powers in np.ndindex(*(5,) * len(values)):
+        exponents = [int(power) - 2 for power in powers]
+        if not any(exponents) or (sum(e < 0 for e in exponents) and sum(e > 0 for e in exponents)):
+            continue
+        made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
+        if np.allclose(ratio, made, rtol=4e-3):
+            reason, name = _exponent_words(exponents, short)
+            return [Finding(name, FACTOR, line, at, expected, reason, pairs.program)]
+    if len(set(np.round(ratio / ratio[0], 3).tolist())) == 1:
+        return [Finding("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be", pairs.program)]
+    return [Finding("factor", FACTOR, line, at, expected, "", pairs.program)]
+
+
+def _exponent_words(exponents: list[int], names: list[str]) -> tuple[str, str]:
+    parts, kinds = [], []
+    for exponent, name in zip(exponents, names, strict=True):
+        words = {-1: f"{name} is missing", 1: f"{name} is applied twice", -2: f"the sum is divided by {name} instead of multiplied",
+                 2: f"{name} is applied three times", 0: ""}[exponent]  # fmt: skip
+        if words:
+            parts.append(words)
+            kinds.append(f"{name}_{ {-1: 'forgotten', 1: 'twice', -2: 'divided', 2: 'twice'}[exponent]}")
+    known = {"scales_forgotten": "no_scale", "scales_twice": "scale_twice", "scales_divided": "divided_by_scale"}
+    name = " or ".join(known.get(kind, kind) for kind in kinds)
+    if len(kinds) == 2 and all(exponent == -1 for exponent in exponents):
+        name = "no_rescale"
+    return ", and ".join(parts), name
+
+
+def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Finding | None:
+    """A factor that took another element of a scale than the one that belongs to the element of Y."""
+    scale = next(scale for scale in run.stages.scales if scale.tensor == tensor)
+    own = pairs.m if scale.axis == "m" else pairs.n
+    other = pairs.n if scale.axis == "m" else pairs.m
+    for factor in pairs.flow.terms[0].factors:
+        origin = factor.within.get(tensor)
+        if origin is None:
+            continue
+        used = np.where(origin != NONE, origin - OFFSET, -1)
+        carried = _carried(pairs, scale.axis)
+        bad = (origin >= 0) & (used != own) & (used != carried)
+        if not bad.any():
+            continue
+        e = int(np.flatnonzero(bad)[0])
+        short = tensor.removesuffix("_ptr")
+        index = "rows" if scale.axis == "m" else "columns"
+        one = len(np.unique(used[origin >= 0])) == 1 and len(np.unique(own[origin >= 0])) > 1
+        crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
+        if crossed:
+            name = _crossed_name(tensor)
+            reason = f"{short} belongs to the {index} of Y, and is taken along the other index"
+        elif one:
+            name, reason = _one_name(tensor), f"one element of {short} is used for the whole tile"
+        else:
+            name, reason = _tile_name(tensor), f"{short} is loaded without the offset of the tile"
+        return Finding(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
+                       f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
+                       pairs.program)  # fmt: skip
+    return None
+
+
+def _follows(used: Array, index: Array) -> bool:
+    """Whether `used` is a function of `index` that tells its values apart."""
+    pairs = {(int(a), int(b)) for a, b in zip(index, used, strict=True)}
+    return len(pairs) == len(set(index.tolist()))
+
+
+def _crossed_name(tensor: str) -> str:
+    if tensor == "scales_ptr":
+        return "scale_by_row"
+    return "scales_swapped or input_scale_by_column or weight_scale_by_row"
+
+
+def _one_name(tensor: str) -> str:
+    return "one_scale_for_all_channels" if tensor == "scales_ptr" else "one_scale_for_all_tokens"
+
+
+def _tile_name(tensor: str) -> str:
+    return "wrong_token_scale" if tensor == "input_scale_ptr" else "scale_without_tile_offset"

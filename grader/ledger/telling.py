@@ -1,0 +1,58 @@
+"""tell: the ledger's findings as diagnoses of the failing cases, in the student's words and places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from grader.checking import Finding as Checked
+from grader.diagnosis import Diagnosis
+from grader.labs import Lab
+from grader.ledger.explaining import explain
+from grader.ledger.finding import Finding
+from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.running.cpu import InterpretOptions
+
+
+def tell(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
+    checked: Sequence[Checked], seed: int, options: InterpretOptions,
+) -> list[Diagnosis | None]:  # fmt: skip
+    """One diagnosis for each failing outcome, all of them None where the ledger has nothing to say.
+
+    An outcome that changed its inputs is left to others: what it read later was not what the case holds. What is said
+    comes from public cases alone.
+    """
+    failing = [
+        outcome
+        for outcome, finding in zip(outcomes, checked, strict=True)
+        if outcome.status == "ran" and outcome.y is not None and not finding.ok and not finding.skipped
+    ]
+    public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
+    if not public or any(outcome.changed for outcome in failing):
+        return [None] * len(outcomes)
+    findings = explain(lab, source, bundle, problems, public, seed, options)
+    if not findings:
+        return [None] * len(outcomes)
+    names = findings[0].name.split(" or ")
+    diagnosis = Diagnosis(
+        names[0], findings[0].reason, "", "", told(source, findings), general(source, findings),
+        tuple(finding.name.split(" or ")[0] for finding in findings),
+    )  # fmt: skip
+    return [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
+
+
+def told(source: KernelSource, findings: Sequence[Finding]) -> str:
+    """The sentences, in the order in which to put things right."""
+    texts = [finding.text(_place(source, finding)) for finding in findings]
+    if len(texts) == 1:
+        return texts[0]
+    return "\n".join(f"({i} of {len(texts)}) {text}" for i, text in enumerate(texts, 1))
+
+
+def general(source: KernelSource, findings: Sequence[Finding]) -> str:
+    """The same without the numbers of a case."""
+    return "; ".join(f"{_place(source, finding)}: {finding.reason or 'a stage holds other values than it should'}" for finding in findings)
+
+
+def _place(source: KernelSource, finding: Finding) -> str:
+    return source.locate(finding.line) if finding.line is not None else source.path.name

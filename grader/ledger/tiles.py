@@ -1,0 +1,245 @@
+"""Which program stores which part of Y? Every tile once, or once a slice of K."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.ledger.finding import GRID, STORE, TILE, Finding
+from grader.ledger.pairs import Run, places_in_output, store_axes, stores_to_output
+from grader.ledger.tape import Node, Stored
+
+Tile = tuple[int, int]
+MAX_NAMED = 3
+
+
+@dataclass(frozen=True)
+class TileMap:
+    """Tiles of `size` elements, `count` of them along M and N, and who stored each.
+
+    meant: the one tile that a recorded program addresses, stored or masked out.
+    """
+
+    size: Tile
+    count: Tile
+    stored: dict[Tile, list[int]]
+    by_program: dict[int, list[Tile]]
+    meant: dict[int, Tile]
+    line: int | None
+
+    @property
+    def missing(self) -> list[Tile]:
+        return [(i, j) for i in range(self.count[0]) for j in range(self.count[1]) if (i, j) not in self.stored]
+
+
+def look(run: Run) -> list[Finding]:
+    """What the programs of the whole launch stored, recorded or not."""
+    found = plain_stores_of_slices(run)
+    if found:
+        return [found]
+    tiles = tile_map(run)
+    if tiles is None:
+        return []
+    slices = run.config.split_k
+    if run.wrong.any() and not tiles.stored:
+        return []
+    again = {tile: who for tile, who in tiles.stored.items() if len(set(who)) > slices}
+    if not tiles.missing and not again:
+        return []
+    programs = math.prod(run.grid)
+    needed = math.prod(tiles.count) * slices
+    if not again and programs < needed and all(len(set(own)) == 1 for own in tiles.by_program.values()):
+        kind = f"{tiles.count[0]} x {tiles.count[1]} tiles" + (f" in {slices} slices" if slices > 1 else "")
+        return [Finding("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and {_listed(tiles.missing)} of Y "
+                        "is stored by nobody", f"{needed} programs for {kind} of {tiles.size[0]} x {tiles.size[1]}",
+                        "the grid has fewer programs than Y has tiles")]  # fmt: skip
+    empty = _empty_rows(run, tiles)
+    if empty:
+        return [empty]
+    return [_wrong_map(run, tiles, again)]
+
+
+def plain_stores_of_slices(run: Run) -> Finding | None:
+    """Slices of K that overwrite each other's share of Y."""
+    if run.config.split_k == 1:
+        return None
+    seen: dict[tuple[int, int], Stored] = {}
+    for stored in run.tape.stores:
+        if stored.tensor != run.lab.output or stored.op != "store":
+            continue
+        first = seen.setdefault((stored.lowest, stored.highest), stored)
+        if first.program != stored.program:
+            return Finding("split_k_overwritten", STORE, stored.line,
+                           f"programs {first.program} and {stored.program} store the same tile of Y, each its slice of K",
+                           "tl.atomic_add, which adds the slices up", "a plain store keeps only the last slice")  # fmt: skip
+    return None
+
+
+def tile_map(run: Run) -> TileMap | None:
+    """None where stores are not whole tiles at multiples of their size."""
+    size = _tile_size(run)
+    y = run.problem.tensors[run.lab.output]
+    along_m, along_n = (int(stride) for stride in y.stride())
+    if size is None or along_m < along_n:
+        return None
+    stored: dict[Tile, list[int]] = defaultdict(list)
+    by_program: dict[int, list[Tile]] = defaultdict(list)
+    line = None
+    for one in run.tape.stores:
+        if one.tensor != run.lab.output or one.lowest < 0:
+            continue
+        m, n = one.lowest // along_m, one.lowest % along_m // along_n
+        if m % size[0] or n % size[1]:
+            return None
+        tile = (m // size[0], n // size[1])
+        stored[tile].append(one.program)
+        by_program[one.program].append(tile)
+        line = one.line
+    if not stored:
+        return None
+    M, N, _ = run.sizes
+    return TileMap(size, (-(-M // size[0]), -(-N // size[1])), dict(stored), dict(by_program), _meant(run, size), line)
+
+
+def _meant(run: Run, size: Tile) -> dict[int, Tile]:
+    found = {}
+    for program in run.tape.programs:
+        stores = stores_to_output(run, program)
+        if len(stores) == 1:
+            m, n, _ = places_in_output(run, stores[0])
+            if len(m) and not m[0] % size[0] and not n[0] % size[1]:
+                found[program] = (int(m[0]) // size[0], int(n[0]) // size[1])
+    return found
+
+
+def past_the_ends(run: Run) -> list[Finding]:
+    """Stores whose mask lets rows or columns through that Y does not have."""
+    findings: list[Finding] = []
+    for program in run.tape.programs:
+        for store in stores_to_output(run, program):
+            if store.active is None or store_tile(run, store) is None:
+                continue
+            m, n, _ = places_in_output(run, store)
+            active = store.active.reshape(-1)
+            for numbers, limit, letter, noun in ((m, run.sizes[0], "M", "row"), (n, run.sizes[1], "N", "column")):
+                out = active & (numbers >= limit)
+                if out.any():
+                    findings.append(Finding(
+                        f"store_without_{letter.lower()}_mask", STORE, store.line,
+                        f"{noun}s {int(numbers[out].min())}:{int(numbers[out].max()) + 1} of Y are stored, which has {letter} = {limit}",
+                        f"a mask that ends at {letter}", f"the mask of the store lets {noun}s past {letter} through", program))
+    return findings[:2]
+
+
+def _tile_size(run: Run) -> Tile | None:
+    for program in run.tape.programs:
+        for store in stores_to_output(run, program):
+            return store_tile(run, store)
+    return None
+
+
+def store_tile(run: Run, store: Node) -> Tile | None:
+    """Rows and columns of a store, from its shape and the steps between its lanes' addresses."""
+    strides = tuple(int(stride) for stride in run.problem.tensors[run.lab.output].stride())
+    axes = store_axes(store, (strides[0], strides[1]))
+    if axes is None:
+        return None
+    return tuple(1 if axis is None else int(store.shape[axis]) for axis in axes)  # type: ignore[return-value]
+
+
+def _listed(tiles: list[Tile]) -> str:
+    words = ", ".join(str(tile) for tile in tiles[:MAX_NAMED])
+    return f"tile{'s' if len(tiles) > 1 else ''} {words}" + (", ..." if len(tiles) > MAX_NAMED else "")
+
+
+def _empty_rows(run: Run, tiles: TileMap) -> Finding | None:
+    if run.stages.needed is None or not tiles.missing:
+        return None
+    need = np.asarray(run.stages.needed(run.problem)).any(axis=1).reshape(-1)
+    columns = {j for _, j in tiles.missing}
+    if any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
+        return None
+    j = min(columns)
+    return Finding("empty_row_unwritten", STORE, tiles.line,
+                   f"nobody stores Y[..., {j * tiles.size[1]}:{(j + 1) * tiles.size[1]}], whose block row has no blocks",
+                   "zeros there", "an empty block row gives zeros, and they have to be stored like any others")  # fmt: skip
+
+
+def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Finding:
+    missing = f"nobody stores {_listed(tiles.missing)}" if tiles.missing else ""
+    outside = {p: tile for p, tile in tiles.meant.items() if tile[0] >= tiles.count[0] or tile[1] >= tiles.count[1]}
+    if again:
+        tile, who = next(iter(again.items()))
+        names = sorted(set(who))
+        every = len(names) == math.prod(run.grid)
+        some = "every program" if every and len(names) > 2 else f"programs {', '.join(str(p) for p in names[:3])}" + (
+            ", ..." if len(names) > 3 else "")  # fmt: skip
+        found = f"{some} store{'s' if every and len(names) > 2 else ''} tile {tile} of Y" + (f", and {missing}" if missing else "")
+    else:
+        found = missing
+        if outside:
+            program, tile = next(iter(outside.items()))
+            found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
+    expected = "each tile from one program"
+    divided = _division(run, tiles)
+    if divided:
+        line, reason = divided
+        return Finding("program_ids_swapped", TILE, line, found, expected, reason)
+    addressed = set(tiles.stored) | set(tiles.meant.values())
+    rows, columns = ({tile[d] for tile in addressed} for d in (0, 1))
+    if len(rows) == 1 and len(columns) == 1:
+        return Finding("tile_offset_forgotten", TILE, tiles.line, found, expected,
+                       "the offset of the program's tile is not in the addresses")  # fmt: skip
+    if len(rows) == 1 and tiles.count[0] > 1:
+        return Finding("row_tile_offset_forgotten", TILE, tiles.line, found, expected,
+                       "the rows that are stored do not depend on the program")  # fmt: skip
+    if len(columns) == 1 and tiles.count[1] > 1:
+        return Finding("column_tile_offset_forgotten", TILE, tiles.line, found, expected,
+                       "the columns that are stored do not depend on the program")  # fmt: skip
+    return Finding("tile_map", TILE, tiles.line, found, expected,
+                   "the numbers of the tiles do not follow from the program ids as the grid needs")  # fmt: skip
+
+
+def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
+    """The program id divided by the number of the wrong tiles: the line, and the words."""
+    for program, numbers in run.tape.programs.items():
+        for number in numbers:
+            node = run.tape.nodes[number]
+            if node.op not in ("idiv", "srem", "urem") or program not in tiles.meant:
+                continue
+            first = run.tape.nodes[node.inputs[0]]
+            divisor = run.tape.nodes[node.inputs[1]].data
+            if first.op != "get_program_id" or divisor is None:
+                continue
+            by = int(divisor.reshape(-1)[0])
+            rows, columns = _is_tile(tiles, node.op, by, 0), _is_tile(tiles, node.op, by, 1)
+            sign = "//" if node.op == "idiv" else "%"
+            quotient = node.op == "idiv"
+            if rows and not columns and (by != tiles.count[1] if quotient else by != tiles.count[0]):
+                return node.line, _division_words(tiles, sign, by, "row", quotient)
+            if columns and not rows and (by != tiles.count[0] if quotient else by != tiles.count[1]):
+                return node.line, _division_words(tiles, sign, by, "column", quotient)
+    return None
+
+
+def _is_tile(tiles: TileMap, op: str, by: int, axis: int) -> bool:
+    """Whether program_id op `by` is the tile number along an axis, for every program that stored."""
+    if by <= 0:
+        return False
+    own = [(program, tile[axis]) for program, found in tiles.by_program.items() for tile in found]
+    own += [(program, tile[axis]) for program, tile in tiles.meant.items()]
+    return len({tile for _, tile in own}) > 1 and all(
+        (program // by if op == "idiv" else program % by) == tile for program, tile in own)  # fmt: skip
+
+
+def _division_words(tiles: TileMap, sign: str, by: int, axis: str, quotient: bool) -> str:
+    counts = {"row": tiles.count[0], "column": tiles.count[1]}
+    other = "column" if axis == "row" else "row"
+    called = f"the number of {axis} tiles" if by == counts[axis] != counts[other] else (
+        f"the number of {other} tiles" if by == counts[other] else str(by))  # fmt: skip
+    right = other if quotient else axis
+    return (f"the {axis} tile is program_id {sign} {by}, which is {called}; for a {axis} tile from the "
+            f"{'quotient' if quotient else 'remainder'} it has to be the number of {right} tiles, {counts[right]}")  # fmt: skip

@@ -1,0 +1,73 @@
+"""The walk along the flow of one recorded launch: every divergence, in the order in which to put them right.
+
+Each stage is compared with what it should make of the inputs that it really had, so that one mistake does not hide
+or imitate the next. Only elements of Y that are wrong are asked about, and a program whose stored values the reading
+of its flow does not reproduce says nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+
+from grader.ledger import addresses, operands, summed, sums, tiles
+from grader.ledger.finding import CONVERT, Finding
+from grader.ledger.pairs import Pairs, Run, pairs_of, sample, stores_to_output
+from grader.ledger.provenance import Lost
+from grader.ledger.tape import Node
+
+MAX_PROGRAMS = 9
+
+
+def walk(run: Run) -> list[Finding]:
+    """All divergences of a launch, first ones of the flow first, each name once."""
+    findings = [*tiles.look(run), *tiles.past_the_ends(run)]
+    followed: list[tuple[int, list[Node], Pairs]] = []
+    for program in run.tape.programs:
+        if len(followed) >= MAX_PROGRAMS:
+            break
+        stores = stores_to_output(run, program)
+        for store in stores:
+            lanes = sample(run, store)
+            if len(lanes):
+                with contextlib.suppress(Lost):
+                    followed.append((program, stores, pairs_of(run, program, store, lanes)))
+    rules = Counter(name for _, _, pairs in followed for name in addresses.followed(run, pairs))
+    for program, stores, pairs in followed:
+        with contextlib.suppress(Lost):
+            findings += _look(run, program, stores, pairs, rules)
+    if run.config.split_k > 1:
+        with contextlib.suppress(Lost):
+            findings += summed.slices(run, [pairs for _, _, pairs in followed])
+    return ordered(findings)
+
+
+def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: Counter[str]) -> list[Finding]:
+    lost = sums.not_kept(run, pairs, program, stores)
+    values, held = operands.look(run, pairs)
+    summed, explained = sums.look(run, pairs, held)
+    if not explained:
+        return []
+    if lost:
+        everything = sums.dropped(run, program, stores)
+        pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
+        values, _ = operands.look(run, pairs)
+    places = addresses.look(run, pairs, rules)
+    if places:  # values that no known conversion explains may be those of other elements
+        values = [finding for finding in values if finding.reason]
+    return [*places, *values, *([lost] if lost else []), *summed]
+
+
+def ordered(findings: list[Finding]) -> list[Finding]:
+    """By rank, the first of each name."""
+    kept: list[Finding] = []
+    seen: set[str] = set()
+    lines: set[tuple[int, int | None]] = set()
+    for finding in sorted(findings, key=lambda finding: finding.rank):
+        names = set(finding.name.split(" or "))
+        place = (finding.rank, finding.line)
+        if not names & seen and (finding.rank == CONVERT or place not in lines):
+            kept.append(finding)
+        seen |= names
+        lines.add(place)
+    return kept

@@ -1,0 +1,98 @@
+"""Kernels whose recorded flow the tests walk: one launch each, on the ledger's own values."""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from grader.building import BuildOptions, describe
+from grader.labs import get_lab
+from grader.ledger.finding import Finding
+from grader.ledger.pairs import Run
+from grader.ledger.provenance import Provenance
+from grader.ledger.stages import stages_of
+from grader.ledger.tape import parse
+from grader.ledger.walk import walk
+from grader.model import KernelBundle, KernelSource, Outcome
+from grader.problems import generator_for, make_problem
+from grader.reading import read
+from grader.running.cpu import InterpretOptions, interpret
+from tests.submissions import TESTS
+
+SEVERAL = TESTS / "several"
+RECORDED = tuple(range(24))
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A kernel of tests/several: what must be named, and first."""
+
+    lab: str
+    name: str
+    source: str
+    case: str
+    first: str
+    names: tuple[str, ...]
+    config: int
+
+
+@cache
+def several() -> tuple[Wrong, ...]:
+    """Every entry of tests/several/kernels.toml."""
+    found = []
+    for entry in tomllib.loads((SEVERAL / "kernels.toml").read_text(encoding="utf-8"))["kernel"]:
+        if "file" in entry:
+            source = (SEVERAL / entry["file"]).read_text(encoding="utf-8")
+        else:
+            source = (TESTS / entry["base"]).read_text(encoding="utf-8")
+            for edit in entry["edits"]:
+                assert source.count(edit["find"]) == 1, f"{entry['name']}: {edit['find']!r} is not there once"
+                source = source.replace(edit["find"], edit["replace"])
+        names = (entry["first"], *entry.get("names", ()))
+        found.append(
+            Wrong(entry["lab"], entry["name"], source, entry["case"], entry["first"], names, entry.get("config", 0))
+        )
+    return tuple(found)
+
+
+def recorded(
+    text: str, lab_id: str, case_name: str, *, config: int = 0, seed: int = 1
+) -> tuple[KernelSource, KernelBundle, Outcome, Run]:
+    """One launch of a kernel with the recorder on. In the run, an element of Y is wrong where the reference says so."""
+    lab, stages = get_lab(lab_id), stages_of(lab_id)
+    assert stages is not None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{lab_id}.py"
+        path.write_text(text, encoding="utf-8")
+        source = read(path, [lab], all_labs=True).labs[lab_id]
+    assert isinstance(source, KernelSource)
+    bundle = describe(lab, source, BuildOptions((90,), "check", 1, None))
+    assert isinstance(bundle, KernelBundle)
+    case = lab.case(case_name)
+    problem = stages.inputs(make_problem(lab, case, seed), generator_for(seed, lab_id, case_name, "ledger"))
+    options = InterpretOptions(1, case_seconds=120, record=RECORDED)
+    (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)
+    assert outcome.status == "ran", outcome.message
+    assert outcome.y is not None
+    chosen = bundle.configs[config]
+    reference = lab.reference(problem, chosen.split_k)
+    wrong = ~((outcome.y.double() - reference.y).abs() <= reference.bound)
+    tape = parse(outcome.flow)
+    provenance = Provenance(tape, stages.left.tensor, stages.right.tensor)
+    grid = bundle.launches[case_name, config].grid
+    run = Run(lab, stages, problem, chosen, grid, tape, provenance, outcome.y.numpy(), wrong.numpy())
+    return source, bundle, outcome, run
+
+
+def walked(text: str, lab_id: str, case_name: str, *, config: int = 0, forced: bool = False) -> list[Finding]:
+    """The findings of one launch. forced: as if every element of Y were wrong."""
+    *_, run = recorded(text, lab_id, case_name, config=config)
+    if forced:
+        run.wrong[:] = True
+    with np.errstate(all="ignore"):
+        return walk(run)

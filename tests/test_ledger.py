@@ -1,0 +1,111 @@
+"""The ledger names what a kernel does wrong, in the order of its flow, and says nothing of kernels that are right."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from grader.ledger.provenance import Provenance
+from grader.ledger.stages import stages_of
+from grader.ledger.tape import parse
+from tests.ledgers import recorded, several, walked
+from tests.submissions import TESTS, mistakes
+
+RIGHT = sorted(
+    path
+    for folder in ("styles", "../solutions", "../solutions/ladder", "mistakes")
+    for path in (TESTS / folder).resolve().glob("*.py")
+)
+SMALL = {"w8a8": ("all_tails", "transposed_x"), "w4a16": ("all_tails", "strided_y"), "dds": ("odd_m", "transposed_x")}
+PLAIN = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in SMALL}
+
+
+def lab_of(path):
+    return path.stem.removeprefix("student_").split("_")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+def test_right_kernels_diverge_nowhere(path):
+    """Asked as if all of Y were wrong, in every style, the ledger has nothing to say."""
+    for number, case in enumerate(SMALL[lab_of(path)]):
+        text = path.read_text(encoding="utf-8")
+        found = walked(text, lab_of(path), case, config=2 * number if lab_of(path) != "dds" else 0, forced=True) if (
+            number == 0 or text.count("Config(") > 2) else []  # fmt: skip
+        assert [finding.text("") for finding in found] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", several(), ids=lambda kernel: f"{kernel.lab}-{kernel.name}")
+def test_all_mistakes_are_named_and_the_first_one_first(kernel):
+    found = walked(kernel.source, kernel.lab, kernel.case, config=kernel.config)
+    names = [set(finding.name.split(" or ")) for finding in found]
+    assert names
+    assert kernel.first in names[0]
+    for name in kernel.names:
+        assert any(name in group for group in names), (name, names)
+    known = set(kernel.names)
+    assert all(group & known for group in names), names
+
+
+ONE_OF_EACH_STAGE = ("truncation", "no_clamp", "accumulator_overwritten", "no_rescale", "weight_pointer_not_advanced",
+                     "fp16_before_scaling", "ignores_stride_ym", "tile_offset_forgotten", "scale_without_tile_offset")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_STAGE)
+def test_one_mistake_of_each_stage(name):
+    mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", name))
+    case = "strided_y" if name == "ignores_stride_ym" else "all_tails"
+    (finding,) = walked(mistake.source, "w8a8", case)
+    assert mistake.diagnosis in finding.name.split(" or ")
+    assert finding.line is not None
+    assert finding.found
+    assert finding.reason
+
+
+def test_the_line_is_the_one_where_the_number_changed():
+    mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "truncation"))
+    source, _, _, run = recorded(mistake.source, "w8a8", "all_tails")
+    from grader.ledger.walk import walk
+
+    (finding,) = walk(run)
+    assert "tl.int8" in source.module.split("\n")[finding.line - 1]
+    assert "became" in finding.found
+    assert "line" in finding.text(source.locate(finding.line))
+
+
+def test_a_right_flow_is_read_without_a_gap():
+    """What the flow adds up to is what was stored, for every lab: products, factors and sums are all understood."""
+    from grader.ledger.pairs import pairs_of, sample, stores_to_output
+
+    for lab, cases in SMALL.items():
+        *_, run = recorded(PLAIN[lab], lab, cases[0])
+        run.wrong[:] = True
+        for program in run.tape.programs:
+            for store in stores_to_output(run, program):
+                pairs = pairs_of(run, program, store, sample(run, store))
+                assert abs(pairs.flow.predicted - pairs.flow.stored).max() <= 2e-3 * abs(pairs.flow.stored).max() + 1e-9
+
+
+def test_a_damaged_record_is_refused_or_read_never_worse():
+    """The record comes from a sandbox: whatever its bytes are, parsing ends in a tape or in ValueError."""
+    _, _, outcome, _ = recorded(PLAIN["dds"], "dds", "one_block")
+    assert parse(outcome.flow).nodes
+    generator = random.Random(0)
+    stages = stages_of("dds")
+    for _ in range(200):
+        flow = bytearray(outcome.flow)
+        for _ in range(generator.randrange(1, 6)):
+            flow[generator.randrange(4 if generator.random() < 0.5 else len(flow))] = generator.randrange(256)
+        if generator.random() < 0.3:
+            del flow[generator.randrange(len(flow)) :]
+        try:
+            tape = parse(bytes(flow))
+        except ValueError:
+            continue
+        Provenance(tape, stages.left.tensor, stages.right.tensor)
+
+
+def test_a_lab_without_stages_has_no_ledger():
+    assert stages_of("no_such_lab") is None
