@@ -10,6 +10,7 @@ import pytest
 from grader.running.roofline import Peaks, floor, fp16_peak
 from grader.running.rounds import ClockFault, Timings, hold_against_wall, median
 from grader.running.telemetry import Watch
+from tests.submissions import TESTS
 
 H200 = Peaks(bytes_per_second=4.8e12, fp16_per_second=fp16_peak(90, 132, 1.98e9))
 
@@ -103,3 +104,11 @@ def test_a_limit_that_cost_hardly_any_clock_is_not_worth_a_note():
 
 def test_an_nvml_that_does_not_tell_is_no_error():
     assert notes(object()) == ""
+
+
+def test_tests_that_use_the_gpu_run_one_after_the_other():
+    """A file marked gpu belongs to the one group, so that `make test` gives all of them to one process."""
+    files = [path for path in TESTS.glob("test_*.py") if "pytest.mark.gpu," in path.read_text(encoding="utf-8")]
+    assert len(files) >= 3
+    for path in files:
+        assert 'pytest.mark.xdist_group("gpu")' in path.read_text(encoding="utf-8"), path.name

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,15 @@ from grader.labs import get_lab
 from grader.model import KernelBundle, Outcome
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, Lost, RunnerFailed
+from grader.running.limits import (
+    ATTEMPTS,
+    CORRECTNESS_SECONDS,
+    MAX_LOST,
+    SPEED_GPU_SECONDS,
+    Budget,
+    GivenUp,
+    used_up,
+)
 
 BUNDLE = KernelBundle("w8a8", (), {}, {})
 
@@ -29,6 +40,9 @@ def acts(connection, gpu):
             if word == "die" or (word == "once" and not Path(path).exists()):
                 Path(path or os.devnull).touch()
                 os._exit(1)
+            if word == "dies" or (word == "twice" and len(os.listdir(path)) < 2):
+                (Path(path) / str(time.monotonic_ns())).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
             if word == "hang":
                 time.sleep(60)
             connection.send((part, word == "poison"))
@@ -51,6 +65,23 @@ class Broken(GpuProcess):
 def told(parts):
     with Actor() as process:
         return list(process.answers(lambda done: parts[done:], len(parts), 1.5))
+
+
+def test_a_process_that_is_killed_twice_costs_nothing(tmp_path):
+    """A part that kills its process the first two times it runs, as the system does when memory is short."""
+    folder = tmp_path / "deaths"
+    folder.mkdir()
+    part = f"twice {folder}"
+    assert told([part, "a"]) == [part, "a"]
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_machine_that_kills_everything_is_not_asked_for_ever(tmp_path):
+    """After MAX_LOST lost parts each further one is tried once."""
+    folder = tmp_path / "starts"
+    folder.mkdir()
+    assert told([f"dies {folder}"] * 3) == [Lost.DIED] * 3
+    assert len(list(folder.iterdir())) == ATTEMPTS * MAX_LOST + (3 - MAX_LOST)
 
 
 def test_every_part_is_answered_in_order(tmp_path):
@@ -102,3 +133,68 @@ def test_a_kernel_that_keeps_ending_the_process_is_given_up(monkeypatch):
     assert [outcome.message.startswith("not run") for outcome in outcomes] == [False, False, False, True, True]
     assert [(outcome.case, outcome.config) for outcome in outcomes] == pairs
     assert all(sample.status == "failed" and "not timed" in sample.message for sample in samples)
+
+
+def vanishes(connection, gpu):
+    """Is killed from outside whenever it works."""
+    connection.send("ready")
+    connection.recv()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Vanishing(cuda.CudaRunner):
+    target = staticmethod(vanishes)
+
+
+def test_a_process_that_vanishes_is_nobodys_fault():
+    lab = get_lab("w8a8")
+    with Vanishing() as runner:
+        (outcome,) = runner.correctness(lab, BUNDLE, [("one_tile", 0)], seed=1)
+        sample = runner.speed(replace(lab, speed_cases=lab.speed_cases[:1]), BUNDLE, {}, cuda.deaths_in([outcome]))[0]
+    assert outcome.status == "unsupported"
+    assert sample.status == "error"
+    for message in (outcome.message, sample.message):
+        assert "not graded" in message
+        assert "not the kernel's doing" in message
+
+
+def counts_seconds(connection, gpu):
+    """Says of each launch that it took eight seconds, and dies after the second; tells what a job says was spent."""
+    connection.send("ready")
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        for part in job.parts:
+            message = f"spent {job.spent_seconds:.0f}"
+            connection.send(((Outcome(part.case.name, part.config, "ran", message=message, seconds=8.0), None), True))
+            return
+
+
+class Counting(cuda.CudaRunner):
+    target = staticmethod(counts_seconds)
+
+
+def test_a_new_process_is_told_what_the_kernel_has_spent():
+    with Counting() as runner:
+        outcomes = runner.correctness(get_lab("w8a8"), BUNDLE, [("one_tile", 0), ("one_tile", 1)], seed=1)
+    assert [outcome.message for outcome in outcomes] == ["spent 0", "spent 8"]
+
+
+def test_launches_that_were_not_run_ended_no_process():
+    outcome = Outcome("one_tile", 0, "timeout", message=used_up(CORRECTNESS_SECONDS + 1))
+    assert cuda.deaths_in([outcome]) == 0
+    assert f"at most {CORRECTNESS_SECONDS:.0f} s" in outcome.message
+
+
+def test_a_budget_of_gpu_seconds_is_kept():
+    budget = Budget(SPEED_GPU_SECONDS)
+    budget.one_launch("config 0", 900.0, 5.0)
+    budget.spend(0.75 * SPEED_GPU_SECONDS)
+    budget.expect(0.2 * SPEED_GPU_SECONDS, "config 0 on speed_m16")
+    with pytest.raises(GivenUp, match="config 0 on speed_m16 would take"):
+        budget.expect(0.3 * SPEED_GPU_SECONDS, "config 0 on speed_m16")
+    with pytest.raises(GivenUp, match=r"more than 100 times the 0\.005 ms of cuBLAS"):
+        budget.one_launch("config 0", 9e6, 5.0)
+    assert budget.spent_here == 0.75 * SPEED_GPU_SECONDS
