@@ -13,6 +13,7 @@ from typing import Any, Literal
 from grader import insight
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
+from grader.cubin import fault as cubin_fault
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
@@ -207,6 +208,9 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         )
         told = teach_config(source, config.index, sentence)
         return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {told}")
+    fault = cubin_fault(cubin, entry)
+    if fault:
+        return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {fault}")
     if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
         raise ValueError("numbers out of range")
     return Binary(
