@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,7 +150,7 @@ def _grade_on_gpu(
         }
         for lab in labs:
             source, built = submission.labs[lab.id], builds[lab.id].result()
-            watched = pool.submit(watch_memory, lab, source, built, seed, options)
+            watched = pool.submit(_watch_after, builds.values(), lab, source, built, seed, options)
             run = None if isinstance(built, Refusal) else run_on_gpu(runner, lab, built, seed, device, listen)
             reports[lab.id] = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric)
             listen(lab.id, f"{reports[lab.id].points:.1f} points")
@@ -212,6 +212,15 @@ def watch_memory(
     pairs = [pair for pair in launch_pairs(lab, built) if pair[0] in problems]
     how = InterpretOptions(max(1, options.cores - 1), options.confined, options.case_seconds)
     return interpret(lab, source, built, problems, pairs, how)
+
+
+def _watch_after(
+    builds: Iterable[Future[KernelBundle | Refusal]], lab: Lab, source: KernelSource | Refusal,
+    built: KernelBundle | Refusal, seed: int, options: GradeOptions,
+) -> list[Outcome]:  # fmt: skip
+    """`watch_memory` once everything is built: the GPU waits for builds, and for nothing that is watched."""
+    wait(builds)
+    return watch_memory(lab, source, built, seed, options)
 
 
 def judge_gpu_run(

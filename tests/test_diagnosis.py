@@ -12,7 +12,7 @@ from grader.devices import choose
 from grader.diagnosis import describe_region, diagnose
 from grader.grading import GradeOptions, grade
 from grader.labs import all_labs, get_lab
-from grader.model import Config, KernelBundle, Outcome
+from grader.model import Config, KernelBundle, MadeModule, Outcome
 from grader.problems import make_problem
 from grader.reporting.document import document
 from tests.submissions import TESTS, failed_tests, graded_mistake, mistakes
@@ -27,7 +27,7 @@ def run(lab, case_name, change, *, config=CONFIG):
     problem = make_problem(lab, case, seed=3)
     y = change(lab.reference(problem, 1).y).to(torch.float16)
     outcome = Outcome(case.name, config.index, "ran", y=y)
-    return problem, outcome, check(lab, problem, outcome, KernelBundle(lab.id, (config,), {}, {}))
+    return problem, outcome, check(lab, problem, outcome, KernelBundle(lab.id, (config,), {}, {}, MadeModule("", lab.kernel, ())))
 
 
 def diagnosed(lab, *changed, config=CONFIG):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.labs import get_lab
-from grader.model import KernelBundle, Outcome
+from grader.model import KernelBundle, MadeModule, Outcome
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, Lost, RunnerFailed
 from grader.running.limits import (
@@ -24,7 +24,7 @@ from grader.running.limits import (
     used_up,
 )
 
-BUNDLE = KernelBundle("w8a8", (), {}, {})
+BUNDLE = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
 
 
 def acts(connection, gpu):

@@ -10,7 +10,7 @@ import pytest
 
 from grader.calibration import SHARES, Calibration, CaseRatios, table_names, tier_table
 from grader.labs import all_labs, get_lab
-from grader.model import Device, KernelBundle, SpeedSample
+from grader.model import Device, KernelBundle, MadeModule, SpeedSample
 from grader.rubric import BadRubric, Tiers, load_rubric, load_tiers
 from grader.scoring import Judged, score
 
@@ -90,7 +90,7 @@ def speed_test(value, tiers=TIERS, note=""):
     sample = SpeedSample(
         lab.speed_cases[0].name, 0, "timed", (math.log(value),) * 45, (0.0,) * 15, 10.0, 10.0 * value, message=note
     )
-    report = score(lab, Judged(KernelBundle("w8a8", (), {}, {}), (90,), (), (), [sample]), load_rubric(), tiers)
+    report = score(lab, Judged(KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ())), (90,), (), (), [sample]), load_rubric(), tiers)
     return next(test for test in report.tests if test.kind == "speed")
 
 
