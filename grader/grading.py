@@ -141,20 +141,19 @@ def _grade_on_gpu(
 ) -> dict[str, LabReport]:
     from grader.running.cuda import CudaRunner
 
-    device = options.device
-    how = gpu_build_options(device, max(1, options.cores // max(1, len(labs))), options.confined)
-    reports = {}
-    with CudaRunner() as runner, ThreadPoolExecutor(max_workers=2 * max(1, len(labs))) as pool:
+    device, count = options.device, max(1, len(labs))
+    how = gpu_build_options(device, max(1, options.cores // 2), options.confined)
+    with CudaRunner() as runner, ThreadPoolExecutor(max_workers=3 * count) as pool:
         builds: dict[str, Future[KernelBundle | Refusal]] = {
             lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
         }
+        judged: dict[str, Future[LabReport]] = {}
         for lab in labs:
             source, built = submission.labs[lab.id], builds[lab.id].result()
             watched = pool.submit(_watch_after, builds.values(), lab, source, built, seed, options)
             run = None if isinstance(built, Refusal) else run_on_gpu(runner, lab, built, seed, device, listen)
-            reports[lab.id] = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric)
-            listen(lab.id, f"{reports[lab.id].points:.1f} points")
-    return reports
+            judged[lab.id] = pool.submit(_judged_after, watched, lab, source, built, run, seed, device, rubric, listen)
+        return {lab.id: judged[lab.id].result() for lab in labs}
 
 
 @dataclass(frozen=True)
@@ -221,6 +220,15 @@ def _watch_after(
     """`watch_memory` once everything is built: the GPU waits for builds, and for nothing that is watched."""
     wait(builds)
     return watch_memory(lab, source, built, seed, options)
+
+
+def _judged_after(
+    watched: Future[list[Outcome]], lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal,
+    run: GpuRun | None, seed: int, device: Device, rubric: Rubric, listen: Listener,
+) -> LabReport:  # fmt: skip
+    report = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric)
+    listen(lab.id, f"{report.points:.1f} points")
+    return report
 
 
 def judge_gpu_run(

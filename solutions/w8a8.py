@@ -123,7 +123,11 @@ def W8A8_MM(
             w_ptrs += k_step * stride_wk
         x = tl.minimum(tl.maximum(x, lowest[:, None]), highest[:, None])
         t = x.to(tl.float32) * inverse_scale[:, None] + ROUND
-        q = t.to(tl.int32, bitcast=True).to(tl.int8)
+        if X_HAS_THE_ROWS or stride_xk == 1:
+            q = t.to(tl.int32, bitcast=True).to(tl.int8)
+        else:
+            # Bytes of a transposed X that go through shared memory: Triton 3.6 stored -1 for each of them on an H200.
+            q = (t - ROUND).to(tl.int8)
         if X_HAS_THE_ROWS:
             acc = tl.dot(q, w, acc, out_dtype=tl.int32)
         else:

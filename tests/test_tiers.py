@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from grader.calibration import SHARES, Calibration, CaseRatios, table_names, tier_table
+from grader.checking import Finding
 from grader.labs import all_labs, get_lab
-from grader.model import Device, KernelBundle, MadeModule, SpeedSample
+from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
 from grader.rubric import BadRubric, Tiers, load_rubric, load_tiers
 from grader.scoring import Judged, score
 
@@ -86,11 +87,14 @@ TIERS = Tiers("nvidia_h200.toml", True, {}, (0.6, 0.9, 1.2, 1.42))
 def speed_test(value, tiers=TIERS, note=""):
     """The speed test of one case whose rounds all have this ratio."""
     whole = get_lab("w8a8")
-    lab = replace(whole, cases=(), speed_cases=whole.speed_cases[:1])
+    lab = replace(whole, cases=whole.cases[:1], speed_cases=whole.speed_cases[:1])
     sample = SpeedSample(
         lab.speed_cases[0].name, 0, "timed", (math.log(value),) * 45, (0.0,) * 15, 10.0, 10.0 * value, message=note
     )
-    report = score(lab, Judged(KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ())), (90,), (), (), [sample]), load_rubric(), tiers)
+    bundle = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
+    right = Outcome(lab.cases[0].name, 0, "ran")
+    judged = Judged(bundle, (90,), [right], [Finding(True, "")], [sample], watched=[right])
+    report = score(lab, judged, load_rubric(), tiers)
     return next(test for test in report.tests if test.kind == "speed")
 
 
