@@ -61,7 +61,7 @@ class MemoryCheck:
     """Watches one launch. `path` is the file of the student's module, whose line numbers the findings carry.
 
     seconds: CPU time that the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
-    misled: the tensor beside which a whole number was read, once one was.
+    misled: the tensor beside which an index or bound was read, once one was.
     """
 
     def __init__(self, areas: Sequence[Area], path: str, seconds: float | None = None) -> None:
@@ -284,6 +284,11 @@ def _along_axes(offsets: np.ndarray, lane: tuple[int, ...], area: Area) -> list[
     return index if reached == int(offsets[lane]) else None
 
 
+def _is_index(dtype: Any, pointers: Any) -> bool:
+    """Whether a load can bring numbers that say where to go on: whole ones of at least 32 bits, not a tile of them."""
+    return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize >= 4 and np.ndim(pointers) < 2
+
+
 class _Watched:
     """Triton's native memory functions, with a look at every access before it happens."""
 
@@ -301,7 +306,7 @@ class _Watched:
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
         real, allowed, stray = self._check.look("load", pointers, mask, width, self._program())
         loaded = self._memory.load(real, allowed, other, dtype)
-        if len(self._check.found) != known and self._check.misled is None and np.dtype(dtype).kind in "iu":
+        if len(self._check.found) != known and self._check.misled is None and _is_index(dtype, pointers):
             self._check.misled = list(self._check.found.values())[-1].get("tensor") or "its tensors"
             self._check.turns = 0
         if stray is not None:
