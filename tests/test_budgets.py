@@ -277,9 +277,12 @@ def test_a_crash_is_told_from_an_end(box):
     ],
 )
 def test_what_cannot_travel_is_said_from_inside(box, answer, said):
-    code = f"import student\nstudent.StudentModule.describe = lambda *a: {answer}\nclass jit: pass\n"
+    code = (
+        f"import student\nstudent.StudentModule.describe = lambda *a: {answer}\n"
+        "student.StudentModule.report = lambda *a: {}\nclass jit: pass\n"
+    )
     load(box, code)
-    header = box.ask({"op": "describe", "contract": [], "problems": []}, timeout=10).header
+    header = box.ask({"op": "describe", "contract": [], "problems": [], "names": []}, timeout=10).header
     assert header["error"] == "WireError"
     assert said in header["message"]
 

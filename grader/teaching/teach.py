@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection
 
+from grader.labs import all_labs
 from grader.model import KernelSource
 from grader.teaching.configs import config_node, grid_return, part_of_config
 from grader.teaching.excerpt import paragraph
@@ -158,7 +159,8 @@ def _power_of_two(kind: str) -> bool:
 
 
 def _lab_dtype(setting: Setting) -> str:
-    return "tl.int8" if setting.source.lab_id == "w8a8" else "tl.float16"
+    lab = all_labs().get(setting.source.lab_id)
+    return "tl.int8" if lab is not None and lab.operand == "int8" else "tl.float16"
 
 
 def _inner_size(operands: list[ast.expr], setting: Setting) -> str:

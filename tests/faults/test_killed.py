@@ -64,7 +64,7 @@ def kind_of(process: psutil.Process) -> str:
             return "worker" if "forkserver" in command_line(process.parent()) else "fork server"
         if "bwrap" in words.split(" ", 1)[0]:
             return "sandbox"
-        return "inside a sandbox" if "/grader/worker.py" in words else "other"
+        return "inside a sandbox" if "/grader/worker.py" in words or "/grader/forking.py" in words else "other"
     except (psutil.Error, AttributeError):
         return "other"
 
