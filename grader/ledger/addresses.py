@@ -177,12 +177,20 @@ def _blocks(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
         side = left if rule.name.startswith(("x_", "col_")) else right
         findings.append(Finding(
             rule.name, LOAD if aspect == "row" or side is left else PAIR,
-            pairs.flow.terms[int(pairs.term[p])].line if aspect == "inside" else
-            run.line_of_load(int(side.node[p]), side.operand.tensor),
+            _line(run, pairs, side, rule, p),
             f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
             f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
         ))  # fmt: skip
     return findings
+
+
+def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:
+    if rule.aspect == "inside":
+        return pairs.flow.terms[int(pairs.term[p])].line
+    if rule.tensor:
+        nodes = (run.tape.nodes[number] for number in run.tape.programs[pairs.program])
+        return next((node.line for node in nodes if node.op == "load" and node.tensor == rule.tensor), None)
+    return run.line_of_load(int(side.node[p]), side.operand.tensor)
 
 
 def _element(run: Run, side: Side, e: int, p: int) -> str:

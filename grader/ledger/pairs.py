@@ -215,7 +215,7 @@ def _side(run: Run, flow: Flow, operand: Operand, name: str, wanted: Array, turn
 
 
 def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wanted: Array, turns: Array) -> tuple[Array, Array]:
-    """Elements behind the end of their row, which memory has in the next one: K and more of the row, in a turn that began in it."""
+    """Elements behind the end of their row, which memory has in the next one: K and more of the row that the first turn was in."""
     if not operand.strides or not offset.size:
         return row, k
     along_row, along_k = (run.problem.scalars[name] for name in operand.strides)
@@ -223,6 +223,10 @@ def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wan
     alternative = alternative * operand.unit
     K = run.sizes[2]
     new_row, new_k = row.copy(), k.copy()
+    start = turns == 0
+    if (row[:, start] == wanted).all() and (rest == 0).all():
+        astray = (row != wanted) & (alternative >= 0)  # it began in the right rows, so it left them along k
+        new_row, new_k = np.where(astray, wanted, row), np.where(astray, alternative, k)
     for turn in range(int(turns.max()) + 1):
         here = turns == turn
         inside = (row[:, here] == wanted) & (k[:, here] < K)

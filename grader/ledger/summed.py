@@ -28,7 +28,10 @@ def look(run: Run, pairs: Pairs) -> list[Finding]:
     right_good = bool((rights == wanted).all()) if unit == 1 else bool((rights == wanted.reshape(-1, unit)[:, 0] * unit).all())
     live = left.live[e] & right.live[e] & pairs.alive[e]
     bad = live & (left.k[e] // unit != right.k[e] // unit)
-    behind = live & ((left.k[e] >= K) | (right.k[e] >= K)) & ((left.value[e] != 0) & (right.value[e] != 0))
+    with np.errstate(all="ignore"):
+        counts = ~(left.value[e] * right.value[e] == 0)  # NaN times zero counts too
+    together = left.asked[e] & right.asked[e] & pairs.alive[e] & (left.k[e] // unit == right.k[e] // unit)
+    behind = together & counts & ((left.live[e] & (left.k[e] >= K)) | (right.live[e] & (right.k[e] >= K)))
     if behind.any():
         return [_behind(run, pairs, e, behind)]
     if left_good and right_good:
@@ -79,7 +82,7 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
 
 
 def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:
-    side = pairs.left if (pairs.left.k[e][behind] >= run.sizes[2]).any() else pairs.right
+    side = pairs.left if (pairs.left.live[e] & behind).any() else pairs.right
     p = int(np.flatnonzero(behind)[0])
     return Finding(
         "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),

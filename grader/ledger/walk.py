@@ -11,7 +11,7 @@ import contextlib
 from collections import Counter
 
 from grader.ledger import addresses, operands, summed, sums, tiles
-from grader.ledger.finding import CONVERT, Finding
+from grader.ledger.finding import CONVERT, UNPACK, Finding
 from grader.ledger.pairs import Pairs, Run, pairs_of, sample, stores_to_output
 from grader.ledger.provenance import Lost
 from grader.ledger.tape import Node
@@ -66,7 +66,7 @@ def ordered(findings: list[Finding]) -> list[Finding]:
     for finding in sorted(findings, key=lambda finding: finding.rank):
         names = set(finding.name.split(" or "))
         place = (finding.rank, finding.line)
-        if not names & seen and (finding.rank == CONVERT or place not in lines):
+        if not names & seen and (finding.rank in (CONVERT, UNPACK) or place not in lines):
             kept.append(finding)
         seen |= names
         lines.add(place)
