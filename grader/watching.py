@@ -18,7 +18,7 @@ from typing import Protocol
 from grader.building import BuildOptions, assignments, compile_described, describe
 from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
-from grader.grading import GradeOptions, grade
+from grader.grading import GradeOptions, grade, one_thread
 from grader.labs import Lab
 from grader.ledger.telling import tell
 from grader.memory import sentences
@@ -77,7 +77,7 @@ class Watch:
         read(self.path, self.labs, all_labs=self.all_labs)
         self.options = replace(self.options, seed=self.options.seed or secrets.randbits(48))
         cores = self.options.cores
-        with Standby(plain=1, interpreting=cores, confined=self.options.confined) as standby:
+        with one_thread(), Standby(plain=1, interpreting=cores, confined=self.options.confined) as standby:
             current: _Round | None = None
             stamp: Stamp | None = None
             try:

@@ -13,10 +13,11 @@ from grader.ledger.provenance import Array
 from grader.ledger.stages import Blocks, Rule
 
 
-def look(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
+def look(run: Run, pairs: Pairs, rules: Mapping[str, int], *, whole: bool) -> list[Finding]:
     """What is wrong with the places that the operands' elements come from, in the order of the flow.
 
-    rules: for each of the lab's rules, how many programs follow it (see `followed`).
+    rules: for each of the lab's rules, how many programs follow it (see `followed`). whole: this store holds the sum
+    over all of K, not a slice of it.
     """
     if not pairs.turn.size:
         return []
@@ -32,7 +33,7 @@ def look(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
     rows = [finding for side in (pairs.left, pairs.right) if (finding := _rows(run, pairs, side))]
     if rows:
         return rows
-    return summed.look(run, pairs)
+    return summed.look(run, pairs, whole=whole)
 
 
 def _stored(run: Run, pairs: Pairs) -> Finding | None:

@@ -11,15 +11,15 @@ from grader.ledger.pairs import Pairs, Run, Side, side_words, span
 from grader.ledger.provenance import Array
 
 
-def look(run: Run, pairs: Pairs) -> list[Finding]:
-    """What is wrong with the summed index."""
+def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
+    """What is wrong with the summed index. whole: all of K belongs into this store."""
     left, right = pairs.left, pairs.right
     e = int(np.argmax((left.live & right.live & pairs.alive).sum(axis=1)))
     K = run.sizes[2]
     need = np.ones(K, dtype=bool)
     if run.stages.needed is not None:
         need = run.stages.needed(run.problem)[pairs.n[e]]
-    if run.config.split_k > 1:
+    if not whole:
         return _only_pairs(run, pairs, e)
     unit = right.operand.unit
     lefts, rights = _counts(left, pairs, e, K), _counts(right, pairs, e, K)
@@ -58,13 +58,15 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
         shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
         places = {(one.lowest, one.highest) for one in shared}
         everyone = {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}
-        if split == 1 or everyone != programs:
+        if everyone != programs:
             continue
         counts = [_counts(pairs.left, pairs, 0, K) for pairs in parts]
         total = np.sum(counts, axis=0)
         if (total == 1).all():
             return []
         line = parts[-1].flow.terms[-1].line
+        if split == 1:
+            return []
         first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
         if len(parts) > 1:
             first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
