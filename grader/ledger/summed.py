@@ -19,6 +19,9 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
     need = np.ones(K, dtype=bool)
     if run.stages.needed is not None:
         need = run.stages.needed(run.problem)[pairs.n[e]]
+    masked = _masked_rows(run, pairs, e) if whole else None
+    if masked:
+        return [masked]
     if not whole:
         return _only_pairs(run, pairs, e)
     unit = right.operand.unit
@@ -44,6 +47,25 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
     if not right_good:
         findings.append(_advance(run, pairs, right, e, need))
     return [finding for finding in findings if finding]
+
+
+def _masked_rows(run: Run, pairs: Pairs, e: int) -> Finding | None:
+    """Elements of Y that get fewer products than others, because a load's mask leaves out a row that the tensor has."""
+    met = (pairs.left.live & pairs.right.live & pairs.alive).sum(axis=1)
+    few = int(met.argmin())
+    if met[few] == met[e] > 0:
+        return None
+    for side, other, row in ((pairs.left, pairs.right, pairs.m[few]), (pairs.right, pairs.left, pairs.n[few])):
+        masked = ~side.live[few] & side.asked[few] & pairs.alive[few] & other.live[few]
+        masked &= (side.row[few] == row) & (side.k[few] >= 0) & (side.k[few] < run.sizes[2])
+        if masked.any():
+            p = int(np.flatnonzero(masked)[0])
+            return Finding("load_mask_too_short", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+                           f"the mask leaves out {side.operand.letter}[{row}, {span(side.k[few][masked])}], which "
+                           f"Y[{pairs.m[few]}, {pairs.n[few]}] needs",
+                           "a mask that ends with the tensor", f"the mask of the load of {side.operand.letter} ends too early",
+                           pairs.program, int(pairs.turn[p]))  # fmt: skip
+    return None
 
 
 def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
