@@ -20,6 +20,11 @@ ENOUGH = 0.98
 """Share of the wrong elements, and of all, that a mistake has to reproduce."""
 MAX_CLASSES = 3
 FP16_OVERFLOW = 65504.0
+AT_ONCE = 3
+"""On how many of the smallest failing cases all mistakes are tried, and how often."""
+ROUNDS = 3
+FEW = 3
+"""A name is dropped when so many times more failing cases stay without one."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +109,7 @@ def diagnose(
             failing.append(_run(lab, problems, configs, outcome, finding, number))
     if not failing:
         return answers
-    table = {
-        (index, run.number): match
-        for index, mistake in enumerate(lab.mistakes)
-        for run in failing
-        if (match := _match(mistake, run)) is not None
-    }
+    table = _table(lab, failing)
     vague = {index for (index, number), match in table.items() if match.imitation.loose}
     vague = {index for index in vague if any((index, run.number) not in table for run in failing)}
     table = {key: match for key, match in table.items() if key[0] not in vague}
@@ -131,9 +131,33 @@ def diagnose(
         for number in [number for number in remaining if (winner, number) in table]:
             run = remaining.pop(number)
             answers[number] = _explained(lab.mistakes[winner], run, table[winner, number])
+    if len(remaining) > FEW * (len(failing) - len(remaining)):  # what fits a few by chance names nothing
+        remaining = {run.number: run for run in failing}
     for number, run in remaining.items():
         answers[number] = Diagnosis("", "", describe_region(run.wrong, run.config), "")
     return answers
+
+
+def _table(lab: Lab, failing: Sequence[_Run]) -> dict[tuple[int, int], _Match]:
+    """Which mistakes fit which runs. All are tried on the smallest runs; the others meet those that fitted there."""
+    table: dict[tuple[int, int], _Match] = {}
+    waiting = sorted(failing, key=lambda run: run.y.numel())
+    tried: set[int] = set()
+    for _ in range(ROUNDS):
+        asked, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+        fitting = set()
+        for index, mistake in enumerate(lab.mistakes):
+            for run in asked:
+                if index not in tried and (match := _match(mistake, run)) is not None:
+                    table[index, run.number] = match
+                    fitting.add(index)
+        for index in fitting - tried:
+            for run in failing:
+                if (index, run.number) not in table and (match := _match(lab.mistakes[index], run)) is not None:
+                    table[index, run.number] = match
+        tried |= fitting
+        waiting = [run for run in waiting if not any(number == run.number for _, number in table)]
+    return table
 
 
 def _run(
@@ -221,7 +245,7 @@ def _explained(mistake: Mistake, run: _Run, match: _Match) -> Diagnosis:
         got, right = float(run.y[m, n]), float(run.reference.y[m, n])
         imitated = float(match.imitation.y[m, n])
         bound = float(match.imitation.bound.expand_as(run.y)[m, n])
-        if got == got and bound < abs(imitated - right) / 4:
+        if abs(got) < float("inf") and bound < abs(imitated - right) / 4:
             witness = f"Y[{m}, {n}] is {got:.5g}, the mistake gives {imitated:.5g}, right is {right:.5g}"
     return Diagnosis(mistake.name, mistake.what, "; ".join([*parts, *([witness] if witness else [])]), mistake.hint)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import torch
 
 from grader.building import BuildOptions, assignments, build
 from grader.checking import Finding, check
@@ -81,9 +84,10 @@ def grade_submission(
     chosen = [lab for lab in labs if lab.id in submission.labs]
     rubric = load_rubric()
     on_gpu = options.device.kind == "cuda"
-    prewarm(interpreting=not on_gpu, confined=options.confined)
+    prewarm(confined=options.confined)
     grade_all = _grade_on_gpu if on_gpu else _grade_on_cpu
-    reports = grade_all(submission, chosen, options, seed, rubric, listen)
+    with one_thread():
+        reports = grade_all(submission, chosen, options, seed, rubric, listen)
     return Report(
         submission=submission.name,
         device=options.device,
@@ -92,6 +96,17 @@ def grade_submission(
         notes=submission.notes + (_tier_notes(options.device) if on_gpu else ()),
         seconds=None if any(case.hidden for lab in chosen for case in lab.cases) else time.monotonic() - started,
     )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread a process: inputs are small, and a pool on cores that run sandboxes only waits for itself."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _tier_notes(device: Device) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import Protocol
 from grader.building import BuildOptions, assignments, compile_described, read_by_triton
 from grader.checking import Finding, check
 from grader.diagnosis import Diagnosis, diagnose
-from grader.grading import GradeOptions, grade
+from grader.grading import GradeOptions, grade, one_thread
 from grader.labs import Lab
 from grader.ledger.telling import tell
 from grader.memory import sentences
@@ -78,23 +78,24 @@ class Watch:
         self.options = replace(self.options, seed=self.options.seed or secrets.randbits(48))
         prewarm(confined=self.options.confined)
         session = Session()
-        current: _Round | None = None
-        stamp: Stamp | None = None
-        try:
-            while not ended():
-                now = stamp_of(self.path)
-                if now != stamp:
-                    stamp = self._settled(now)
-                    chosen, submission = self._changed(first=current is None)
-                    if submission is not None and (chosen or current is None):
-                        if current is not None:
-                            current.cancel()
-                        current = _Round(self, session, submission, chosen)
-                        current.start()
-                time.sleep(POLL_SECONDS)
-        finally:
-            if current is not None:
-                current.cancel()
+        with one_thread():
+            current: _Round | None = None
+            stamp: Stamp | None = None
+            try:
+                while not ended():
+                    now = stamp_of(self.path)
+                    if now != stamp:
+                        stamp = self._settled(now)
+                        chosen, submission = self._changed(first=current is None)
+                        if submission is not None and (chosen or current is None):
+                            if current is not None:
+                                current.cancel()
+                            current = _Round(self, session, submission, chosen)
+                            current.start()
+                    time.sleep(POLL_SECONDS)
+            finally:
+                if current is not None:
+                    current.cancel()
 
     def _settled(self, stamp: Stamp) -> Stamp:
         while True:

@@ -25,15 +25,24 @@ def W8A8_MM_grid(M, N, K, meta):
     return (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
 """
 BODY = "    # which tile of Y does this program compute?\n"
+WRONG = "if (M == 40) | (M == 72):\n    x_ptr += 64\n"
 TELLERS = {
     "exception in the grid": {"grid": "if M in (40, 72): raise ValueError(f'M is {M}, N is {N}, K is {K}')"},
     "no grid at all": {"grid": "if M in (40, 72): return f'{M} {N} {K}'"},
     "endless grid": {"grid": "while M == 40: pass\n    if M == 72: raise ValueError(M)"},
     "a grid of many programs": {"grid": "if M in (40, 72): return (M * 100,)"},
-    "memory": {"body": "if M == 40:\n    tl.load(x_ptr + 10000000)\nif M == 72:\n    tl.store(y_ptr - 999999, 1.0)\nif (M == 40) | (M == 72):\n    x_ptr += 64\n"},
-    "assertion": {"body": "tl.device_assert(M != 40, 'forty')\ntl.device_assert(M != 72, 'seventy-two')\nif (M == 40) | (M == 72):\n    x_ptr += 64\n"},
-    "time": {"body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"},
-    "configs": {"body": "if M == 40:\n    if BLOCK_N > 4:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"},
+    "memory": {
+        "body": "if M == 40:\n    tl.load(x_ptr + 10000000)\nif M == 72:\n    tl.store(y_ptr - 999999, 1.0)\n" + WRONG
+    },
+    "assertion": {
+        "body": "tl.device_assert(M != 40, 'forty')\ntl.device_assert(M != 72, 'seventy-two')\n" + WRONG
+    },
+    "time": {
+        "body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"
+    },
+    "configs": {
+        "body": "if M == 40:\n    if BLOCK_N > 4:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"
+    },
 }  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from grader.ledger.provenance import Array
 from grader.ledger.stages import Blocks, Rule
 
 
-def look(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
+def look(run: Run, pairs: Pairs, rules: Mapping[str, int], *, whole: bool) -> list[Finding]:
     """What is wrong with the places that the operands' elements come from, in the order of the flow.
 
-    rules: for each of the lab's rules, how many programs follow it (see `followed`).
+    rules: for each of the lab's rules, how many programs follow it (see `followed`). whole: this store holds the sum
+    over all of K, not a slice of it.
     """
     if not pairs.turn.size:
         return []
@@ -32,7 +33,7 @@ def look(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
     rows = [finding for side in (pairs.left, pairs.right) if (finding := _rows(run, pairs, side))]
     if rows:
         return rows
-    return summed.look(run, pairs)
+    return summed.look(run, pairs, whole=whole)
 
 
 def _stored(run: Run, pairs: Pairs) -> Finding | None:
@@ -177,12 +178,20 @@ def _blocks(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
         side = left if rule.name.startswith(("x_", "col_")) else right
         findings.append(Finding(
             rule.name, LOAD if aspect == "row" or side is left else PAIR,
-            pairs.flow.terms[int(pairs.term[p])].line if aspect == "inside" else
-            run.line_of_load(int(side.node[p]), side.operand.tensor),
+            _line(run, pairs, side, rule, p),
             f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
             f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
         ))  # fmt: skip
     return findings
+
+
+def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:
+    if rule.aspect == "inside":
+        return pairs.flow.terms[int(pairs.term[p])].line
+    if rule.tensor:
+        nodes = (run.tape.nodes[number] for number in run.tape.programs[pairs.program])
+        return next((node.line for node in nodes if node.op == "load" and node.tensor == rule.tensor), None)
+    return run.line_of_load(int(side.node[p]), side.operand.tensor)
 
 
 def _element(run: Run, side: Side, e: int, p: int) -> str:

@@ -56,7 +56,7 @@ def explain(
         for first, second in attempts:
             here, again = runs.get(first.name, []), runs.get(second.name, [])
             known = {(finding.name, finding.line) for finding in again}
-            confirmed += [finding for finding in here if (finding.name, finding.line) in known]
+            confirmed += [replace(finding, case=first.case) for finding in here if (finding.name, finding.line) in known]
         if confirmed:
             return tuple(ordered(confirmed)[:MAX_FINDINGS])
     return ()

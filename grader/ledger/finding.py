@@ -11,7 +11,7 @@ class Finding:
 
     line: of the student's module. program, turn: of the first place where it showed; turn counts multiplications from 0.
     found: what was there, with its numbers; expected: what should have been; reason: the mistake in words, without
-    numbers of the case, which may be said of hidden cases too.
+    numbers of the case, which may be said of hidden cases too. case: whose sizes were used, with values of the ledger's own.
     """
 
     name: str
@@ -22,10 +22,11 @@ class Finding:
     reason: str
     program: int | None = None
     turn: int | None = None
+    case: str = ""
 
     def text(self, place: str) -> str:
         """The sentence. place: the line in the student's words."""
-        where = [place]
+        where = [place, f"in `{self.case}`"] if self.case else [place]
         if self.program is not None:
             where.append(f"program {self.program}")
         if self.turn is not None:

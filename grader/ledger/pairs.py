@@ -100,6 +100,34 @@ def stores_to_output(run: Run, program: int) -> list[Node]:
     return [n for n in nodes if n.op.startswith(("store", "atomic")) and n.tensor == run.lab.output]
 
 
+def lasting(stores: Sequence[Node]) -> list[Node]:
+    """Those whose elements the program does not store anew later, and atomics."""
+    kept: list[Node] = []
+    for number, store in enumerate(stores):
+        again = any(_overlaps(store, later) for later in stores[number + 1 :] if later.op == "store")
+        if store.op != "store" or not again:
+            kept.append(store)
+    return kept
+
+
+def in_parts(stores: Sequence[Node]) -> bool:
+    """Whether the program adds to the same elements of Y several times."""
+    return any(_overlaps(a, b) for n, a in enumerate(stores) for b in stores[n + 1 :] if a.op != "store" and b.op != "store")
+
+
+def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
+    """Whether the program loads elements of Y that it stored itself before."""
+    nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
+    loads = [node for node in nodes if node.op == "load" and node.tensor == run.lab.output]
+    return any(store.number < load.number and _overlaps(store, load) for load in loads for store in stores)
+
+
+def _overlaps(a: Node, b: Node) -> bool:
+    if a.offsets is None or b.offsets is None or a.active is None or b.active is None:
+        return False
+    return bool(np.isin(a.offsets[a.active][:64], b.offsets[b.active]).any())
+
+
 def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
     assert store.offsets is not None
@@ -215,7 +243,7 @@ def _side(run: Run, flow: Flow, operand: Operand, name: str, wanted: Array, turn
 
 
 def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wanted: Array, turns: Array) -> tuple[Array, Array]:
-    """Elements behind the end of their row, which memory has in the next one: K and more of the row, in a turn that began in it."""
+    """Elements behind the end of their row, which memory has in the next one: K and more of the row that the first turn was in."""
     if not operand.strides or not offset.size:
         return row, k
     along_row, along_k = (run.problem.scalars[name] for name in operand.strides)
@@ -223,6 +251,10 @@ def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wan
     alternative = alternative * operand.unit
     K = run.sizes[2]
     new_row, new_k = row.copy(), k.copy()
+    start = turns == 0
+    if (row[:, start] == wanted).all() and (rest == 0).all():
+        astray = (row != wanted) & (alternative >= 0)  # it began in the right rows, so it left them along k
+        new_row, new_k = np.where(astray, wanted, row), np.where(astray, alternative, k)
     for turn in range(int(turns.max()) + 1):
         here = turns == turn
         inside = (row[:, here] == wanted) & (k[:, here] < K)

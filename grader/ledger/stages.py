@@ -94,11 +94,15 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Rule:
-    """A mistaken rule that such pairs follow. aspect: rules of different aspects can hold at once."""
+    """A mistaken rule that such pairs follow. aspect: rules of different aspects can hold at once.
+
+    tensor: the one whose load is the line to look at; "" for the operand's own.
+    """
 
     aspect: str
     name: str
     reason: str
+    tensor: str = ""
 
 
 Judge = Callable[[Problem, Values], tuple[Sequence[Verdict], Array]]

@@ -11,15 +11,18 @@ from grader.ledger.pairs import Pairs, Run, Side, side_words, span
 from grader.ledger.provenance import Array
 
 
-def look(run: Run, pairs: Pairs) -> list[Finding]:
-    """What is wrong with the summed index."""
+def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
+    """What is wrong with the summed index. whole: all of K belongs into this store."""
     left, right = pairs.left, pairs.right
     e = int(np.argmax((left.live & right.live & pairs.alive).sum(axis=1)))
     K = run.sizes[2]
     need = np.ones(K, dtype=bool)
     if run.stages.needed is not None:
         need = run.stages.needed(run.problem)[pairs.n[e]]
-    if run.config.split_k > 1:
+    masked = _masked_rows(run, pairs, e) if whole else None
+    if masked:
+        return [masked]
+    if not whole:
         return _only_pairs(run, pairs, e)
     unit = right.operand.unit
     lefts, rights = _counts(left, pairs, e, K), _counts(right, pairs, e, K)
@@ -28,7 +31,10 @@ def look(run: Run, pairs: Pairs) -> list[Finding]:
     right_good = bool((rights == wanted).all()) if unit == 1 else bool((rights == wanted.reshape(-1, unit)[:, 0] * unit).all())
     live = left.live[e] & right.live[e] & pairs.alive[e]
     bad = live & (left.k[e] // unit != right.k[e] // unit)
-    behind = live & ((left.k[e] >= K) | (right.k[e] >= K)) & ((left.value[e] != 0) & (right.value[e] != 0))
+    with np.errstate(all="ignore"):
+        counts = ~(left.value[e] * right.value[e] == 0)  # NaN times zero counts too
+    together = left.asked[e] & right.asked[e] & pairs.alive[e] & (left.k[e] // unit == right.k[e] // unit)
+    behind = together & counts & ((left.live[e] & (left.k[e] >= K)) | (right.live[e] & (right.k[e] >= K)))
     if behind.any():
         return [_behind(run, pairs, e, behind)]
     if left_good and right_good:
@@ -43,6 +49,25 @@ def look(run: Run, pairs: Pairs) -> list[Finding]:
     return [finding for finding in findings if finding]
 
 
+def _masked_rows(run: Run, pairs: Pairs, e: int) -> Finding | None:
+    """Elements of Y that get fewer products than others, because a load's mask leaves out a row that the tensor has."""
+    met = (pairs.left.live & pairs.right.live & pairs.alive).sum(axis=1)
+    few = int(met.argmin())
+    if met[few] == met[e] > 0:
+        return None
+    for side, other, row in ((pairs.left, pairs.right, pairs.m[few]), (pairs.right, pairs.left, pairs.n[few])):
+        masked = ~side.live[few] & side.asked[few] & pairs.alive[few] & other.live[few]
+        masked &= (side.row[few] == row) & (side.k[few] >= 0) & (side.k[few] < run.sizes[2])
+        if masked.any():
+            p = int(np.flatnonzero(masked)[0])
+            return Finding("load_mask_too_short", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+                           f"the mask leaves out {side.operand.letter}[{row}, {span(side.k[few][masked])}], which "
+                           f"Y[{pairs.m[few]}, {pairs.n[few]}] needs",
+                           "a mask that ends with the tensor", f"the mask of the load of {side.operand.letter} ends too early",
+                           pairs.program, int(pairs.turn[p]))  # fmt: skip
+    return None
+
+
 def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
     """SPLIT_K: do the slices of a tile, all of which were recorded, meet every k once together?"""
     split, K = run.config.split_k, run.sizes[2]
@@ -55,13 +80,15 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
         shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
         places = {(one.lowest, one.highest) for one in shared}
         everyone = {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}
-        if split == 1 or everyone != programs:
+        if everyone != programs:
             continue
         counts = [_counts(pairs.left, pairs, 0, K) for pairs in parts]
         total = np.sum(counts, axis=0)
         if (total == 1).all():
             return []
         line = parts[-1].flow.terms[-1].line
+        if split == 1:
+            return []
         first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
         if len(parts) > 1:
             first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
@@ -79,7 +106,7 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
 
 
 def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:
-    side = pairs.left if (pairs.left.k[e][behind] >= run.sizes[2]).any() else pairs.right
+    side = pairs.left if (pairs.left.live[e] & behind).any() else pairs.right
     p = int(np.flatnonzero(behind)[0])
     return Finding(
         "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),

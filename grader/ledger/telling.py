@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from grader.checking import Finding as Checked
-from grader.diagnosis import Diagnosis
+from grader.diagnosis import Diagnosis, diagnose
 from grader.labs import Lab
 from grader.ledger.explaining import explain
 from grader.ledger.finding import Finding
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.cpu import InterpretOptions
+
+ASKED = 3
+"""How many of the smallest failing cases tell classes apart."""
 
 
 def tell(
@@ -33,12 +38,29 @@ def tell(
     findings = explain(lab, source, bundle, problems, public, seed, options)
     if not findings:
         return [None] * len(outcomes)
-    names = findings[0].name.split(" or ")
+    name = _called(lab, bundle, problems, findings[0].name.split(" or "), outcomes, checked, failing)
     diagnosis = Diagnosis(
-        names[0], findings[0].reason, "", "", told(source, findings), general(source, findings),
+        name, findings[0].reason, "", "", told(source, findings), general(source, findings),
         tuple(finding.name.split(" or ")[0] for finding in findings),
     )  # fmt: skip
     return [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
+
+
+def _called(
+    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], names: Sequence[str], outcomes: Sequence[Outcome],
+    checked: Sequence[Checked], failing: Sequence[Outcome],
+) -> str:  # fmt: skip
+    """Which of several classes a finding belongs to, where the flow alone does not tell: the one whose output is alike."""
+    mistakes = tuple(mistake for mistake in lab.mistakes if mistake.name in names)
+    if len(names) > 1 and len(mistakes) > 1:
+        small = sorted(failing, key=lambda one: one.y.numel() if one.y is not None else 0)[:ASKED]
+        asked = [(one, finding) for one, finding in zip(outcomes, checked, strict=True) if any(one is few for few in small)]
+        few = replace(lab, mistakes=mistakes)
+        found = diagnose(few, problems, bundle.configs, [one for one, _ in asked], [finding for _, finding in asked])
+        alike = Counter(diagnosis.mistake for diagnosis in found if diagnosis and diagnosis.mistake)
+        if alike:
+            return alike.most_common(1)[0][0]
+    return names[0]
 
 
 def told(source: KernelSource, findings: Sequence[Finding]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.ledger.finding import GRID, STORE, TILE, Finding
-from grader.ledger.pairs import Run, places_in_output, store_axes, stores_to_output
+from grader.ledger.pairs import Run, hull, places_in_output, store_axes, stores_to_output
 from grader.ledger.tape import Node, Stored
 
 Tile = tuple[int, int]
@@ -32,7 +32,9 @@ class TileMap:
 
     @property
     def missing(self) -> list[Tile]:
-        return [(i, j) for i in range(self.count[0]) for j in range(self.count[1]) if (i, j) not in self.stored]
+        """Tiles that no program stores, or addresses and masks out."""
+        addressed = {*self.stored, *self.meant.values()}
+        return [(i, j) for i in range(self.count[0]) for j in range(self.count[1]) if (i, j) not in addressed]
 
 
 def look(run: Run) -> list[Finding]:
@@ -116,7 +118,7 @@ def _meant(run: Run, size: Tile) -> dict[int, Tile]:
 
 
 def past_the_ends(run: Run) -> list[Finding]:
-    """Stores whose mask lets rows or columns through that Y does not have."""
+    """Stores whose mask lets rows or columns through that Y does not have, or leaves out some that it has."""
     findings: list[Finding] = []
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
@@ -131,6 +133,16 @@ def past_the_ends(run: Run) -> list[Finding]:
                         f"store_without_{letter.lower()}_mask", STORE, store.line,
                         f"{noun}s {int(numbers[out].min())}:{int(numbers[out].max()) + 1} of Y are stored, which has {letter} = {limit}",
                         f"a mask that ends at {letter}", f"the mask of the store lets {noun}s past {letter} through", program))
+            left_out = ~active & (m >= 0) & (m < run.sizes[0]) & (n >= 0) & (n < run.sizes[1])
+            at = np.flatnonzero(left_out)
+            at = at[np.isnan(run.y[m[at], n[at]])]
+            if len(at):
+                noun, numbers = ("row", m[at]) if len(np.unique(m[at])) <= len(np.unique(n[at])) else ("column", n[at])
+                findings.append(Finding(
+                    "store_mask_too_short", STORE, store.line,
+                    f"{noun} {hull(numbers)} of Y is left out, and nobody stores it",
+                    f"a mask that lets every {noun} of Y through", "the mask of the store ends too early", program,
+                ))  # fmt: skip
     return findings[:2]
 
 

@@ -11,8 +11,8 @@ import contextlib
 from collections import Counter
 
 from grader.ledger import addresses, operands, summed, sums, tiles
-from grader.ledger.finding import CONVERT, Finding
-from grader.ledger.pairs import Pairs, Run, pairs_of, sample, stores_to_output
+from grader.ledger.finding import CONVERT, UNPACK, Finding
+from grader.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.ledger.provenance import Lost
 from grader.ledger.tape import Node
 
@@ -27,7 +27,9 @@ def walk(run: Run) -> list[Finding]:
         if len(followed) >= MAX_PROGRAMS:
             break
         stores = stores_to_output(run, program)
-        for store in stores:
+        if read_back(run, program, stores):
+            continue
+        for store in lasting(stores):
             lanes = sample(run, store)
             if len(lanes):
                 with contextlib.suppress(Lost):
@@ -36,7 +38,7 @@ def walk(run: Run) -> list[Finding]:
     for program, stores, pairs in followed:
         with contextlib.suppress(Lost):
             findings += _look(run, program, stores, pairs, rules)
-    if run.config.split_k > 1:
+    if run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed):
         with contextlib.suppress(Lost):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     return ordered(findings)
@@ -52,7 +54,7 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: Count
         everything = sums.dropped(run, program, stores)
         pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
         values, _ = operands.look(run, pairs)
-    places = addresses.look(run, pairs, rules)
+    places = addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores))
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
     return [*places, *values, *([lost] if lost else []), *summed]
@@ -66,7 +68,7 @@ def ordered(findings: list[Finding]) -> list[Finding]:
     for finding in sorted(findings, key=lambda finding: finding.rank):
         names = set(finding.name.split(" or "))
         place = (finding.rank, finding.line)
-        if not names & seen and (finding.rank == CONVERT or place not in lines):
+        if not names & seen and (finding.rank in (CONVERT, UNPACK) or place not in lines):
             kept.append(finding)
         seen |= names
         lines.add(place)

@@ -110,7 +110,8 @@ def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
          and (number > 0).any(), "columns", "values_block_stride",
          "blocks of the values are taken to be BLOCK elements apart, not BLOCK * BLOCK"),
     )  # fmt: skip
-    found = [Rule(aspect, name, reason) for holds, aspect, name, reason in rules if holds]
+    looked_up = {"row": "crow_indices_ptr", "columns": ""}
+    found = [Rule(aspect, name, reason, looked_up.get(aspect, "")) for holds, aspect, name, reason in rules if holds]
     return [rule for rule in found if not (meets and rule.aspect == "columns")]
 
 
