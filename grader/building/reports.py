@@ -110,7 +110,7 @@ def parse(data: Any, depth: int = 0) -> Report:
 def _function(data: dict[str, Any], depth: int) -> FunctionReport:
     kind, line = data["function"], data.get("line")
     constexprs, defaults = data.get("constexprs", []), data.get("defaults", {})
-    if kind not in ("jit", "constexpr") or not isinstance(line, int) or not 0 < line < 1 << 24:
+    if kind not in ("jit", "constexpr") or not isinstance(line, int) or isinstance(line, bool) or not 0 < line < 1 << 24:
         raise ValueError("a function that is none")
     if not isinstance(constexprs, list) or not isinstance(defaults, dict) or len(constexprs) + len(defaults) > 512:
         raise ValueError("a function's parameters that are none")
