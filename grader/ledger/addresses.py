@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,14 +11,14 @@ from grader.ledger import summed
 from grader.ledger.finding import LOAD, PAIR, STORE, Finding
 from grader.ledger.pairs import Pairs, Run, Side, hull, side_words
 from grader.ledger.provenance import Array
-from grader.ledger.stages import Blocks, Rule
+from grader.ledger.stages import Blocks, Rule, Rules
 
 
-def look(run: Run, pairs: Pairs, rules: Mapping[str, int], *, whole: bool) -> list[Finding]:
+def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list[Finding]:
     """What is wrong with the places that the operands' elements come from, in the order of the flow.
 
-    rules: for each of the lab's rules, how many programs follow it (see `followed`). whole: this store holds the sum
-    over all of K, not a slice of it.
+    rules: of the lab's, those that all programs follow (see `followed`). whole: this store holds the sum over all of
+    K, not a slice of it.
     """
     if not pairs.turn.size:
         return []
@@ -143,13 +144,22 @@ def _stride_name(run: Run, name: str, used: int, swapped: bool) -> str:
     return f"ignores_{name}"
 
 
-def followed(run: Run, pairs: Pairs) -> list[str]:
-    """Names of the lab's rules that the program's pairs follow where they should meet others."""
-    found = _bad_blocks(run, pairs)
-    return [rule.name for rule in found[1]] if found else []
+def followed(run: Run, programs: Sequence[Pairs]) -> frozenset[Rule]:
+    """The lab's rules that all programs follow whose pairs are wrong in the rule's aspect, one of them tellingly.
+
+    A rule that a program follows by chance is not followed by those of other rows and columns of tiles.
+    """
+    found = [bad[1] for pairs in programs if (bad := _bad_blocks(run, pairs))]
+    every: set[Rule] = set()
+    for rule in {replace(rule, telling=True) for rules in found for rule in rules.holding}:
+        asked = [rules for rules in found if rule.aspect in rules.asked]
+        alike = [[other for other in rules.holding if replace(other, telling=True) == rule] for rules in asked]
+        if all(alike) and any(other.telling for others in alike for other in others):
+            every.add(rule)
+    return frozenset(every)
 
 
-def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, list[Rule]] | None:
+def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, Rules] | None:
     left, right = pairs.left, pairs.right
     if run.stages.explain_block is None:
         return None
@@ -164,20 +174,25 @@ def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, list[Rule]] | None:
     return bad, run.stages.explain_block(run.problem, blocks)
 
 
-def _blocks(run: Run, pairs: Pairs, rules: Mapping[str, int]) -> list[Finding]:
-    """The lab's own rules for pairs that should not meet; of several that fit, the one that most programs follow."""
+def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Finding]:
+    """The lab's own rules for pairs that should not meet. Wrong rows explain wrong columns."""
     left, right = pairs.left, pairs.right
     found = _bad_blocks(run, pairs)
     if found is None:
         return []
-    bad, named = found
+    bad, holding = found
     e, p = (int(i) for i in np.argwhere(bad)[0])
     findings = []
-    for aspect in dict.fromkeys(rule.aspect for rule in named):
-        rule = max((rule for rule in named if rule.aspect == aspect), key=lambda rule: rules.get(rule.name, 0))
+    named = [rule for rule in holding.holding if replace(rule, telling=True) in rules]
+    aspects = dict.fromkeys(rule.aspect for rule in named)
+    for aspect in aspects:
+        if aspect == "columns" and "row" in aspects:
+            continue
+        alike = [rule for rule in named if rule.aspect == aspect]
+        rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
         side = left if rule.name.startswith(("x_", "col_")) else right
         findings.append(Finding(
-            rule.name, LOAD if aspect == "row" or side is left else PAIR,
+            names, LOAD if aspect == "row" or side is left else PAIR,
             _line(run, pairs, side, rule, p),
             f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
             f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),

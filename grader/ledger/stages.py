@@ -96,13 +96,24 @@ class Blocks:
 class Rule:
     """A mistaken rule that such pairs follow. aspect: rules of different aspects can hold at once.
 
-    tensor: the one whose load is the line to look at; "" for the operand's own.
+    tensor: the one whose load is the line to look at; "" for the operand's own. detail: rules of one name that differ
+    in it are different rules. telling: whether right pairs, or another rule, would have looked different here.
     """
 
     aspect: str
     name: str
     reason: str
     tensor: str = ""
+    detail: int = 0
+    telling: bool = True
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What pairs follow. asked: the aspects in which they are wrong at all, so that one of its rules should hold."""
+
+    asked: frozenset[str]
+    holding: tuple[Rule, ...]
 
 
 Judge = Callable[[Problem, Values], tuple[Sequence[Verdict], Array]]
@@ -126,7 +137,7 @@ class Stages:
     inputs: Callable[[Problem, torch.Generator], Problem]
     scales: tuple[Scale, ...] = ()
     needed: Callable[[Problem], Array] | None = None
-    explain_block: Callable[[Problem, Blocks], list[Rule]] | None = field(default=None)
+    explain_block: Callable[[Problem, Blocks], Rules] | None = field(default=None)
 
 
 def stages_of(lab_id: str) -> Stages | None:

@@ -60,7 +60,7 @@ def _called(
         alike = Counter(diagnosis.mistake for diagnosis in found if diagnosis and diagnosis.mistake)
         if alike:
             return alike.most_common(1)[0][0]
-    return names[0]
+    return next((mistake.name for mistake in mistakes if len(mistakes) == 1), names[0])
 
 
 def told(source: KernelSource, findings: Sequence[Finding]) -> str:

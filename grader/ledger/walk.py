@@ -8,22 +8,22 @@ of its flow does not reproduce says nothing.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 
 from grader.ledger import addresses, operands, summed, sums, tiles
 from grader.ledger.finding import CONVERT, UNPACK, Finding
 from grader.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.ledger.provenance import Lost
+from grader.ledger.stages import Rule
 from grader.ledger.tape import Node
 
-MAX_PROGRAMS = 9
+MAX_PROGRAMS = 12
 
 
 def walk(run: Run) -> list[Finding]:
     """All divergences of a launch, first ones of the flow first, each name once."""
     findings = [*tiles.look(run), *tiles.past_the_ends(run)]
     followed: list[tuple[int, list[Node], Pairs]] = []
-    for program in run.tape.programs:
+    for program in _spread(list(run.tape.programs)):
         if len(followed) >= MAX_PROGRAMS:
             break
         stores = stores_to_output(run, program)
@@ -34,7 +34,7 @@ def walk(run: Run) -> list[Finding]:
             if len(lanes):
                 with contextlib.suppress(Lost):
                     followed.append((program, stores, pairs_of(run, program, store, lanes)))
-    rules = Counter(name for _, _, pairs in followed for name in addresses.followed(run, pairs))
+    rules = addresses.followed(run, [pairs for _, _, pairs in followed])
     for program, stores, pairs in followed:
         with contextlib.suppress(Lost):
             findings += _look(run, program, stores, pairs, rules)
@@ -44,7 +44,15 @@ def walk(run: Run) -> list[Finding]:
     return ordered(findings)
 
 
-def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: Counter[str]) -> list[Finding]:
+def _spread(programs: list[int]) -> list[int]:
+    """The first eight, which may be slices of one tile, then some of all others, so that all kinds of tiles are met."""
+    rest = programs[8:]
+    step = max(1, len(rest) // 4)
+    some = rest[::-step]
+    return [*programs[:8], *some, *(program for program in rest if program not in some)]
+
+
+def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: frozenset[Rule]) -> list[Finding]:
     lost = sums.not_kept(run, pairs, program, stores)
     values, held = operands.look(run, pairs)
     summed, explained = sums.look(run, pairs, held)
@@ -61,11 +69,11 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: Count
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:
-    """By rank, the first of each name."""
+    """By rank, the first of each name; one that leaves less open comes before one that leaves more."""
     kept: list[Finding] = []
     seen: set[str] = set()
     lines: set[tuple[int, int | None]] = set()
-    for finding in sorted(findings, key=lambda finding: finding.rank):
+    for finding in sorted(findings, key=lambda finding: (finding.rank, finding.name.count(" or "))):
         names = set(finding.name.split(" or "))
         place = (finding.rank, finding.line)
         if not names & seen and (finding.rank in (CONVERT, UNPACK) or place not in lines):

@@ -9,10 +9,23 @@ import torch
 
 from grader.labs.inputs import normal
 from grader.ledger.finding import CONVERT
-from grader.ledger.stages import Array, Blocks, Operand, Rule, Stages, Values, Verdict, by_strides, exact, refilled
+from grader.ledger.stages import (
+    Array,
+    Blocks,
+    Operand,
+    Rule,
+    Rules,
+    Stages,
+    Values,
+    Verdict,
+    by_strides,
+    exact,
+    refilled,
+)
 from grader.model import Problem
 
 BLOCK = 32
+TOKEN_TILES = (16, 32, 64, 128, 256)
 
 
 def _rows_of_blocks(problem: Problem) -> Array:
@@ -66,13 +79,13 @@ def _as_loaded(stored: Array, letter: str, side: str, values: Values) -> tuple[S
             ), np.ones_like(stored)  # fmt: skip
 
 
-def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
+def explain_block(problem: Problem, blocks: Blocks) -> Rules:
     """The rules about block rows and columns that pairs with others than their own follow, most telling first."""
     cols = exact(problem, "col_indices_ptr").astype(np.int64)
     crow = exact(problem, "crow_indices_ptr").astype(np.int64)
     block, rest = np.divmod(blocks.offset, BLOCK * BLOCK)
     if not len(cols) or not ((block >= 0) & (block < len(cols))).all():
-        return []
+        return Rules(frozenset(), ())
     row, x_block = blocks.n // BLOCK, blocks.left_k // BLOCK
     r, c = rest // BLOCK, rest % BLOCK
     turned = bool((c == blocks.n % BLOCK).all()) and not bool((r == blocks.n % BLOCK).all())
@@ -88,19 +101,17 @@ def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
          "the bounds of the block row before are used: crow_indices begins with a zero"),
         (meets and (own == row + 1).all(), "row", "crow_one_ahead",
          "the bounds of the next block row are used: row r begins at crow_indices[r]"),
-        (meets and mixed and _row_of_tokens(blocks.m, own), "row", "block_row_of_tokens",
-         "the block row follows the tile of tokens, not the tile of outputs"),
-        (meets and mixed and (own <= row).all() and block.min() == 0, "row", "row_start_ignored",
+        (meets and mixed and (own <= row).all() and (own == row).any() and block.min() == 0, "row", "row_start_ignored",
          "the loop begins with the first block of all, not with the first of its block row"),
         (meets and mixed and (own >= row).all() and (own == row).any(), "row", "row_end_ignored",
          "the loop does not end with the last block of its block row"),
-        (not mixed and (blocks.left_k == cols[block] + inside).all(), "columns", "col_as_element",
+        (not mixed and not meets and (blocks.left_k == cols[block] + inside).all(), "columns", "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
-        (not mixed and (blocks.left_k == row * BLOCK + inside).all(), "columns", "x_by_block_row",
+        (not mixed and not meets and (blocks.left_k == row * BLOCK + inside).all(), "columns", "x_by_block_row",
          "the columns of X are taken from the block row of W, not from the block's column index"),
-        (not mixed and (blocks.left_k == cols[from_start] * BLOCK + inside).all(), "columns", "col_from_row_start",
+        (not mixed and not meets and (blocks.left_k == cols[from_start] * BLOCK + inside).all(), "columns", "col_from_row_start",
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
-        (not mixed and (blocks.left_k == from_start * BLOCK + inside).all(), "columns", "x_by_position",
+        (not mixed and not meets and (blocks.left_k == from_start * BLOCK + inside).all(), "columns", "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
         ((block == x_block).all(), "columns", "values_by_column",
          "the values are indexed by block column instead of by the number of the block"),
@@ -112,12 +123,13 @@ def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
     )  # fmt: skip
     looked_up = {"row": "crow_indices_ptr", "columns": ""}
     found = [Rule(aspect, name, reason, looked_up.get(aspect, "")) for holds, aspect, name, reason in rules if holds]
-    return [rule for rule in found if not (meets and rule.aspect == "columns")]
-
-
-def _row_of_tokens(m: Array, own: Array) -> bool:
-    """Whether the block row walked is the number of the tile of tokens, for a tile of 16 to 256."""
-    return any(bool((own == m // tile).all()) for tile in (16, 32, 64, 128, 256))
+    if meets and mixed:
+        found += [
+            Rule("row", "block_row_of_tokens", "the block row follows the tile of tokens, not the tile of outputs",
+                 looked_up["row"], tile, bool(own.max() > 0))
+            for tile in TOKEN_TILES if (own == blocks.m // tile).all()
+        ]  # fmt: skip
+    return Rules(frozenset({"inside", "columns", *(("row",) if mixed else ())}), tuple(found))
 
 
 def _numbers(problem: Problem) -> Array:

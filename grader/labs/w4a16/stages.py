@@ -14,6 +14,7 @@ from grader.ledger.stages import (
     Blocks,
     Operand,
     Rule,
+    Rules,
     Scale,
     Stages,
     Values,
@@ -162,15 +163,16 @@ def _order_words(order: dict[int, int]) -> tuple[str, str]:
     return names.get(listed, ("nibble_order_permuted", f"elements 0 to 7 of a word are taken from nibbles {listed}"))
 
 
-def explain_block(problem: Problem, blocks: Blocks) -> list[Rule]:
+def explain_block(problem: Problem, blocks: Blocks) -> Rules:
     """Other ways to look for element (k, n) among the words."""
     N, K = problem.scalars["N"], problem.scalars["K"]
+    rules = []
     if (blocks.offset == blocks.left_k * (N // 8) + blocks.n // 8).all():
-        return [Rule("words", "packed_along_n", "eight columns are looked for in a word; it holds eight k")]
+        rules.append(Rule("words", "packed_along_n", "eight columns are looked for in a word; it holds eight k"))
     if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k % (K // 8)).all():
-        return [Rule("words", "packed_in_planes",
-                     "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k")]  # fmt: skip
-    return []
+        reason = "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k"
+        rules.append(Rule("words", "packed_in_planes", reason))
+    return Rules(frozenset({"words"}), tuple(rules))
 
 
 def inputs(problem: Problem, generator: torch.Generator) -> Problem:

@@ -23,7 +23,7 @@ def _wrap(q: Array) -> Array:
 CONVERSIONS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "": ("", np.round),
     "truncation": ("truncated instead of rounded to nearest", np.trunc),
-    "half_up_truncation": ("0.5 is added and the rest cut off, which is wrong for negative values", lambda r: np.trunc(r + 0.5)),
+    "half_up_truncation": ("rounded by adding 0.5 and truncating, which is wrong for negative values", lambda r: np.trunc(r + 0.5)),
     "floor_rounding": ("rounded down instead of to nearest", np.floor),
     "ceil_rounding": ("rounded up instead of to nearest", np.ceil),
     "not_quantised": ("x / s is multiplied as it is, it never becomes an integer", lambda r: r),
