@@ -288,7 +288,7 @@ class Recorder:
         from triton.language.extra.cuda import libdevice as cuda_libdevice
 
         for owner in (libdevice, cuda_libdevice):
-            for name in (*libdevice_on_host.FLOAT, *libdevice_on_host.INTEGER):
+            for name in {*libdevice_on_host.FLOAT, *libdevice_on_host.INTEGER} & set(vars(owner)):
                 self._put(owner, name, self._elementwise(name, getattr(owner, name)))
 
     def _elementwise(self, name: str, original: Any) -> Any:
