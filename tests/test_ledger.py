@@ -66,13 +66,14 @@ def test_one_mistake_of_each_stage(name):
 
 def test_the_line_is_the_one_where_the_number_changed():
     mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "truncation"))
-    source, _, _, run = recorded(mistake.source, "w8a8", "all_tails")
+    source, bundle, _, run = recorded(mistake.source, "w8a8", "all_tails")
     from grader.ledger.walk import walk
 
     (finding,) = walk(run)
-    assert "tl.int8" in source.module.split("\n")[finding.line - 1]
+    line = bundle.made.origin(finding.line)
+    assert "tl.int8" in source.module.split("\n")[line - 1]
     assert "became" in finding.found
-    assert "line" in finding.text(source.locate(finding.line))
+    assert "line" in finding.text(source.locate(line))
 
 
 def test_a_right_flow_is_read_without_a_gap():

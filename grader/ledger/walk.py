@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 from grader.ledger import addresses, operands, summed, sums, tiles
-from grader.ledger.finding import CONVERT, UNPACK, Finding
+from grader.ledger.finding import CONVERT, TILE, UNPACK, Finding
 from grader.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.ledger.provenance import Lost
 from grader.ledger.stages import Rule
@@ -41,6 +41,8 @@ def walk(run: Run) -> list[Finding]:
     if run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed):
         with contextlib.suppress(Lost):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
+    if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
+        findings = [finding for finding in findings if finding.name != "store_mask_too_short"]
     return ordered(findings)
 
 
