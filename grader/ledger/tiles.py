@@ -122,7 +122,8 @@ def past_the_ends(run: Run) -> list[Finding]:
     findings: list[Finding] = []
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
-            if store.active is None or store_tile(run, store) is None:
+            tile = store_tile(run, store)
+            if store.active is None or tile is None:
                 continue
             m, n, _ = places_in_output(run, store)
             active = store.active.reshape(-1)
@@ -134,7 +135,8 @@ def past_the_ends(run: Run) -> list[Finding]:
                         f"{noun}s {int(numbers[out].min())}:{int(numbers[out].max()) + 1} of Y are stored, which has {letter} = {limit}",
                         f"a mask that ends at {letter}", f"the mask of the store lets {noun}s past {letter} through", program))
             left_out = ~active & (m >= 0) & (m < run.sizes[0]) & (n >= 0) & (n < run.sizes[1])
-            at = np.flatnonzero(left_out)
+            # a tile that begins past the last column has the address of one in the next row, at no multiple of its size
+            at = np.flatnonzero(left_out) if not m[0] % tile[0] and not n[0] % tile[1] else np.zeros(0, dtype=int)
             at = at[np.isnan(run.y[m[at], n[at]])]
             if len(at):
                 noun, numbers = ("row", m[at]) if len(np.unique(m[at])) <= len(np.unique(n[at])) else ("column", n[at])

@@ -71,13 +71,15 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:
-    """By rank, the first of each name; one that leaves less open comes before one that leaves more."""
+    """By rank, the first of each name; where a later one leaves less open than the first, that one."""
     kept: list[Finding] = []
     seen: set[str] = set()
     lines: set[tuple[int, int | None]] = set()
-    for finding in sorted(findings, key=lambda finding: (finding.rank, finding.name.count(" or "))):
-        names = set(finding.name.split(" or "))
-        place = (finding.rank, finding.line)
+    for finding in sorted(findings, key=lambda finding: finding.rank):
+        names, place = set(finding.name.split(" or ")), (finding.rank, finding.line)
+        for number, known in enumerate(kept):
+            if names < set(known.name.split(" or ")):
+                kept[number] = finding
         if not names & seen and (finding.rank in (CONVERT, UNPACK) or place not in lines):
             kept.append(finding)
         seen |= names
