@@ -285,3 +285,13 @@ def test_constants_of_every_kind_arrive():
     for line in ("SIZE = constexpr(32)", 'LOWEST = constexpr(float("-inf"))', "KIND = __float32", "NAME = constexpr('fast')",
                  "def scaled(x, factor: constexpr = 8):", "def doubled(x):"):  # fmt: skip
         assert line in text.split("\n"), text
+
+
+def test_prints_are_left_out_and_lines_stay_where_they_are():
+    body = 'tl.device_print("pid", M)\nprint(\n    "pid",\n    M,\n)\nseen = M + 1\n'
+    bundle = described(body)
+    assert isinstance(bundle, KernelBundle), bundle
+    made = bundle.made.text.split("\n")
+    assert "print" not in bundle.made.text
+    at = made.index("    seen = M + 1")
+    assert [line.strip() for line in made[at - 5 : at]] == ["pass", "pass", "", "", ""]

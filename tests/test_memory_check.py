@@ -78,7 +78,7 @@ def test_out_of_bounds_lines_are_named(mistake):
     ]
     lines = lines if mistake.out_of_bounds else []
     assert memory["status"] == "failed" or not lines
-    assert {int(re.search(r"line (\d+): ", sentence)[1]) for sentence in found} == set(lines)
+    assert {int(re.search(r"line (\d+): ", sentence)[1]) for sentence in found} >= set(lines)
 
 
 def test_a_right_kernel_is_silent(tmp_path):

@@ -16,7 +16,7 @@ from grader.model import KernelSource, LabReport, Report
 from grader.reporting.advice import advice
 from grader.reporting.terminal import MARKS, number
 
-MAX_FAILURES = 3
+MAX_FAILURES = 4
 
 
 @dataclass(frozen=True)
