@@ -92,7 +92,6 @@ KERNELS = {
         f'    count = tl.inline_asm_elementwise("{STRING}", "=r,r", [offs_k], dtype=tl.int32, is_pure=False, pack=1)\n'
         "    steps = tl.where(tl.max(count, axis=0) > 100, 0, tl.cdiv(K, BLOCK_K))\n"
         + LOOP.replace("tl.cdiv(K, BLOCK_K)", "steps")))),
-    "prints": ("w8a8", before_store('    tl.device_print("points: 100", pid)\n')),
     "behind Y": ("w8a8", before_store("    tl.store(y_ptr + M * stride_ym + pid, 1.0)\n")),
     "before Y": ("w8a8", before_store("    tl.store(y_ptr - 8, 1.0)\n")),
     "counts in a guard": ("w8a8", edit("w8a8", LOOP, (

@@ -196,10 +196,18 @@ def test_the_stub_is_not_attempted(tmp_path):
     assert "still the stub" in message
 
 
-def test_kernel_twice_names_both_places(tmp_path):
-    message = refusal(read_text(tmp_path, notebook(BASE, "1 + 1", BASE), "w8a8.ipynb")["w8a8"])
-    assert "cell 1" in message
-    assert "cell 3" in message
+def test_of_several_attempts_the_last_one_counts_with_a_note(tmp_path):
+    later = BASE.replace("# dequantise", "# the last attempt")
+    path = tmp_path / "w8a8.ipynb"
+    path.write_text(notebook(BASE, "1 + 1", later), encoding="utf-8")
+    submission = read(path, LABS)
+    source = submission.labs["w8a8"]
+    assert isinstance(source, KernelSource)
+    assert "# the last attempt" in source.module
+    assert "# dequantise" not in source.module
+    (note,) = submission.notes
+    assert "defined 2 times" in note
+    assert "cell 3" in note
 
 
 def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
