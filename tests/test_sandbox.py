@@ -131,14 +131,14 @@ def test_endless_output_and_a_full_disk_hurt_nobody():
 
 
 def test_a_loop_outside_the_kernel_times_out(monkeypatch):
-    monkeypatch.setattr(building, "DESCRIBE_SECONDS", 2.0)
+    monkeypatch.setattr(building.describing, "DESCRIBE_SECONDS", 2.0)
     grid = "\ndef W8A8_MM_grid(M, N, K, meta):\n    while True:\n        pass\n"
     message = refused(built(source(bottom=grid, grid="W8A8_MM_grid")), "timeout")
     assert "W8A8_MM_grid did not return" in message
 
 
 def test_a_compile_that_never_ends_is_given_up(monkeypatch):
-    monkeypatch.setattr(building, "COMPILE_SECONDS", 3.0)
+    monkeypatch.setattr(building.compiling, "COMPILE_SECONDS", 3.0)
     endless = BASE.replace("for k in range(0, tl.cdiv(K, BLOCK_K)):", "for k in tl.static_range(0, 1000000):")
     assert "did not compile within" in refused(built(source(base=endless)), "build_error")
 

@@ -69,9 +69,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
             if header["op"] == "load":
                 import student
 
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(header["module"])
-                os.utime(path, (0, 0))  # line tables hold the time: a cubin is the same for the same text
+                _write(path, header["module"])
                 module = student.load(path, header["kernel"], header["grid"], header["capability"])
                 answer = {}
             elif header["op"] == "prepare":
@@ -84,8 +82,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
             elif header["op"] == "made":
                 import made
 
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(header["module"])
+                _write(path, header["module"])
                 module = made.load(path, header["kernel"], header["capability"])
                 answer = {}
             elif header["op"] == "compile":
@@ -109,6 +106,13 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
         for buffer in _frame(answer, out):
             responses.write(buffer)
         responses.flush()
+
+
+def _write(path: str, text: str) -> None:
+    """Line tables hold a file's time: with none, a cubin is the same for the same text."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.utime(path, (0, 0))
 
 
 def _frame(answer: dict[str, Any], out: list[bytes]) -> list[bytes | memoryview]:
