@@ -1,8 +1,7 @@
 """May this source be built? An allow-list over the selected statements: what a Triton kernel needs, and no more.
 
-The sandbox is what keeps the machine safe. This list keeps the *answer* honest: on the interpreter a kernel is
-ordinary Python, and without it `torch.matmul` in a kernel would pass for one. It also answers a mistaken import or
-call with a sentence where a stack trace would come otherwise.
+A courtesy, not a wall: it answers a mistaken import or call with a sentence before anything runs. The sandbox keeps the
+machine safe, and grader.building.resolving keeps the answer honest: only what it lets pass is compiled or interpreted.
 """
 
 from __future__ import annotations
