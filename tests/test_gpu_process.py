@@ -151,7 +151,7 @@ def test_a_process_that_vanishes_is_nobodys_fault():
     with Vanishing() as runner:
         (outcome,) = runner.correctness(lab, BUNDLE, [("one_tile", 0)], seed=1)
         sample = runner.speed(replace(lab, speed_cases=lab.speed_cases[:1]), BUNDLE, {}, cuda.deaths_in([outcome]))[0]
-    assert outcome.status == "unsupported"
+    assert outcome.status == "lost"
     assert sample.status == "error"
     for message in (outcome.message, sample.message):
         assert "not graded" in message

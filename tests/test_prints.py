@@ -49,3 +49,16 @@ def test_prints_of_a_kernel_are_in_no_output(tmp_path):
     for shown in (done.stdout, done.stderr, *(file.read_text() for file in files)):
         assert "FORGED" not in shown
     assert "60 of 100 points" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["print(acc.shape)", "tl.device_print('acc', acc)", "tl.device_print(f'acc {acc}', acc)"])
+def test_a_print_left_in_a_right_kernel_costs_nothing(tmp_path, line):
+    """Prints are left out of what is compiled (docs/security.md), also those that Triton would refuse."""
+    text = RIGHT.replace("    # dequantise\n", f"    {line}\n", 1)
+    assert text != RIGHT
+    (tmp_path / "w8a8.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "w8a8.py"), "--device", "cpu"]
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "60 of 100 points" in done.stdout

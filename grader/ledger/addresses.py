@@ -54,15 +54,16 @@ def _stored(run: Run, pairs: Pairs) -> Finding | None:
     own = tuple(int(stride) for stride in y.stride())
     if (offsets == m * own[0] + n * own[1]).all():
         return None
-    matrix = np.stack([m, n, np.ones(len(m))], axis=1).astype(np.float64)
-    if np.linalg.matrix_rank(matrix) < 3:
+    matrix = np.stack([m, n], axis=1).astype(np.float64)
+    if np.linalg.matrix_rank(matrix) < 2:
         return None
     found, *_ = np.linalg.lstsq(matrix, offsets.astype(np.float64), rcond=None)
-    used = tuple(round(float(value)) for value in found[:2])
-    if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or round(float(found[2])) or used == own:
+    used = tuple(round(float(value)) for value in found)
+    if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or used == own:
         return None
-    _M, _N, _ = run.sizes
     axis = 0 if used[0] != own[0] else 1
+    if len(set((m, n)[axis].tolist())) == 1 and not _size_called(run, used[axis]):
+        return None  # one row or column may as well be another one, by the right stride
     if used[0] != own[0] and used[1] != own[1]:
         name = "y_column_major"
         reason = "Y is stored by columns, where its strides say by rows"
