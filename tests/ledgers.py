@@ -25,7 +25,7 @@ from grader.running.cpu import InterpretOptions, interpret
 from tests.submissions import TESTS
 
 SEVERAL = TESTS / "several"
-RECORDED = tuple(range(24))
+RECORDED = 24
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def recorded(
     assert isinstance(bundle, KernelBundle)
     case = lab.case(case_name)
     problem = stages.inputs(make_problem(lab, case, seed), generator_for(seed, lab_id, case_name, "ledger"))
-    options = InterpretOptions(1, case_seconds=120, record=RECORDED)
+    options = InterpretOptions(1, case_seconds=120, record=lambda count: range(min(count, RECORDED)))
     (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)
     assert outcome.status == "ran", outcome.message
     assert outcome.y is not None

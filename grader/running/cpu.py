@@ -5,6 +5,7 @@ A launch knows nothing of the others: neither their inputs nor what they left be
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,8 @@ MAX_FINDINGS = 24
 class InterpretOptions:
     """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works).
 
-    `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: programs to record.
+    `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: which programs of a
+    launch to record, by how many it has.
     """
 
     jobs: int
@@ -41,7 +43,7 @@ class InterpretOptions:
     case_seconds: float = CASE_SECONDS
     start: Callable[..., Sandbox] = Sandbox
     cancelled: Callable[[], bool] = lambda: False
-    record: tuple[int, ...] = ()
+    record: Callable[[int], Sequence[int]] | None = None
 
 
 def interpret(
@@ -120,7 +122,7 @@ def _run_one(
         "seconds": 0.8 * options.case_seconds,
     }
     if options.record:
-        request["record"] = list(options.record)
+        request["record"] = list(options.record(math.prod(launch.grid)))
     try:
         with options.start(interpret=True, confined=options.confined) as sandbox:
             loaded = sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
