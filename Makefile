@@ -95,10 +95,10 @@ calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
 	@$(PY) -m grader calibrate $(ARGS)
 
 bench: $(INSTALLED) ## race solutions, ladder and peers on this GPU
-	@$(PY) -m grader bench $(ARGS)
+	@$(PY) -m bench race $(ARGS)
 
 figures: $(TEST_INSTALLED) ## draw bench/results/ and write the README's table
-	@$(PY) -m grader figures $(ARGS)
+	@$(PY) -m bench figures $(ARGS)
 
 lint: $(TEST_INSTALLED) ## ruff and mypy
 	@$(PY) -m ruff check .

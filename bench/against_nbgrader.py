@@ -28,11 +28,11 @@ import nbformat  # noqa: E402
 import torch  # noqa: E402
 import triton  # noqa: E402
 
-from grader.devices import choose  # noqa: E402
-from grader.gradebook import ASSIGNMENT  # noqa: E402
-from grader.gradebook.course import CONFIG, make_course  # noqa: E402
+from grader.classroom.gradebook import ASSIGNMENT  # noqa: E402
+from grader.classroom.gradebook.course import CONFIG, make_course  # noqa: E402
+from grader.gpu.devices import choose  # noqa: E402
+from grader.judging.rubric import slug  # noqa: E402
 from grader.labs import all_labs  # noqa: E402
-from grader.rubric import slug  # noqa: E402
 
 STOCK = """
 c = get_config()

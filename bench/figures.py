@@ -9,8 +9,8 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from grader.bench.breakeven import curves, of
-from grader.bench.record import Entry, Record
+from bench.breakeven import curves, of
+from grader.authoring.benchmarks import Entry, Record
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 """Okabe and Ito, Color Universal Design: told apart with every common colour vision."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from grader.bench.peers import Skip
+from bench.peers import Skip
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.bench.shapes import lab_bench
+from bench.shapes import lab_bench
 from grader.labs import all_labs
 from grader.model import Problem
 

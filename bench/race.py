@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import torch
 
-from grader.bench.peers import Call, Peer, Skip, get_peer
+from bench.peers import Call, Peer, Skip, get_peer
 from grader.labs import Lab, get_lab
+from grader.labs.problems import generator_for
 from grader.model import Case, Problem
-from grader.problems import generator_for
 from grader.running.cuda import GpuProcess, Lost
-from grader.running.rounds import Captured, Flush, Timings, capture, race
-from grader.running.telemetry import Watch, watch_current_gpu
+from grader.timing.rounds import Captured, Flush, Timings, capture, race
+from grader.timing.telemetry import Watch, watch_current_gpu
 
 ROUNDS = 45
 LARGEST_ERROR = 0.02
@@ -66,7 +66,7 @@ def serve(connection: Connection, gpu: str) -> None:
         except EOFError:
             return
         if isinstance(job, PeaksJob):
-            from grader.running import driver
+            from grader.gpu import driver
 
             connection.send((driver.peaks(), False))
             continue

@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grader.bench.peers import Peer, all_peers, get_peer
-from grader.bench.race import PeaksJob, PeerRunner, PeerSample
-from grader.bench.record import Entry, Kind, Record
-from grader.bench.shapes import Shape, shapes_of
+from bench.peers import Peer, all_peers, get_peer
+from bench.race import PeaksJob, PeerRunner, PeerSample
+from bench.shapes import Shape, shapes_of
+from grader.authoring.benchmarks import Entry, Kind, Record
 from grader.building import BuildOptions, build
+from grader.gpu.roofline import Peaks
+from grader.judging.ratios import ratio
 from grader.labs import Lab, all_labs
 from grader.model import Case, Device, KernelBundle, KernelSource, Refusal, SpeedSample
 from grader.reading import read
 from grader.running.cuda import CudaRunner
-from grader.running.roofline import Peaks
-from grader.statistics import ratio
 
 AHEAD_SECONDS = 75.0
 AHEAD_PROCESSES = 8
@@ -252,7 +252,7 @@ def compile_ahead(tasks: Sequence[AheadTask]) -> None:
     import torch
 
     from grader.labs import get_lab
-    from grader.problems import generator_for
+    from grader.labs.problems import generator_for
 
     warnings.simplefilter("ignore")
     device = torch.device("cuda")

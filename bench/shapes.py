@@ -1,4 +1,4 @@
-"""What is raced: shapes that each lab names in its bench.py, beside its peers."""
+"""What is raced: shapes that each lab names in bench/labs/, beside its peers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def square_weight(lab_id: str, M: int, N: int, launches: int, *, ladder: bool = 
 
 def lab_bench(lab_id: str) -> ModuleType | None:
     """A lab's bench module, with SHAPES and PEERS; None for a lab that has none."""
-    if importlib.util.find_spec(f"grader.labs.{lab_id}.bench") is None:
+    if importlib.util.find_spec(f"bench.labs.{lab_id}") is None:
         return None
-    return importlib.import_module(f"grader.labs.{lab_id}.bench")
+    return importlib.import_module(f"bench.labs.{lab_id}")
 
 
 def shapes_of(lab_id: str, *, ladder: bool = False) -> tuple[Shape, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grader.bench.breakeven import curves, of
-from grader.bench.record import Entry, Record
+from bench.breakeven import curves, of
+from grader.authoring.benchmarks import Entry, Record
 
 BEGIN = "<!-- bench: begin -->"
 END = "<!-- bench: end -->"

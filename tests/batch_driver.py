@@ -10,16 +10,16 @@ import os
 import sys
 from pathlib import Path
 
-from grader.batch.coordinating import Plan, run_batch
-from grader.batch.engine import EngineFailed
-from grader.batch.hidden import Secrets
-from grader.batch.intake import UnusableSubmissions
-from grader.batch.journal import Journal, JournalBusy, JournalFull
-from grader.batch.local import LocalEngine
-from grader.batch.standing import Graded
-from grader.batch.tasks import Setup
-from grader.batch.workers import WorkerPool
-from grader.devices import choose
+from grader.classroom.batch.coordinating import Plan, run_batch
+from grader.classroom.batch.engine import EngineFailed
+from grader.classroom.batch.intake import UnusableSubmissions
+from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
+from grader.classroom.batch.local import LocalEngine
+from grader.classroom.batch.standing import Graded
+from grader.classroom.batch.tasks import Setup
+from grader.classroom.batch.workers import WorkerPool
+from grader.classroom.secrets import Secrets
+from grader.gpu.devices import choose
 
 CASES = ("one_tile", "one_block", "single_token", "every_config")
 SEED = 7
@@ -49,7 +49,7 @@ def main(folder: Path, journal_file: Path, out: Path, engine: str = "local") -> 
             for note in journal.notes:
                 print(note, flush=True)
             if engine == "ray":
-                from grader.batch.ray_engine import RayEngine, connect
+                from grader.classroom.batch.ray_engine import RayEngine, connect
 
                 setup = Setup(connect(os.environ.get("RAY_ADDRESS"), "cpu"), Secrets(SEED), CASE_SECONDS, (80,), CASES)
                 graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: RayEngine(setup))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.devices import cuda_problem, gpus
+from grader.gpu.devices import cuda_problem, gpus
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job passes that on to all we start
     signal.signal(signal.SIGINT, signal.default_int_handler)

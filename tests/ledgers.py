@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from grader.building import BuildOptions, describe
+from grader.judging.ledger.pairs import Run
+from grader.judging.ledger.provenance import Provenance
+from grader.judging.ledger.tape import parse
+from grader.judging.ledger.walk import walk
 from grader.labs import get_lab
-from grader.ledger.finding import Finding
-from grader.ledger.pairs import Run
-from grader.ledger.provenance import Provenance
-from grader.ledger.stages import stages_of
-from grader.ledger.tape import parse
-from grader.ledger.walk import walk
+from grader.labs.divergence import Finding
+from grader.labs.problems import generator_for, make_problem
+from grader.labs.stages import stages_of
 from grader.model import KernelBundle, KernelSource, Outcome
-from grader.problems import generator_for, make_problem
 from grader.reading import read
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import TESTS
 
 SEVERAL = TESTS / "several"

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 
-from grader.checking import compare
+from grader.judging.checking import compare
 from grader.labs import Lab, all_labs, get_lab
 from grader.labs.dds.lab import dense
 from grader.labs.inputs import quantise_rows, unpack_int4
+from grader.labs.problems import generator_for, make_problem
 from grader.labs.slices import MOST_SLICES, SHORTEST_SLICE
 from grader.model import Case, Problem
-from grader.problems import generator_for, make_problem
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "tolerance.md"
 BEGIN, END = "<!-- margins: begin -->", "<!-- margins: end -->"

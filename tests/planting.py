@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader.building import BuildOptions, describe
-from grader.checking import check
+from grader.judging.checking import check
 from grader.labs import get_lab
+from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource
-from grader.problems import make_problem
 from grader.reading import read
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import TESTS, Mistake
 
 CONFIGS = {

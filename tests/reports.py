@@ -6,8 +6,9 @@ from pathlib import Path
 
 import torch
 
-from grader.errormap import error_map
+from grader.judging.error_map import error_map
 from grader.labs import get_lab
+from grader.labs.problems import make_problem
 from grader.model import (
     BuildFacts,
     Config,
@@ -18,7 +19,6 @@ from grader.model import (
     SourceLine,
     TestResult,
 )
-from grader.problems import make_problem
 
 CPU = Device("cpu", "Triton's interpreter on the CPU", None, None, "2.13.0", "3.7.1", "bubblewrap")
 H200 = Device("cuda", "NVIDIA H200", 90, "580.159.04", "2.11.0", "3.6.0", "bubblewrap")

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Self
 from xml.etree import ElementTree
 
-from grader.batch.coordinating import Plan, run_batch
-from grader.batch.engine import Done, Event
-from grader.batch.exports import write_exports
-from grader.batch.hidden import Secrets
-from grader.batch.journal import Journal
-from grader.batch.pages import Pages, page_name
-from grader.batch.standing import Graded, Rules, Standing, standings
-from grader.batch.tasks import Setup
-from grader.batch.workers import WorkFailed
+from grader.classroom.batch.coordinating import Plan, run_batch
+from grader.classroom.batch.engine import Done, Event
+from grader.classroom.batch.exports import write_exports
+from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.pages import Pages, page_name
+from grader.classroom.batch.standing import Graded, Rules, Standing, standings
+from grader.classroom.batch.tasks import Setup
+from grader.classroom.batch.workers import WorkFailed
+from grader.classroom.secrets import Secrets
 from grader.labs import get_lab
 from grader.model import Config, Device, KernelSource, LabReport, TestResult
 

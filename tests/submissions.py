@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.devices import choose
-from grader.grading import GradeOptions, grade
+from grader.gpu.devices import choose
 from grader.labs import all_labs, get_lab
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 
 TESTS = Path(__file__).parent

@@ -16,16 +16,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader.batch.hidden import ABOUT, Secrets
-from grader.batch.tasks import Setup, grade_on_cpu
-from grader.devices import choose
-from grader.grading import GradeOptions, grade
+from grader.classroom.batch.tasks import Setup, grade_on_cpu
+from grader.classroom.secrets import ABOUT, Secrets
+from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.model import Case, Report
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
 from grader.reporting.document import document
 from grader.reporting.html import page
-from grader.running.cpu import CASE_SECONDS
+from grader.running.interpreter import CASE_SECONDS
 from tests import batch_driver
 from tests.processes import command_line, descendants
 from tests.submissions import TESTS, mistakes

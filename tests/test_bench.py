@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from grader.bench.breakeven import break_even
-from grader.bench.figures import draw
-from grader.bench.peers import all_peers
-from grader.bench.record import SHOWN, Entry, Record, UnusableRecord, from_json, load, to_json
-from grader.bench.running import contestants
-from grader.bench.shapes import all_shapes, shapes_of
-from grader.bench.tables import BEGIN, END, MissingMarkers, markdown, terminal_table, with_table
+from bench.breakeven import break_even
+from bench.figures import draw
+from bench.peers import all_peers
+from bench.running import contestants
+from bench.shapes import all_shapes, shapes_of
+from bench.tables import BEGIN, END, MissingMarkers, markdown, terminal_table, with_table
+from grader.authoring.benchmarks import SHOWN, Entry, Record, UnusableRecord, from_json, load, to_json
 from grader.labs import all_labs
 from grader.model import KernelSource
 

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from grader.sandbox import MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout, bubblewrap, process, usage
+from grader.sandbox.inside import wire
 from grader.sandbox.lives import Cold
 from grader.sandbox.pool import Pool
-from grader.sandboxed import wire
 from tests.hostile import load, outcome, told
 
 confined = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")

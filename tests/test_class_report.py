@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, write_exports
-from grader.batch.hidden import Secrets
-from grader.batch.intake import HandIn
-from grader.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
-from grader.batch.similarity import Comparison, Pair, similar_kernels
-from grader.batch.standing import Graded, Rules, standings
-from grader.batch.tasks import Setup
-from grader.batch.workers import WorkerPool
+from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, write_exports
+from grader.classroom.batch.intake import HandIn
+from grader.classroom.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
+from grader.classroom.batch.similarity import Comparison, Pair, similar_kernels
+from grader.classroom.batch.standing import Graded, Rules, standings
+from grader.classroom.batch.tasks import Setup
+from grader.classroom.batch.workers import WorkerPool
+from grader.classroom.secrets import Secrets
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
 from grader.reporting.junit import junit

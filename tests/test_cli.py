@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.authoring.release import BadMarkers, assignment_files, release, strip_solution
 from grader.labs import all_labs
-from grader.release import BadMarkers, assignment_files, release, strip_solution
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -44,7 +44,7 @@ def student(tmp_path_factory):
 def test_the_command_line_starts_without_what_only_some_commands_need():
     """--help answers at once, and the processes that a batch starts import only what they use."""
     done = subprocess.run(
-        [sys.executable, "-c", "import grader.cli, sys; print(*sys.modules)"],
+        [sys.executable, "-c", "import grader.cli.main, sys; print(*sys.modules)"],
         capture_output=True, text=True, cwd=ROOT, timeout=60, check=True,
     )  # fmt: skip
     loaded = set(done.stdout.split())
@@ -125,7 +125,7 @@ def test_what_is_handed_out_is_not_attempted_and_exits_0(handed_out):
 
 def test_a_grader_that_fails_exits_3(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
-        "import grader.grading\ndef broken(*a, **k): raise RuntimeError('boom')\ngrader.grading.grade = broken\n"
+        "import grader.pipeline.grading\ndef broken(*a, **k): raise RuntimeError('boom')\ngrader.pipeline.grading.grade = broken\n"
     )
     done = run("grade", STUDENT, "--device", "cpu", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert done.returncode == 3
@@ -134,7 +134,7 @@ def test_a_grader_that_fails_exits_3(tmp_path):
 
 @pytest.mark.parametrize("package", ["cattrs", "copydetect", "yaml"])
 def test_a_batch_without_its_packages_says_what_to_install(tmp_path, package):
-    script = f"import sys; sys.modules[{package!r}] = None; from grader.cli import app; app()"
+    script = f"import sys; sys.modules[{package!r}] = None; from grader.cli.main import app; app()"
     done = subprocess.run(
         [sys.executable, "-c", script, "batch", tmp_path], capture_output=True, text=True, cwd=ROOT, timeout=60
     )

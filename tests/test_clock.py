@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.running.roofline import Peaks, floor, fp16_peak
-from grader.running.rounds import ClockFault, Timings, hold_against_wall, median
-from grader.running.telemetry import Watch
+from grader.gpu.roofline import Peaks, floor, fp16_peak
+from grader.timing.rounds import ClockFault, Timings, hold_against_wall, median
+from grader.timing.telemetry import Watch
 from tests.submissions import TESTS
 
 H200 = Peaks(bytes_per_second=4.8e12, fp16_per_second=fp16_peak(90, 132, 1.98e9))

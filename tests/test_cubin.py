@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from grader.cubin import fault
+from grader.building.cubin import fault
 
 
 @triton.jit

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from grader import grading
-from grader.batch import tasks
-from grader.batch.tasks import Undecided, grade_on_cpu
 from grader.building import BuildOptions, build
-from grader.devices import choose
-from grader.grading import GradeOptions, grade_lab_on_cpu
+from grader.classroom.batch import tasks
+from grader.classroom.batch.tasks import Undecided, grade_on_cpu
+from grader.gpu.devices import choose
+from grader.judging.rubric import load_rubric
 from grader.labs import get_lab
 from grader.model import KernelSource, Refusal
+from grader.pipeline import grading
+from grader.pipeline.grading import GradeOptions, grade_lab_on_cpu
 from grader.reading import read
-from grader.rubric import load_rubric
 from grader.sandbox import LOST, Sandbox, SandboxLost
 from tests.stub_class import SETUP
 from tests.submissions import TESTS

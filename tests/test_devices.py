@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grader import devices
 from grader.building import BuildOptions, build
-from grader.devices import Gpu, UnusableDevice, choose, cuda_problem
+from grader.gpu import devices
+from grader.gpu.devices import Gpu, UnusableDevice, choose, cuda_problem
 from grader.labs import get_lab
 from grader.model import KernelSource, Refusal
 from grader.reading import read

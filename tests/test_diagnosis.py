@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.checking import check
-from grader.devices import choose
-from grader.diagnosis import describe_region, diagnose
-from grader.grading import GradeOptions, grade
+from grader.gpu.devices import choose
+from grader.judging.checking import check
+from grader.judging.likeness import describe_region, diagnose
 from grader.labs import all_labs, get_lab
+from grader.labs.problems import make_problem
 from grader.model import Config, KernelBundle, MadeModule, Outcome
-from grader.problems import make_problem
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS, failed_tests, graded_mistake, mistakes
 

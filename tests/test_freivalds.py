@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from grader.labs import get_lab
+from grader.labs.problems import generator_for
 from grader.model import Case
-from grader.problems import generator_for
-from grader.running.freivalds import COLUMNS, fit, random_signs, too_far_together
+from grader.timing.freivalds import COLUMNS, fit, random_signs, too_far_together
 
 CPU = torch.device("cpu")
 CASES = {

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from grader.building import BuildOptions, assignments, build
-from grader.checking import check
-from grader.devices import choose
-from grader.grading import GradeOptions, grade
+from grader.gpu.devices import choose
+from grader.judging.checking import check
 from grader.labs import Lab, all_labs, get_lab
+from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource
-from grader.problems import make_problem
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
 from grader.reporting.document import document
 from grader.running import cuda

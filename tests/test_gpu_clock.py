@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from grader.building import BuildOptions, build
-from grader.devices import choose
+from grader.gpu.devices import choose
+from grader.gpu.limits import SPEED_GPU_SECONDS
+from grader.judging.ratios import ratio
 from grader.labs import Lab, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal
 from grader.reading import read
 from grader.running import cuda
-from grader.running.limits import SPEED_GPU_SECONDS
-from grader.statistics import ratio
 from tests.submissions import CORES, TESTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
@@ -264,10 +264,10 @@ def test_the_desk_and_all_outputs_are_empty_before_a_replay(kernels):
     """What the judge computed with, whatever the kernel and the baseline left, and scratch memory of descriptors."""
     import torch
 
-    from grader.guarded import POISON_BYTE
-    from grader.running import driver
-    from grader.running.contestants import Baseline, Candidate
-    from grader.running.stage import Stage
+    from grader.gpu import driver
+    from grader.labs.guarded import POISON_BYTE
+    from grader.timing.contestants import Baseline, Candidate
+    from grader.timing.replays import Stage
 
     one, device = kernels["descriptor"], torch.device("cuda")
     case = one.lab.speed_cases[0]

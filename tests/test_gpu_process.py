@@ -10,19 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from grader.gpu.limits import ATTEMPTS, CORRECTNESS_SECONDS, MAX_LOST, SPEED_GPU_SECONDS, Budget, GivenUp, used_up
 from grader.labs import get_lab
 from grader.model import KernelBundle, MadeModule, Outcome
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, Lost, RunnerFailed
-from grader.running.limits import (
-    ATTEMPTS,
-    CORRECTNESS_SECONDS,
-    MAX_LOST,
-    SPEED_GPU_SECONDS,
-    Budget,
-    GivenUp,
-    used_up,
-)
 
 BUNDLE = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from grader.devices import choose
+from grader.gpu.devices import choose
 from tests.verdicts import compare_all
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]

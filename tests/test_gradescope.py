@@ -14,10 +14,10 @@ from typing import Literal
 import psutil
 import pytest
 
-from grader.gradescope.archive import write_archive
-from grader.gradescope.results import results
+from grader.authoring.release import BEGIN, END
+from grader.classroom.gradescope.archive import write_archive
+from grader.classroom.gradescope.results import results
 from grader.model import TestResult as Result
-from grader.release import BEGIN, END
 from grader.sandbox import Sandbox
 from tests.hostile import load, outcome, told
 from tests.reports import gpu_report, hostile_report, wrong_report
@@ -155,7 +155,7 @@ def test_the_archive_holds_no_solution_and_no_secret(archive):
     with zipfile.ZipFile(archive) as opened:
         texts = {name: opened.read(name) for name in opened.namelist()}
         modes = {entry.filename: entry.external_attr >> 16 for entry in opened.infolist()}
-    assert {"setup.sh", "run_autograder", "settings.toml", "pyproject.toml", "grader/grading.py"} <= set(texts)
+    assert {"setup.sh", "run_autograder", "settings.toml", "pyproject.toml", "grader/pipeline/grading.py"} <= set(texts)
     assert modes["run_autograder"] == modes["setup.sh"] == 0o755
     assert {name.split("/")[0] for name in texts if "/" in name} == {"grader"}
     assert not [name for name in texts if "secret" in name]

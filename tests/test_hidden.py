@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from grader.devices import choose
-from grader.grading import GradeOptions, grade
+from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.model import Case
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS
 

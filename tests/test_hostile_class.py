@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader.batch.intake import collect
+from grader.classroom.batch.intake import collect
 from grader.model import Config
 from grader.reporting import html
 from tests.stub_class import Answering, about, check_files, grade_class
@@ -359,7 +359,7 @@ def test_what_was_read_in_quadratic_time(alone, kind, time_limit):
 
 def test_an_error_of_the_grader_on_one_hand_in_is_no_verdict(alone, monkeypatch):
     """Whatever stage fails on one student, the verdict says so, no points are entered, and the next run tries again."""
-    from grader.batch import coordinating
+    from grader.classroom.batch import coordinating
 
     original = coordinating.anonymous
 

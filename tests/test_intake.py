@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from grader.batch import archives
-from grader.batch.archives import UnusableArchive, unpack
-from grader.batch.intake import UnusableSubmissions, collect
+from grader.classroom.batch import archives
+from grader.classroom.batch.archives import UnusableArchive, unpack
+from grader.classroom.batch.intake import UnusableSubmissions, collect
 
 KERNEL = "x = 1\n"
 

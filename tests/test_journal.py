@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grader.batch.hidden import BadSecrets, Secrets, draw, load_secrets
-from grader.batch.journal import Journal, JournalBusy, JournalFull, verdict_key
-from grader.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
+from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull, verdict_key
+from grader.classroom.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
+from grader.classroom.secrets import BadSecrets, Secrets, draw, load_secrets
 from grader.labs import all_labs, get_lab
 from grader.model import (
     BuildFacts,
@@ -126,7 +126,7 @@ def test_a_damaged_file_is_put_aside_and_what_is_whole_is_kept(tmp_path, damage)
 def test_two_batches_cannot_share_a_journal(tmp_path):
     with Journal(tmp_path / "journal.sqlite"):
         other = subprocess.run(
-            [sys.executable, "-c", "import sys; from pathlib import Path; from grader.batch.journal import Journal\n"
+            [sys.executable, "-c", "import sys; from pathlib import Path; from grader.classroom.batch.journal import Journal\n"
              "Journal(Path(sys.argv[1]))", str(tmp_path / "journal.sqlite")],
             capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
         )  # fmt: skip
@@ -144,7 +144,7 @@ def test_a_full_disk_loses_nothing_that_was_kept(tmp_path):
 import sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from grader.batch.journal import Journal, JournalFull
+from grader.classroom.batch.journal import Journal, JournalFull
 from tests.test_journal import report
 kept = 0
 journal = Journal(Path(sys.argv[1]) / "journal.sqlite")

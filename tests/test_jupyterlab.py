@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from grader.notebook_release import SOURCE, instructor_notebook
+from grader.authoring.notebooks import SOURCE, instructor_notebook
 from tests.test_browser import CHROMIUM, FLAGS, SCREENSHOTS
 
 ROOT = Path(__file__).parent.parent

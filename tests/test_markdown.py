@@ -16,8 +16,8 @@ from nbconvert.exporters import HTMLExporter
 from nbformat import v4
 from traitlets.config import Config
 
-from grader.gradebook.course import TEMPLATE
-from grader.gradebook.markdown import ATTRIBUTES, TAGS, clean, rendered
+from grader.classroom.gradebook.course import TEMPLATE
+from grader.classroom.gradebook.markdown import ATTRIBUTES, TAGS, clean, rendered
 from tests.submissions import TESTS
 
 ATTACKS = [

@@ -11,12 +11,12 @@ from importlib.metadata import version
 import pytest
 
 from grader.building import BuildOptions, made_module
+from grader.judging.memory import sentences
 from grader.labs import get_lab
-from grader.memory import sentences
+from grader.labs.problems import make_problem
 from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeModule, Outcome
-from grader.problems import make_problem
 from grader.reading import read
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import TESTS, graded_mistake, mistakes
 
 OUT_OF_BOUNDS = re.compile(r"which has|memory (between|outside)|near no tensor")
@@ -175,9 +175,9 @@ import statistics, sys
 sys.path.insert(0, {sandboxed!r})
 import interpreting, made, memory_check
 from contextlib import contextmanager
-from grader.guarded import guard
+from grader.labs.guarded import guard
 from grader.labs import get_lab
-from grader.problems import make_problem
+from grader.labs.problems import make_problem
 
 lab = get_lab({lab!r})
 case = lab.case("every_config")
@@ -218,7 +218,7 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab, tmp_path):
     path = tmp_path / "made_module.py"
     path.write_text(made.text, encoding="utf-8")
     tile = {"BLOCK_M": 16} if lab == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
-    code = MEASURE.format(sandboxed=str(TESTS.parent / "grader" / "sandboxed"), lab=lab, path=str(path), tile=tile)
+    code = MEASURE.format(sandboxed=str(TESTS.parent / "grader" / "sandbox" / "inside"), lab=lab, path=str(path), tile=tile)
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=TESTS.parent)
     assert answer.returncode == 0, answer.stderr
     ratio = float(answer.stdout)
@@ -285,7 +285,7 @@ def test_a_descriptor_stays_inside_its_tensor(tmp_path):
 
 def test_what_the_grader_does_wrong_is_not_the_students(tmp_path, monkeypatch):
     """An error of the grader's own code inside the sandbox comes back as such, with the place in our code."""
-    sandboxed = TESTS.parent / "grader" / "sandboxed"
+    sandboxed = TESTS.parent / "grader" / "sandbox" / "inside"
     monkeypatch.syspath_prepend(str(sandboxed))
     import faults
 

@@ -24,12 +24,12 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from grader.batch.hidden import load_secrets
-from grader.devices import choose
-from grader.gradebook.course import CannotMakeCourse, make_course
-from grader.gradebook.scores import UnusableGradebook, write_scores
-from grader.grading import GradeOptions, grade
+from grader.classroom.gradebook.course import CannotMakeCourse, make_course
+from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
+from grader.classroom.secrets import load_secrets
+from grader.gpu.devices import choose
 from grader.labs import get_lab
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.reports import gpu_report
 from tests.submissions import TESTS, mistakes

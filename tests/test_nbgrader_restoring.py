@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbformat import v4
 
-from grader.gradebook.feedback import cell_outputs
-from grader.gradebook.restoring import read_submitted, restored
-from grader.gradebook.scores import cell_score, graded_part
+from grader.classroom.gradebook.feedback import cell_outputs
+from grader.classroom.gradebook.restoring import read_submitted, restored
+from grader.classroom.gradebook.scores import cell_score, graded_part
 from grader.reporting.document import document
 from tests.reports import gpu_report, hostile_report, wrong_report
 

@@ -12,10 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader.devices import choose
-from grader.grading import GradeOptions, grade
-from grader.labs import all_labs, steps_of
-from grader.notebook_release import (
+from grader.authoring.notebooks import (
     SOURCE,
     BadSource,
     instructor_notebook,
@@ -24,7 +21,10 @@ from grader.notebook_release import (
     student_files,
     student_notebook,
 )
-from grader.rubric import load_rubric
+from grader.gpu.devices import choose
+from grader.judging.rubric import load_rubric
+from grader.labs import all_labs, steps_of
+from grader.pipeline.grading import GradeOptions, grade
 
 ROOT = Path(__file__).parent.parent
 NAMES = [path.stem for path in sources(ROOT)]
@@ -201,7 +201,7 @@ def test_a_solved_notebook_is_graded_like_the_solution(tmp_path):
 
 
 def test_outside_a_notebook_check_says_what_to_do():
-    code = "import grader.notebook as n\ntry:\n    n.check('w8a8')\nexcept n.NotYet as e:\n    print(e)"
+    code = "import grader.notebook.checking as n\ntry:\n    n.check('w8a8')\nexcept n.NotYet as e:\n    print(e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert "python -m grader grade" in done.stdout
     assert done.stderr == ""
@@ -209,7 +209,8 @@ def test_outside_a_notebook_check_says_what_to_do():
 
 def test_the_grader_needs_no_jupyter():
     code = (
-        "import sys, grader.cli, grader.grading, grader.notebook_release, grader.release, grader.watching\n"
+        "import sys, grader.cli.main, grader.pipeline.grading, grader.pipeline.watching\n"
+        "import grader.authoring.notebooks, grader.authoring.release\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('IPython', 'jupytext', 'jupyter_client', 'nbclient')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)

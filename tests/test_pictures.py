@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from grader import pictures
-from grader.checking import Finding
-from grader.errormap import classify, error_map
+from grader.judging.checking import Finding
+from grader.judging.error_map import classify, error_map
+from grader.judging.scoring import _error_maps
 from grader.labs import get_lab
 from grader.labs.inputs import pack_int4
+from grader.labs.problems import make_problem
 from grader.model import Config, Reference, Verdict
-from grader.problems import make_problem
-from grader.scoring import _error_maps
+from grader.reporting import pictures
 from tests.reports import wrong_report
 
 
@@ -131,5 +131,5 @@ def test_degenerate_data_draw():
 
 
 def test_matplotlib_is_imported_only_to_draw():
-    code = "import sys, grader.pictures, grader.cli, grader.grading; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, grader.reporting.pictures, grader.cli.main, grader.pipeline.grading; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

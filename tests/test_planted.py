@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from grader.devices import choose
-from grader.grading import GradeOptions, grade
+from grader.gpu.devices import choose
 from grader.labs import get_lab
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.planting import CONFIGS, base, plans, survivors
 from tests.submissions import LABS, failed_cases, mistakes

@@ -13,7 +13,7 @@ RIGHT = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
 SCORE = "FORGED 100 of 100 points"
 MUTED = """
 import ctypes, os, sys
-from grader.running.muting import mute_kernels
+from grader.gpu.muting import mute_kernels
 mute_kernels()
 c = ctypes.CDLL(None)
 c.printf(b"FORGED by printf\\n")

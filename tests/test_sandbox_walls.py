@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap
+from grader.sandbox.inside import system_calls, wire
 from grader.sandbox.lives import Cold, Fork
 from grader.sandbox.pool import Pool, pool
-from grader.sandboxed import system_calls, wire
 from tests.hostile import load, outcome, told
 
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 import torch
 
-from grader.guarded import GUARD_BYTES, POISON_BYTE
+from grader.gpu.arena import Arena, Layout
 from grader.labs import get_lab
+from grader.labs.guarded import GUARD_BYTES, POISON_BYTE
 from grader.model import Case
-from grader.running.arena import Arena, Layout
-from grader.running.stage import MISFIT, OTHERS, Stage
+from grader.timing.replays import MISFIT, OTHERS, Stage
 
 CPU = torch.device("cpu")
 CASES = {

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from grader.statistics import ratio
+from grader.judging.ratios import ratio
 
 
 def rounds(value, spread=0.003, count=45, seed=0):

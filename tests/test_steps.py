@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from grader.authoring.notebooks import SOURCE, instructor_notebook
 from grader.labs import all_labs, steps_of
 from grader.model import KernelSource, Refusal
-from grader.notebook_release import SOURCE, instructor_notebook
+from grader.notebook.harness import StepAnswer, check_step
 from grader.reading import read_executed, read_step
-from grader.running.cpu import InterpretOptions
-from grader.stepping import StepAnswer, check_step
+from grader.running.interpreter import InterpretOptions
 
 ROOT = Path(__file__).parent.parent
 LABS = list(all_labs())

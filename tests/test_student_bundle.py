@@ -11,9 +11,9 @@ import zipfile
 
 import pytest
 
-from grader.batch.hidden import draw
+from grader.authoring.bundle import SecretTold, write_bundle
+from grader.classroom.secrets import draw
 from grader.labs import all_labs
-from grader.student_bundle import SecretTold, write_bundle
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -39,7 +39,7 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
     count = write_bundle(repository, out, repository / "secrets.toml")
     names = zipfile.ZipFile(out).namelist()
     assert len(names) == count
-    assert {"assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli.py", "Makefile"} <= set(
+    assert {"assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile"} <= set(
         names
     )
     assert not any(name.startswith(("solutions", "tests", "notebooks/source")) for name in names)
@@ -49,7 +49,7 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
 @pytest.mark.parametrize(
     ("place", "what", "sentence"),
     [
-        ("grader/rubric.toml", lambda secrets: f"# {seed_of(secrets)}", "holds the seed"),
+        ("grader/judging/rubric.toml", lambda secrets: f"# {seed_of(secrets)}", "holds the seed"),
         ("notebooks/HANDOUT.md", lambda secrets: secrets.split("[[case]]")[2].strip(), "holds a hidden case"),
         ("grader/copied.toml", lambda secrets: secrets, "is secrets.toml itself"),
         ("assignment/w8a8.py", lambda secrets: "### BEGIN SOLUTION", "holds a solution"),

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from grader.sandboxed import system_calls
-from grader.sandboxed.system_calls import ALLOW, AUDIT_ARCH, EVERYWHERE, KILL, LOOKED_INTO, NUMBERS, program
+from grader.sandbox.inside import system_calls
+from grader.sandbox.inside.system_calls import ALLOW, AUDIT_ARCH, EVERYWHERE, KILL, LOOKED_INTO, NUMBERS, program
 
 MACHINES = sorted(NUMBERS)
 NEEDED = {

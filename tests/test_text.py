@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv
-from grader.batch.intake import HandIn
-from grader.batch.journal import Journal
-from grader.batch.pages import page_name
-from grader.batch.standing import Graded, Rules, standings
-from grader.gradescope.results import results
+from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv
+from grader.classroom.batch.intake import HandIn
+from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.pages import page_name
+from grader.classroom.batch.standing import Graded, Rules, standings
+from grader.classroom.gradescope.results import results
 from grader.labs import get_lab
 from grader.model import Config, Device, LabReport, Report, TestResult
 from grader.reporting import html, terminal

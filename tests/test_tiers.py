@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from grader.calibration import SHARES, Calibration, CaseRatios, table_names, tier_table
-from grader.checking import Finding
+from grader.judging.checking import Finding
+from grader.judging.rubric import BadRubric, Tiers, load_rubric, load_tiers
+from grader.judging.scoring import Judged, score
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
-from grader.rubric import BadRubric, Tiers, load_rubric, load_tiers
-from grader.scoring import Judged, score
+from grader.pipeline.calibration import SHARES, Calibration, CaseRatios, table_names, tier_table
 
 GPU = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")
 FALLBACK = "default = [0.25, 0.5, 0.75, 1.0]\n"

@@ -14,9 +14,9 @@ import pytest
 
 from grader.building import BuildOptions, build
 from grader.labs import get_lab
+from grader.labs.problems import make_problem
 from grader.model import KernelSource
-from grader.problems import make_problem
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.interpreter import InterpretOptions, interpret
 from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, prewarm
 from grader.sandbox import pool as pools
 from grader.sandbox.lives import Cold, Fork

@@ -15,7 +15,7 @@ import nbformat
 import psutil
 import pytest
 
-from grader.watching import stamp_of
+from grader.pipeline.watching import stamp_of
 
 ROOT = Path(__file__).parent.parent
 KERNEL = (ROOT / "tests" / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")

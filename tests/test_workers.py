@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 import psutil
 import pytest
 
-from grader.batch.workers import FIRST, LATER, WorkerPool, WorkFailed
+from grader.classroom.batch.workers import FIRST, LATER, WorkerPool, WorkFailed
 from tests.processes import command_line, descendants
 
 pytestmark = pytest.mark.slow

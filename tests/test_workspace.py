@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from grader.batch.workspace import PREFIX, workspace
+from grader.classroom.batch.workspace import PREFIX, workspace
 
 
 @pytest.fixture(autouse=True)

@@ -18,17 +18,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from grader.building import BuildOptions, build
-from grader.checking import check
-from grader.devices import choose
-from grader.grading import launch_pairs
+from grader.gpu.devices import choose
+from grader.judging.checking import check
+from grader.judging.memory import sentences
+from grader.judging.rubric import load_rubric
+from grader.judging.scoring import Judged, score
 from grader.labs import Lab, all_labs, get_lab
-from grader.memory import sentences
+from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
-from grader.problems import make_problem
+from grader.pipeline.grading import launch_pairs
 from grader.reading import read
-from grader.rubric import load_rubric
-from grader.running.cpu import InterpretOptions, interpret
-from grader.scoring import Judged, score
+from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import TESTS, mistakes
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from grader.bench.peers import Call, Peer, Skip
-from grader.bench.shapes import Shape
+from bench.peers import Call, Peer, Skip
+from bench.shapes import Shape
 from grader.model import Case, Problem
-from grader.running.rounds import Flush, capture, median, timed_replay
+from grader.timing.rounds import Flush, capture, median, timed_replay
 
 SPARSITIES = (0.5, 0.7, 0.8, 0.9)
 LAUNCHES = {128: 32, 1024: 32, 8192: 8, 65536: 2}

@@ -7,9 +7,9 @@ from functools import cache, partial
 
 import torch
 
-from grader.bench.gemlite_tables import gemlite
-from grader.bench.peers import Call, Peer
-from grader.bench.shapes import square_weight
+from bench.gemlite_tables import gemlite
+from bench.peers import Call, Peer
+from bench.shapes import square_weight
 from grader.model import Problem
 
 SHAPES = (

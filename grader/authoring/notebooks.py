@@ -21,8 +21,8 @@ from typing import Any
 
 from nbformat import NotebookNode, v4, writes
 
-from grader.bench.record import SHOWN, Entry, UnusableRecord, load
-from grader.release import BEGIN, END, BadMarkers, strip_solution
+from grader.authoring.benchmarks import SHOWN, Entry, UnusableRecord, load
+from grader.authoring.release import BEGIN, END, BadMarkers, strip_solution
 
 SOURCE = Path("notebooks") / "source"
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)

@@ -60,11 +60,11 @@ def assignment_files(solutions: Path) -> dict[str, str]:
 def release(root: Path) -> list[Path]:
     """Writes assignment/ and the notebooks, and returns what changed; a file that has no source any more is removed.
 
-    Raises BadMarkers and, where there are sources of notebooks, what grader.notebook_release raises.
+    Raises BadMarkers and, where there are sources of notebooks, what grader.authoring.notebooks raises.
     """
     changed = _write(root / "assignment", "*.py", assignment_files(root / "solutions"))
     if (root / "notebooks" / "source").is_dir():
-        from grader.notebook_release import student_files
+        from grader.authoring.notebooks import student_files
 
         changed += _write(root / "notebooks", "*.ipynb", student_files(root))
     return changed

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from grader import insight
+from grader.building import facts as insight
+from grader.building.cubin import fault as cubin_fault
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
-from grader.cubin import fault as cubin_fault
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
-from grader.sandboxed.wire import WireError
+from grader.sandbox.inside.wire import WireError
 from grader.teaching import teach_config
 
 LOAD_SECONDS = 20.0

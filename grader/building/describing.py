@@ -17,7 +17,7 @@ from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
-from grader.sandboxed.wire import WireError
+from grader.sandbox.inside.wire import WireError
 from grader.teaching import teach_grid
 
 MAX_CONFIGS = 16

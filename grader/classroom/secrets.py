@@ -93,7 +93,7 @@ def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
 
 
 def _probe(lab: Lab, case: Case) -> None:
-    from grader.problems import make_problem
+    from grader.labs.problems import make_problem
 
     lab.reference(make_problem(lab, case, 0), 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from grader.reporting.text import Terminal
 
 if TYPE_CHECKING:
     from grader.labs import Lab
+    from grader.model import Device
 
 UNUSABLE_ARGUMENTS = 2
 GRADER_FAILED = 3
@@ -43,3 +45,18 @@ def labs_named(wanted: list[str] | None) -> list[Lab]:
     if unknown:
         raise refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
     return [known[name] for name in known if not wanted or name in wanted]
+
+
+def graphics_card(purpose: str) -> Device:
+    """The device record of this machine's GPU; refuses with the reason where there is none."""
+    from grader.gpu.devices import UnusableDevice, choose
+
+    try:
+        return choose("cuda")[0]
+    except UnusableDevice as problem:
+        raise refuse(f"{purpose} needs a GPU: {problem}") from None
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))

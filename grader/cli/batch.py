@@ -16,20 +16,20 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from grader.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from grader.batch.coordinating import Progress
-    from grader.batch.engine import Engine
-    from grader.batch.hidden import Secrets
-    from grader.batch.journal import Journal
-    from grader.batch.pages import Pages
-    from grader.batch.standing import Standing
-    from grader.batch.tasks import Setup
-    from grader.batch.workers import WorkerPool
+    from grader.classroom.batch.coordinating import Progress
+    from grader.classroom.batch.engine import Engine
+    from grader.classroom.batch.journal import Journal
+    from grader.classroom.batch.pages import Pages
+    from grader.classroom.batch.standing import Standing
+    from grader.classroom.batch.tasks import Setup
+    from grader.classroom.batch.workers import WorkerPool
+    from grader.classroom.secrets import Secrets
     from grader.model import Device, LabReport
 
 
@@ -86,20 +86,20 @@ def batch(
 
     Every verdict is kept at once; after any interruption the same command goes on where it was.
     """
-    from grader.batch.workers import WorkerPool, WorkFailed, prepare
+    from grader.classroom.batch.workers import WorkerPool, WorkFailed, prepare
 
     started = time.monotonic()
     _require_packages()
     prepare()  # goes on while this process imports what it needs itself
-    from grader.batch.coordinating import Plan, run_batch
-    from grader.batch.engine import EngineFailed
-    from grader.batch.hidden import BadSecrets
-    from grader.batch.intake import UnusableSubmissions
-    from grader.batch.journal import Journal, JournalBusy, JournalFull
-    from grader.batch.pages import Pages
-    from grader.batch.standing import Rules, standings
-    from grader.batch.tasks import Setup
-    from grader.rubric import BadRubric, load_rubric
+    from grader.classroom.batch.coordinating import Plan, run_batch
+    from grader.classroom.batch.engine import EngineFailed
+    from grader.classroom.batch.intake import UnusableSubmissions
+    from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
+    from grader.classroom.batch.pages import Pages
+    from grader.classroom.batch.standing import Rules, standings
+    from grader.classroom.batch.tasks import Setup
+    from grader.classroom.secrets import BadSecrets
+    from grader.judging.rubric import BadRubric, load_rubric
 
     labs = labs_named(lab)
     if engine is not EngineChoice.ray and (address or accelerator):
@@ -153,7 +153,7 @@ def batch(
 
 def secrets() -> None:
     """Print a new secrets file: a seed and hidden cases for every lab. Keep it away from students."""
-    from grader.batch.hidden import draw
+    from grader.classroom.secrets import draw
     from grader.labs import all_labs
 
     typer.echo(draw(all_labs().values()), nl=False)
@@ -170,10 +170,10 @@ def _require_packages() -> None:
 
 def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Device:
     """The device record of the batch. Without a sandbox there is no grading of others' work."""
-    from grader.devices import UnusableDevice, choose
+    from grader.gpu.devices import UnusableDevice, choose
 
     if engine is EngineChoice.ray:
-        from grader.batch.ray_engine import NoRay, connect
+        from grader.classroom.batch.ray_engine import NoRay, connect
 
         try:
             return connect(address, wanted.value)
@@ -194,7 +194,7 @@ def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> 
 
 def _secrets(path: Path | None, journal: Journal) -> Secrets:
     """The secrets file's, or a seed that the journal keeps, so that an interrupted run goes on with the same."""
-    from grader.batch.hidden import Secrets, from_entropy, load_secrets
+    from grader.classroom.secrets import Secrets, from_entropy, load_secrets
 
     if path is None and Path("secrets.toml").exists():
         path = Path("secrets.toml")
@@ -209,7 +209,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 def _workers(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     """How many processes work beside the GPUs': a GPU's process must not wait for a core while it times."""
-    from grader.batch.local import visible_gpus
+    from grader.classroom.batch.local import visible_gpus
 
     cores = jobs or len(os.sched_getaffinity(0))
     return max(1, cores - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else cores
@@ -219,10 +219,10 @@ def _engine(
     choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool
 ) -> Callable[[], AbstractContextManager[Engine]]:
     """What starts the engine, called when the hand-ins are known."""
-    from grader.batch.local import LocalEngine, visible_gpus
+    from grader.classroom.batch.local import LocalEngine, visible_gpus
 
     if choice is EngineChoice.ray:
-        from grader.batch.ray_engine import RayEngine
+        from grader.classroom.batch.ray_engine import RayEngine
 
         return lambda: RayEngine(setup, accelerator=accelerator)
     return lambda: LocalEngine(setup, pool, gpu_count=visible_gpus() if setup.device.kind == "cuda" else 0)
@@ -248,7 +248,7 @@ def _progress(progress: Progress, seconds: float, on_gpu: bool) -> Text:
 
 
 def _publish(out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, *, names: bool) -> None:
-    from grader.batch.exports import write_exports
+    from grader.classroom.batch.exports import write_exports
 
     try:
         write_exports(out, found)
@@ -264,7 +264,7 @@ def _publish(out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, *
 
 def _write_gradebook(database: str, found: Sequence[Standing], assignment: str | None) -> None:
     """The same points that nbgrader's own autograde gives; lateness is nbgrader's business."""
-    from grader.gradebook.scores import UnusableGradebook, write_scores
+    from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
 
     for standing in found:
         name = standing.assignment or assignment

@@ -1,4 +1,4 @@
-"""What can this machine grade, what is missing, and how to get it."""
+"""`python -m grader doctor`: what can this machine grade, what is missing, and how to get it?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from grader.devices import cuda_problem, gpus
+import typer
+from rich.markup import escape
+
+from grader.gpu.devices import cuda_problem, gpus
+from grader.reporting.text import Terminal
 from grader.sandbox import bubblewrap
 
 PYTHONS = ((3, 11), (3, 14))
@@ -16,7 +20,7 @@ OLDEST_TORCH = (2, 11)
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Line:
     """One line of the doctor: a thing, whether it is well, what was found, and what to do when it is not."""
 
     thing: str
@@ -25,16 +29,16 @@ class Diagnosis:
     advice: str = ""
 
 
-def examine() -> list[Diagnosis]:
+def examine() -> list[Line]:
     """Looks at Python, torch, Triton, the sandbox and the GPUs. Changes nothing."""
     lines = [_python(), _package("torch", OLDEST_TORCH, None), _package("triton", *TRITONS)]
     if lines[2].state == "ok":
         lines.append(_triton_works())
     if bubblewrap():
-        lines.append(Diagnosis("sandbox", "ok", f"bubblewrap ({bubblewrap()})"))
+        lines.append(Line("sandbox", "ok", f"bubblewrap ({bubblewrap()})"))
     else:
         lines.append(
-            Diagnosis(
+            Line(
                 "sandbox",
                 "limited",
                 "bubblewrap does not work here",
@@ -46,7 +50,7 @@ def examine() -> list[Diagnosis]:
     found = gpus()
     if not found:
         lines.append(
-            Diagnosis(
+            Line(
                 "GPU",
                 "limited",
                 "none, or no NVIDIA driver",
@@ -58,7 +62,7 @@ def examine() -> list[Diagnosis]:
         capability = f"{gpu.capability // 10}.{gpu.capability % 10}"
         problem = cuda_problem(gpu)
         lines.append(
-            Diagnosis(
+            Line(
                 f"GPU {gpu.index}",
                 "limited" if problem else "ok",
                 f"{gpu.name}, compute capability {capability}, driver {gpu.driver}",
@@ -68,7 +72,7 @@ def examine() -> list[Diagnosis]:
     return lines
 
 
-def verdict(lines: list[Diagnosis]) -> str:
+def verdict(lines: list[Line]) -> str:
     """What can be graded, in one sentence."""
     if any(line.state == "broken" for line in lines):
         return "This machine cannot grade yet: mend what is marked above."
@@ -77,34 +81,48 @@ def verdict(lines: list[Diagnosis]) -> str:
     return "This machine grades correctness (60 of 100 points a lab); speed needs a GPU."
 
 
-def _python() -> Diagnosis:
+def _python() -> Line:
     version = sys.version_info[:2]
     found = f"{version[0]}.{version[1]} ({sys.executable})"
     if PYTHONS[0] <= version < PYTHONS[1]:
-        return Diagnosis("Python", "ok", found)
-    return Diagnosis("Python", "limited", found, "tested with 3.11 and 3.12; use one of these if something fails")
+        return Line("Python", "ok", found)
+    return Line("Python", "limited", found, "tested with 3.11 and 3.12; use one of these if something fails")
 
 
-def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None) -> Diagnosis:
+def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None) -> Line:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Diagnosis(name, "broken", "missing", f"run `make` once, or `pip install {name}`")
+        return Line(name, "broken", "missing", f"run `make` once, or `pip install {name}`")
     number = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
     if number < oldest or (newest and number >= newest):
         last = f" and before {newest[0]}.{newest[1]}" if newest else ""
-        return Diagnosis(
+        return Line(
             name, "limited", version, f"supported from {oldest[0]}.{oldest[1]} on{last}; install one of these"
         )
-    return Diagnosis(name, "ok", version)
+    return Line(name, "ok", version)
 
 
-def _triton_works() -> Diagnosis:
+def _triton_works() -> Line:
     try:
         from triton._C import libtriton  # noqa: F401
         from triton.backends import backends
     except ImportError as error:
-        return Diagnosis("compiler", "broken", str(error), "reinstall triton")
+        return Line("compiler", "broken", str(error), "reinstall triton")
     if "nvidia" not in backends:
-        return Diagnosis("compiler", "broken", "Triton has no NVIDIA backend", "install the triton package from PyPI")
-    return Diagnosis("compiler", "ok", "Triton compiles for NVIDIA GPUs, with or without one here")
+        return Line("compiler", "broken", "Triton has no NVIDIA backend", "install the triton package from PyPI")
+    return Line("compiler", "ok", "Triton compiles for NVIDIA GPUs, with or without one here")
+
+
+def doctor() -> None:
+    """Say what this machine can grade, what is missing, and how to get it."""
+    console = Terminal(highlight=False)
+    lines = examine()
+    marks = {"ok": "[green]✓[/]", "limited": "[yellow]–[/]", "broken": "[red]✗[/]"}
+    width = max(len(line.thing) for line in lines)
+    for line in lines:
+        console.print(f"{marks[line.state]} {line.thing:<{width}}  {escape(line.found)}", soft_wrap=True)
+        if line.advice:
+            console.print(f"  {'':<{width}}  [dim]{escape(line.advice)}[/]", soft_wrap=True)
+    console.print(verdict(lines))
+    raise typer.Exit(1 if any(line.state == "broken" for line in lines) else 0)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from grader.arguments import refuse
-from grader.gradebook import ASSIGNMENT
+from grader.classroom.gradebook import ASSIGNMENT
+from grader.cli.arguments import refuse
 
 
 def course(
@@ -16,9 +16,9 @@ def course(
     assignment: Annotated[str, typer.Option(help="Name of the assignment.")] = ASSIGNMENT,
 ) -> None:
     """Make an nbgrader course of the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
-    from grader.gradebook.course import CannotMakeCourse, make_course
-    from grader.notebook_release import BadSource, MissingJupytext
-    from grader.release import BadMarkers
+    from grader.authoring.notebooks import BadSource, MissingJupytext
+    from grader.authoring.release import BadMarkers
+    from grader.classroom.gradebook.course import CannotMakeCourse, make_course
 
     try:
         written = make_course(Path.cwd(), folder, assignment)

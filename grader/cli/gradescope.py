@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grader.arguments import labs_named, refuse
+from grader.cli.arguments import labs_named, refuse
 
 
 class HiddenChoice(StrEnum):
@@ -31,8 +31,8 @@ def gradescope(
     ] = None,
 ) -> None:
     """Write the autograder archive to upload to Gradescope."""
-    from grader.batch.hidden import BadSecrets, load_secrets
-    from grader.gradescope.archive import write_archive
+    from grader.classroom.gradescope.archive import write_archive
+    from grader.classroom.secrets import BadSecrets, load_secrets
 
     labs = [lab.id for lab in labs_named(lab)]
     try:

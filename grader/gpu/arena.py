@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.guarded import GUARD_BYTES, POISON_BYTE
+from grader.labs.guarded import GUARD_BYTES, POISON_BYTE
 
 ALIGNMENT = 256
 JITTER = 256

@@ -33,7 +33,7 @@ class Desk:
         """Overwrites the whole desk, on the current stream."""
         if not self._pool:
             return
-        from grader.running import driver
+        from grader.gpu import driver
 
         reserved = torch.cuda.memory_stats_as_nested_dict()["reserved_bytes"]["all"]["current"]
         if reserved != self._reserved:

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from cuda.bindings import driver
 
-from grader.cubin import fault
+from grader.building.cubin import fault
+from grader.gpu.roofline import Peaks, fp16_peak
 from grader.model import Binary, Launch
-from grader.running.roofline import Peaks, fp16_peak
 
 STATIC_SHARED_BYTES = 48 << 10
 SCRATCH_ALIGNMENT = 256

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from grader.errormap import error_map
+from grader.judging.error_map import error_map
 from grader.labs import Lab
 from grader.labs.slices import slices
 from grader.model import Case, ErrorMap, KernelBundle, Outcome, Problem, Reference

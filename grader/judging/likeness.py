@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.checking import Finding
+from grader.judging.checking import Finding
 from grader.labs import Lab
 from grader.labs.mistake import UNWRITTEN, Imitation, Mistake, tiles
 from grader.model import Config, Outcome, Problem, Reference

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.checking import Finding, describe_case
-from grader.diagnosis import Diagnosis
+from grader.judging.checking import Finding, describe_case
+from grader.judging.likeness import Diagnosis
+from grader.judging.ratios import ratio
+from grader.judging.rubric import Rubric, Tiers
 from grader.labs import Lab
 from grader.model import (
     BuildFacts,
@@ -24,8 +26,6 @@ from grader.model import (
     TestResult,
     TestStatus,
 )
-from grader.rubric import Rubric, Tiers
-from grader.statistics import ratio
 
 MAX_ERROR_MAPS = 3
 HIDDEN = "the output is wrong; this case's data is hidden"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.guarded import guard
 from grader.labs.bound import FP16_UNDERFLOW, U_FP16, U_FP32, additions
+from grader.labs.guarded import guard
 from grader.model import Config, Problem
 
 UNWRITTEN = "unwritten_or_stale"

@@ -15,17 +15,17 @@ from typing import Any
 
 import torch
 
-from grader.devices import choose
-from grader.grading import GradeOptions, grade_submission
+from grader.gpu.devices import choose
 from grader.labs import Lab, all_labs, steps_of
 from grader.model import Refusal, Report, Submission
+from grader.notebook.harness import check_step
+from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.reading import read_executed, read_step
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
-from grader.running.cpu import InterpretOptions
-from grader.stepping import check_step
+from grader.running.interpreter import InterpretOptions
 
 __all__ = ["NotYet", "check", "check_speed", "device"]
 
@@ -149,7 +149,7 @@ def _sentence(text: str) -> str:
 
 
 def _error_map(errors: Any) -> Any:
-    from grader import pictures
+    from grader.reporting import pictures
 
     return pictures.error_map(errors)
 

@@ -8,11 +8,11 @@ from typing import NoReturn
 import torch
 
 from grader.building import BuildOptions, made_module
+from grader.judging.memory import sentences
 from grader.labs import Lab
 from grader.labs.step import Inputs, Step
-from grader.memory import sentences
 from grader.model import Case, Config, KernelBundle, KernelSource, Launch, Parameter, Problem, Refusal
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.interpreter import InterpretOptions, interpret
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
 OUTPUT = "out_ptr"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.building import BuildOptions, assignments, build
-from grader.checking import check
+from grader.judging.checking import check
+from grader.judging.ratios import ratio
+from grader.judging.rubric import slug
 from grader.labs import Lab
+from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, Refusal
-from grader.problems import make_problem
 from grader.reading import read
-from grader.rubric import slug
 from grader.running.cuda import CudaRunner
-from grader.statistics import ratio
 
 SHARES = (0.4, 0.6, 0.8, 0.92)
 """Where tiers begin, as shares of the solution's ratio: the last leaves room for a GPU's bad day."""

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from grader.building import BuildOptions, assignments, build
-from grader.checking import Finding, check
-from grader.diagnosis import Diagnosis, diagnose
+from grader.judging.checking import Finding, check
+from grader.judging.ledger.telling import tell
+from grader.judging.likeness import Diagnosis, diagnose
+from grader.judging.memory import sentences
+from grader.judging.rubric import Rubric, load_rubric, load_tiers
+from grader.judging.scoring import Judged, refused, score
 from grader.labs import Lab
-from grader.ledger.telling import tell
-from grader.memory import sentences
+from grader.labs.problems import make_problem
 from grader.model import (
     Device,
     KernelBundle,
@@ -32,13 +35,10 @@ from grader.model import (
     SpeedSample,
     Submission,
 )
-from grader.problems import make_problem
+from grader.pipeline.shrinking import smallest_failing
 from grader.reading import read
-from grader.rubric import Rubric, load_rubric, load_tiers
-from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
+from grader.running.interpreter import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm
-from grader.scoring import Judged, refused, score
-from grader.shrinking import smallest_failing
 
 if TYPE_CHECKING:
     from grader.running.cuda import CudaRunner
@@ -114,7 +114,7 @@ def _tier_notes(device: Device) -> tuple[str, ...]:
     if tiers.calibrated:
         return ()
     return (
-        f"speed is uncalibrated: grader/tiers/ has no table for {device.name}, so the tiers of {tiers.source} count; "
+        f"speed is uncalibrated: grader/judging/tiers/ has no table for {device.name}, so the tiers of {tiers.source} count; "
         "an instructor writes one with `make calibrate`",
     )
 

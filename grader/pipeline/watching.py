@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.building import BuildOptions, assignments, compile_described, read_by_triton
-from grader.checking import Finding, check
-from grader.diagnosis import Diagnosis, diagnose
-from grader.grading import GradeOptions, grade, one_thread
+from grader.judging.checking import Finding, check
+from grader.judging.ledger.telling import tell
+from grader.judging.likeness import Diagnosis, diagnose
+from grader.judging.memory import sentences
+from grader.judging.rubric import load_rubric
+from grader.judging.scoring import HIDDEN, Judged, refused, score
 from grader.labs import Lab
-from grader.ledger.telling import tell
-from grader.memory import sentences
+from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
-from grader.problems import make_problem
+from grader.pipeline.grading import GradeOptions, grade, one_thread
 from grader.reading import UnusablePath, read
-from grader.rubric import load_rubric
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.interpreter import InterpretOptions, interpret
 from grader.sandbox import Sandbox, Session, prewarm
-from grader.scoring import HIDDEN, Judged, refused, score
 
 POLL_SECONDS = 0.2
 SO_FAR_SECONDS = 2.5

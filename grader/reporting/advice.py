@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from grader.insight import multiprocessor
+from grader.building.facts import multiprocessor
 from grader.labs import Lab
 from grader.model import BuildFacts, Config, KernelSource
 

@@ -78,7 +78,7 @@ def build_remarks(report: LabReport) -> list[Remark]:
 
 
 class Lines:
-    """Prints for `grader.watching`. `publish` gets every whole report, to write it as a page."""
+    """Prints for `grader.pipeline.watching`. `publish` gets every whole report, to write it as a page."""
 
     def __init__(self, console: Console, publish: Callable[[Report], None] = lambda report: None) -> None:
         self._console, self._publish = console, publish

@@ -8,12 +8,12 @@ from grader.labs import all_labs
 from grader.model import LabReport, Report, TestResult
 
 if TYPE_CHECKING:
-    from grader.pictures import Picture
+    from grader.reporting.pictures import Picture
 
 
 def tiers(lab: LabReport) -> Picture | None:
     """A bar for each timed case; None where nothing was timed."""
-    from grader import pictures
+    from grader.reporting import pictures
 
     timed = _timed(lab)
     if not timed:
@@ -27,7 +27,7 @@ def tiers(lab: LabReport) -> Picture | None:
 
 def roofline(report: Report, lab: LabReport) -> Picture | None:
     """The lab's timed cases under roofs measured in this very report: cuBLAS at its best, and twice that for int8."""
-    from grader import pictures
+    from grader.reporting import pictures
 
     known = all_labs().get(lab.lab_id)
     usable = [test for test in _timed(lab) if test.metrics.get("operations") and test.metrics.get("floor_us")]

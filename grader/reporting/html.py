@@ -153,14 +153,14 @@ def _drawn() -> Any:
     try:
         import matplotlib.figure  # noqa: F401
 
-        from grader import pictures
+        from grader.reporting import pictures
     except ImportError:
         return None
     return pictures
 
 
 def image(draw: Callable[[Any], Any]) -> Image | None:
-    """The drawing as part of a page; `draw` is given the module `grader.pictures`. None without matplotlib."""
+    """The drawing as part of a page; `draw` is given the module `grader.reporting.pictures`. None without matplotlib."""
     drawn = _drawn()
     if drawn is None:
         return None

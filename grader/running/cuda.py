@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import torch
 
+from grader.gpu.limits import ATTEMPTS, LAUNCH_SECONDS, MAX_DEATHS, MAX_LOST, NOT_RUN, SPEED_SECONDS
 from grader.labs import Lab
 from grader.model import KernelBundle, Outcome, SpeedSample
 from grader.running.cuda_process import Job, Launching, Timing, main
-from grader.running.limits import ATTEMPTS, LAUNCH_SECONDS, MAX_DEATHS, MAX_LOST, NOT_RUN, SPEED_SECONDS
-from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
+from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
 VANISHED = (
     f"not graded: the GPU process ended {ATTEMPTS} times without a CUDA error while it worked on this, as when the "

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from grader.guarded import guard
+from grader.gpu.limits import CORRECTNESS_SECONDS, SPEED_GPU_SECONDS, Budget, used_up
+from grader.gpu.muting import mute_kernels
 from grader.labs import Lab, all_labs, get_lab
+from grader.labs.guarded import guard
+from grader.labs.problems import make_problem
 from grader.labs.slices import arrives_zeroed
 from grader.model import Case, KernelBundle, Outcome, Problem, SpeedSample
-from grader.problems import make_problem
-from grader.running.limits import CORRECTNESS_SECONDS, SPEED_GPU_SECONDS, Budget, used_up
-from grader.running.muting import mute_kernels
 
 if TYPE_CHECKING:
-    from grader.running.clock import Session
+    from grader.timing.clock import Session
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def main(connection: Connection, gpu: str) -> None:
     """Answers jobs until the pipe closes. After a CUDA error the context is lost: it answers and ends."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     mute_kernels()
-    from grader.running.clock import Session
+    from grader.timing.clock import Session
 
     torch.set_num_threads(1)  # inputs are small; a thread pool on cores that compile kernels only waits for itself
     torch.cuda.init()
@@ -87,7 +87,7 @@ def main(connection: Connection, gpu: str) -> None:
 
 def _warm_up() -> None:
     """Does what the timing of each lab does, small: PyTorch's kernels are loaded while the student's are compiled."""
-    from grader.running.stage import Stage
+    from grader.timing.replays import Stage
 
     for lab in all_labs().values():
         if not lab.speed_cases:
@@ -104,8 +104,8 @@ def _warm_up() -> None:
 
 def _answer(job: Job, part: Launching | Timing, capability: int, session: Session, spent: float) -> tuple[Any, bool]:
     """The answer to one part, and whether the context is lost with it. `spent`: seconds of GPU time before this part."""
-    from grader.running import driver
-    from grader.running.rounds import ClockFault
+    from grader.gpu import driver
+    from grader.timing.rounds import ClockFault
 
     lab = get_lab(job.lab_id)
     try:
@@ -113,7 +113,7 @@ def _answer(job: Job, part: Launching | Timing, capability: int, session: Sessio
             if spent >= CORRECTNESS_SECONDS:
                 return _as_sent(Outcome(part.case.name, part.config, "timeout", message=used_up(spent))), False
             return _as_sent(_run(lab, job, part, capability)), False
-        from grader.running.clock import time_case
+        from grader.timing.clock import time_case
 
         budget = Budget(SPEED_GPU_SECONDS - spent)
         return time_case(lab, part.case, job.bundle, capability, part.boundaries, session, budget), False
@@ -149,7 +149,7 @@ def _problem(lab_id: str, case: Case, seed: int) -> Problem:
 
 
 def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
-    from grader.running import driver
+    from grader.gpu import driver
 
     case = part.case.name
     if (case, part.config) in job.bundle.refused:

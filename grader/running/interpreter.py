@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader import memory
 from grader.building import describe_error, made_request
-from grader.guarded import Guarded, guard
+from grader.judging import memory
 from grader.labs import Lab
+from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
 from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem
 from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
-from grader.sandboxed.wire import WireError
+from grader.sandbox.inside.wire import WireError
 
 CASE_SECONDS = 30.0
 START_SECONDS = 60.0

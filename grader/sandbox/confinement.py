@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-INSIDE = Path(__file__).parent.parent / "sandboxed"
+INSIDE = Path(__file__).parent / "inside"
 """The modules that run in there."""
 
 TMPFS_BYTES = 512 << 20

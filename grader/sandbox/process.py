@@ -13,8 +13,8 @@ from typing import Any
 
 from grader.sandbox import confinement, usage
 from grader.sandbox.failures import MemoryCorrupted, SandboxDied, SandboxLost, SandboxTimeout
+from grader.sandbox.inside import wire
 from grader.sandbox.pool import pool
-from grader.sandboxed import wire
 
 TICK_SECONDS = 0.1
 """How often time, memory and processes are looked at, whether bytes flow or not."""

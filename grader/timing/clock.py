@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 
 import torch
 
+from grader.gpu import driver
+from grader.gpu.limits import Budget, GivenUp
+from grader.gpu.roofline import floor
+from grader.judging.ratios import ratio
 from grader.labs import Lab
 from grader.model import Case, Config, KernelBundle, SpeedSample
-from grader.running import driver
-from grader.running.contestants import Baseline, Candidate, Unfit
-from grader.running.freivalds import too_far_together
-from grader.running.limits import Budget, GivenUp
-from grader.running.roofline import floor
-from grader.running.rounds import Timings, race, timed_replay
-from grader.running.stage import MISFIT, Stage
-from grader.running.telemetry import watch_current_gpu
-from grader.statistics import ratio
+from grader.timing.contestants import Baseline, Candidate, Unfit
+from grader.timing.freivalds import too_far_together
+from grader.timing.replays import MISFIT, Stage
+from grader.timing.rounds import Timings, race, timed_replay
+from grader.timing.telemetry import watch_current_gpu
 
 ROUNDS = 45
 EXTRA_ROUNDS = 135

@@ -17,11 +17,11 @@ from functools import partial
 
 import torch
 
+from grader.gpu import driver
 from grader.labs.slices import arrives_zeroed, slices
 from grader.model import Config, KernelBundle
-from grader.running import driver
-from grader.running.rounds import Flush, Timings, capture, race, side_stream, timed_replay
-from grader.running.stage import Draw, Evidence, Look, Stage
+from grader.timing.replays import Draw, Evidence, Look, Stage
+from grader.timing.rounds import Flush, Timings, capture, race, side_stream, timed_replay
 
 PREFIX_EVERY = 4
 """Before about every fourth round, a random number of the first launches runs alone and untimed."""

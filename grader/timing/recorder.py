@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import torch
 
-from grader.running.desk import Desk
+from grader.gpu.desk import Desk
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ class Recorded(Generic[Result]):
             self._capture(recorder)
 
     def _capture(self, recorder: Recorder) -> None:
-        from grader.running.rounds import side_stream
+        from grader.timing.rounds import side_stream
 
         self._graph = torch.cuda.CUDAGraph()
         self._graph.register_generator_state(self._generator)

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from grader.checking import Finding, compare
+from grader.gpu.arena import Arena, Layout, Places, poison
+from grader.gpu.desk import Desk
+from grader.judging.checking import Finding, compare
 from grader.labs import Lab
+from grader.labs.problems import generator_for
 from grader.labs.projection import Stack
 from grader.model import Case, Problem
-from grader.problems import generator_for
-from grader.running.arena import Arena, Layout, Places, poison
-from grader.running.desk import Desk
-from grader.running.freivalds import COLUMNS, fit, random_signs
-from grader.running.recorder import Recorded, Recorder
+from grader.timing.freivalds import COLUMNS, fit, random_signs
+from grader.timing.recorder import Recorded, Recorder
 
 CHUNK_BYTES = 192 << 20
 """Inputs of so many bytes are made and compared at a time, which bounds the desk."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import torch
 
-from grader.running.telemetry import Watch
+from grader.timing.telemetry import Watch
 
 Pair = tuple[float, float]
 

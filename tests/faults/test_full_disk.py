@@ -19,7 +19,7 @@ import resource, signal, sys
 from pathlib import Path
 from grader.reporting import html
 from tests.stub_class import grade_class
-from grader.batch.journal import JournalFull
+from grader.classroom.batch.journal import JournalFull
 from grader.reporting import html
 html._drawn = lambda: None
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

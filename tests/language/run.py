@@ -24,7 +24,7 @@ import numpy as np
 
 from tests.language.table import CASES, TORCH, Case, arrays, kind_of, module
 
-SANDBOXED = Path(__file__).parents[2] / "grader" / "sandboxed"
+SANDBOXED = Path(__file__).parents[2] / "grader" / "sandbox" / "inside"
 
 
 def cases() -> dict[str, Case]:

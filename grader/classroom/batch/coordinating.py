@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from grader.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive
-from grader.batch.engine import Done, Engine, EngineFailed, Failed, Reached
-from grader.batch.exports import rehearse
-from grader.batch.intake import HandIn, Unpack, UnusableSubmissions, collect
-from grader.batch.journal import Journal, JournalFull, verdict_key
-from grader.batch.standing import Graded
-from grader.batch.tasks import Setup, read_hand_in, unpack_archive
-from grader.batch.verdicts import anonymous, placed
-from grader.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
-from grader.batch.workspace import workspace
+from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive
+from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
+from grader.classroom.batch.exports import rehearse
+from grader.classroom.batch.intake import HandIn, Unpack, UnusableSubmissions, collect
+from grader.classroom.batch.journal import Journal, JournalFull, verdict_key
+from grader.classroom.batch.standing import Graded
+from grader.classroom.batch.tasks import Setup, read_hand_in, unpack_archive
+from grader.classroom.batch.verdicts import anonymous, placed
+from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
+from grader.classroom.batch.workspace import workspace
+from grader.judging.rubric import HERE, Rubric, load_rubric
+from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, Submission
-from grader.rubric import HERE, Rubric, load_rubric
-from grader.scoring import refused
 
 POLL_SECONDS = 0.25
 

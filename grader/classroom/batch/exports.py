@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from grader.batch.standing import Standing
-from grader.files import write_whole
+from grader.classroom.batch.standing import Standing
 from grader.model import LabReport, Report
+from grader.reporting.atomic import write_whole
 from grader.reporting.document import document
 from grader.reporting.junit import junit
 from grader.reporting.text import cell, json_text

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grader.batch.archives import (
+from grader.classroom.batch.archives import (
     MAX_FILE_BYTES,
     MAX_STUDENT_BYTES,
     MAX_TOTAL_BYTES,
@@ -26,8 +26,8 @@ from grader.batch.archives import (
     UnusableArchive,
     unpack,
 )
-from grader.batch.times import modified, moment, newest, timestamp
-from grader.batch.workers import WorkFailed
+from grader.classroom.batch.times import modified, moment, newest, timestamp
+from grader.classroom.batch.workers import WorkFailed
 from grader.reading.files import UnreadableFile, opened_plain
 
 SOURCES = (".py", ".ipynb")

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from grader import __version__
-from grader.batch.hidden import Secrets
-from grader.batch.verdicts import from_json, to_json
+from grader.classroom.batch.verdicts import from_json, to_json
+from grader.classroom.secrets import Secrets
 from grader.model import Device, KernelSource, LabReport
 
 SCHEMA = """

@@ -10,12 +10,12 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from grader.batch.engine import Done, EngineFailed, Event, Failed, Reached
-from grader.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
-from grader.batch.workers import FIRST, LATER, WorkerPool
-from grader.devices import gpus
-from grader.grading import GpuRun
+from grader.classroom.batch.engine import Done, EngineFailed, Event, Failed, Reached
+from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
+from grader.classroom.batch.workers import FIRST, LATER, WorkerPool
+from grader.gpu.devices import gpus
 from grader.model import KernelBundle, KernelSource, LabReport, Refusal
+from grader.pipeline.grading import GpuRun
 
 
 def visible_gpus() -> int:
@@ -93,7 +93,7 @@ class LocalEngine:
 
     def _drive(self, gpu: int) -> None:
         """One GPU's thread: runs bundle after bundle, judges none."""
-        from grader.grading import run_on_gpu
+        from grader.pipeline.grading import run_on_gpu
         from grader.running.cuda import CudaRunner, RunnerFailed
 
         setup = self._setup

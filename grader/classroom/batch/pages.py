@@ -15,14 +15,14 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 
-from grader.batch.similarity import WORTH_TELLING, Comparison, Pair, similar_kernels
-from grader.batch.standing import Graded, Standing
-from grader.batch.tasks import Setup
-from grader.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
-from grader.files import write_whole
+from grader.classroom.batch.similarity import WORTH_TELLING, Comparison, Pair, similar_kernels
+from grader.classroom.batch.standing import Graded, Standing
+from grader.classroom.batch.tasks import Setup
+from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
 from grader.labs import all_labs, get_lab
 from grader.model import LabReport
 from grader.reporting import html
+from grader.reporting.atomic import write_whole
 from grader.reporting.terminal import number
 from grader.reporting.text import page_value, prose
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from grader.batch.engine import Done, EngineFailed, Event, Failed, Reached
-from grader.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
-from grader.batch.workers import ATTEMPTS, given_up
-from grader.devices import gpus
-from grader.grading import GpuRun, run_on_gpu
+from grader.classroom.batch.engine import Done, EngineFailed, Event, Failed, Reached
+from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
+from grader.classroom.batch.workers import ATTEMPTS, given_up
+from grader.gpu.devices import gpus
 from grader.model import Device, KernelBundle, KernelSource, Refusal
+from grader.pipeline.grading import GpuRun, run_on_gpu
 from grader.sandbox import bubblewrap
 
-PACKAGE_ROOT = Path(__file__).parents[2]
+PACKAGE_ROOT = Path(__file__).parents[3]
 
 
 class NoRay(RuntimeError):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ASSIGNMENT = Path(__file__).parents[2] / "assignment"
+ASSIGNMENT = Path(__file__).parents[3] / "assignment"
 NOISE_TOKENS = 25
 WINDOW = 12
 WORTH_TELLING = 0.8

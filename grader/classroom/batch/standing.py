@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from grader.batch.intake import HandIn
+from grader.classroom.batch.intake import HandIn
 from grader.model import LabReport, Report
 
 Attempts = Literal["best", "last"]

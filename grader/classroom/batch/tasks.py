@@ -14,9 +14,12 @@ from typing import TypeVar
 
 import psutil
 
-from grader.batch.archives import RefusedMember, UnusableArchive, unpack
-from grader.batch.hidden import Secrets
-from grader.grading import (
+from grader.classroom.batch.archives import RefusedMember, UnusableArchive, unpack
+from grader.classroom.secrets import Secrets
+from grader.judging.rubric import load_rubric
+from grader.labs import Lab, get_lab
+from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
+from grader.pipeline.grading import (
     CHECKED_CAPABILITIES,
     GpuRun,
     GradeOptions,
@@ -26,11 +29,8 @@ from grader.grading import (
     judge_gpu_run,
     watch_memory,
 )
-from grader.labs import Lab, get_lab
-from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
 from grader.reading import UnusablePath, read
-from grader.rubric import load_rubric
-from grader.running.cpu import CASE_SECONDS
+from grader.running.interpreter import CASE_SECONDS
 from grader.sandbox import bubblewrap
 
 READ_BYTES = 4 << 30

@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from grader.batch.workspace import own_folder
-from grader.supervised import CannotStart, ProcessDied, ProcessTimeout, Supervised
+from grader.classroom.batch.workspace import own_folder
+from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
 ATTEMPTS = 3
 """How often work is tried when the grader's own process below it dies; the last time nothing else is running."""
@@ -30,7 +30,7 @@ FIRST, NEXT, LATER, LAST = range(4)
 """Priorities: what waits for a GPU's answer, what is short, what takes long, and what nobody waits for yet."""
 
 
-SHARED = ["grader.batch.tasks", "triton", "nbformat"]
+SHARED = ["grader.classroom.batch.tasks", "triton", "nbformat"]
 """What every worker needs and takes seconds to import: one process imports it, and the workers are forked from that."""
 
 Result = TypeVar("Result")

@@ -15,14 +15,14 @@ from nbconvert.exporters import NotebookExporter
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Enum, Integer, Unicode
 
-from grader.batch.hidden import Secrets, load_secrets
-from grader.devices import choose
-from grader.gradebook.feedback import cell_outputs
-from grader.gradebook.restoring import read_submitted, restored
-from grader.gradebook.scores import cell_score, graded_part
-from grader.grading import GradeOptions, grade
+from grader.classroom.gradebook.feedback import cell_outputs
+from grader.classroom.gradebook.restoring import read_submitted, restored
+from grader.classroom.gradebook.scores import cell_score, graded_part
+from grader.classroom.secrets import Secrets, load_secrets
+from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.model import Device, Report
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 
 SECRETS = "secrets.toml"
@@ -42,7 +42,7 @@ class SubmittedNotebook(NotebookExporter):  # type: ignore[misc]
 
 
 class RestoreNotebook(NbGraderPreprocessor):  # type: ignore[misc]
-    """Brings a submission into the shape of what was released: see grader.gradebook.restoring."""
+    """Brings a submission into the shape of what was released: see grader.classroom.gradebook.restoring."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         path = _place(self, "release_directory", ".", resources)

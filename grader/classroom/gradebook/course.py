@@ -10,10 +10,10 @@ from pathlib import Path
 
 from nbformat import writes
 
-from grader.files import write_whole
-from grader.gradebook import ASSIGNMENT
-from grader.notebook_release import instructor_notebook, sources
-from grader.release import STUB
+from grader.authoring.notebooks import instructor_notebook, sources
+from grader.authoring.release import STUB
+from grader.classroom.gradebook import ASSIGNMENT
+from grader.reporting.atomic import write_whole
 
 CONFIG = "nbgrader_config.py"
 TEMPLATE = Path(__file__).parent / "nbgrader_config.py.txt"
@@ -27,7 +27,7 @@ def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT) -> list[
     """Makes or refreshes the course in `folder` from the repository at `root`, and returns what was written.
 
     A configuration that is there stays as it is, and so do submissions and scores. Raises CannotMakeCourse, and what
-    grader.notebook_release raises.
+    grader.authoring.notebooks raises.
     """
     if importlib.util.find_spec("nbgrader") is None:
         raise CannotMakeCourse("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")

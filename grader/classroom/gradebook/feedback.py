@@ -45,6 +45,6 @@ def speed(report: Report, lab: LabReport) -> Inline:
 
 
 def _picture(errors: ErrorMap) -> Any:
-    from grader import pictures
+    from grader.reporting import pictures
 
     return pictures.error_map(errors)

@@ -93,7 +93,7 @@ def _filled(released: Any, submitted: Any, texts: set[str]) -> Any:
 
 def _shown(cell: Any, kind: str, texts: set[str]) -> str:
     """The text of a cell that is shown as `kind`. In a student's own text no HTML tag begins, also where the course's
-    configuration is older than grader.gradebook.markdown."""
+    configuration is older than grader.classroom.gradebook.markdown."""
     source = encodable(str(cell.source))
     if kind == "code" or source in texts:
         return source

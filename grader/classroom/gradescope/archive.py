@@ -6,8 +6,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from grader.gradescope.autograder import SECRETS, SETTINGS
-from grader.gradescope.results import HIDDEN_BY_DEFAULT, Visibility
+from grader.classroom.gradescope.autograder import SECRETS, SETTINGS
+from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Visibility
 
 HERE = Path(__file__).parent
 SCRIPTS = ("setup.sh", "run_autograder")

@@ -1,6 +1,6 @@
 """What run_autograder runs: grades ROOT/submission by ROOT/source/settings.toml and writes ROOT/results/results.json.
 
-Called as `python -m grader.gradescope.autograder ROOT`. It replaces results.json in one step when all is done; what
+Called as `python -m grader.classroom.gradescope.autograder ROOT`. It replaces results.json in one step when all is done; what
 run_autograder wrote there before stays when it does not come to that.
 """
 
@@ -11,12 +11,12 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.batch.hidden import Secrets, load_secrets
-from grader.devices import choose
-from grader.files import write_whole
-from grader.gradescope.results import HIDDEN_BY_DEFAULT, Results, Visibility, results
-from grader.grading import GradeOptions, grade
+from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Results, Visibility, results
+from grader.classroom.secrets import Secrets, load_secrets
+from grader.gpu.devices import choose
 from grader.labs import all_labs
+from grader.pipeline.grading import GradeOptions, grade
+from grader.reporting.atomic import write_whole
 from grader.reporting.text import json_text, name
 
 SOURCES = (".py", ".ipynb")

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.ledger import summed
-from grader.ledger.finding import LOAD, PAIR, STORE, Finding
-from grader.ledger.pairs import Pairs, Run, Side, hull, side_words
-from grader.ledger.provenance import Array
-from grader.ledger.stages import Blocks, Rule, Rules
+from grader.judging.ledger import summed
+from grader.judging.ledger.pairs import Pairs, Run, Side, hull, side_words
+from grader.judging.ledger.provenance import Array
+from grader.labs.divergence import LOAD, PAIR, STORE, Finding
+from grader.labs.stages import Blocks, Rule, Rules
 
 
 def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list[Finding]:

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from grader.judging.ledger.pairs import Run
+from grader.judging.ledger.provenance import Provenance
+from grader.judging.ledger.tape import parse
+from grader.judging.ledger.walk import ordered, walk
 from grader.labs import Lab
+from grader.labs.divergence import Finding
+from grader.labs.problems import generator_for
 from grader.labs.slices import slices
-from grader.ledger.finding import Finding
-from grader.ledger.pairs import Run
-from grader.ledger.provenance import Provenance
-from grader.ledger.stages import Stages, stages_of
-from grader.ledger.tape import parse
-from grader.ledger.walk import ordered, walk
+from grader.labs.stages import Stages, stages_of
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
-from grader.problems import generator_for
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.interpreter import InterpretOptions, interpret
 
 MAX_CASES = 4
 MAX_FINDINGS = 6

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
-from grader.ledger.finding import CONVERT, SCALE, Finding
-from grader.ledger.flow import history
-from grader.ledger.pairs import Pairs, Run, Side, scales_used
-from grader.ledger.provenance import Array, Lost
-from grader.ledger.stages import Values, Verdict
+from grader.judging.ledger.flow import history
+from grader.judging.ledger.pairs import Pairs, Run, Side, scales_used
+from grader.judging.ledger.provenance import Array, Lost
+from grader.labs.divergence import CONVERT, SCALE, Finding
+from grader.labs.stages import Values, Verdict
 
 
 def look(run: Run, pairs: Pairs) -> tuple[list[Finding], Array]:

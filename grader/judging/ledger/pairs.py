@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grader.judging.ledger.flow import Flow, follow, with_lost
+from grader.judging.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance
+from grader.judging.ledger.tape import Node, Tape
 from grader.labs import Lab
-from grader.ledger.flow import Flow, follow, with_lost
-from grader.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance
-from grader.ledger.stages import Operand, Stages
-from grader.ledger.tape import Node, Tape
+from grader.labs.stages import Operand, Stages
 from grader.model import Config, Problem
 
 SAMPLE = 9

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.ledger.finding import ADVANCE, LOAD, LOOP, PAIR, Finding
-from grader.ledger.pairs import Pairs, Run, Side, side_words, span
-from grader.ledger.provenance import Array
+from grader.judging.ledger.pairs import Pairs, Run, Side, side_words, span
+from grader.judging.ledger.provenance import Array
+from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, Finding
 
 
 def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:

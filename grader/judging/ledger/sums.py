@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from grader.judging.ledger.flow import Passed
+from grader.judging.ledger.pairs import Pairs, Run
+from grader.judging.ledger.provenance import NONE, OFFSET, Array
+from grader.judging.ledger.tape import Node
 from grader.labs.bound import U_FP16, U_FP32, additions
-from grader.ledger.finding import CAST, FACTOR, SUM, Finding
-from grader.ledger.flow import Passed
-from grader.ledger.pairs import Pairs, Run
-from grader.ledger.provenance import NONE, OFFSET, Array
-from grader.ledger.tape import Node
+from grader.labs.divergence import CAST, FACTOR, SUM, Finding
 
 LOOSE = 6.0
 """A flow is understood when what was read off it lies within so many bounds of what was stored: casts round too."""

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from grader.checking import Finding as Checked
-from grader.diagnosis import Diagnosis, diagnose
+from grader.judging.checking import Finding as Checked
+from grader.judging.ledger.explaining import explain
+from grader.judging.likeness import Diagnosis, diagnose
 from grader.labs import Lab
-from grader.ledger.explaining import explain
-from grader.ledger.finding import Finding
+from grader.labs.divergence import Finding
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
-from grader.running.cpu import InterpretOptions
+from grader.running.interpreter import InterpretOptions
 
 ASKED = 3
 """How many of the smallest failing cases tell classes apart."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.ledger.finding import GRID, STORE, TILE, Finding
-from grader.ledger.pairs import Run, hull, places_in_output, store_axes, stores_to_output
-from grader.ledger.tape import Node, Stored
+from grader.judging.ledger.pairs import Run, hull, places_in_output, store_axes, stores_to_output
+from grader.judging.ledger.tape import Node, Stored
+from grader.labs.divergence import GRID, STORE, TILE, Finding
 
 Tile = tuple[int, int]
 MAX_NAMED = 3

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 
-from grader.ledger import addresses, operands, summed, sums, tiles
-from grader.ledger.finding import CONVERT, TILE, UNPACK, Finding
-from grader.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
-from grader.ledger.provenance import Lost
-from grader.ledger.stages import Rule
-from grader.ledger.tape import Node
+from grader.judging.ledger import addresses, operands, summed, sums, tiles
+from grader.judging.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
+from grader.judging.ledger.provenance import Lost
+from grader.judging.ledger.tape import Node
+from grader.labs.divergence import CONVERT, TILE, UNPACK, Finding
+from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
 

@@ -7,21 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from grader.labs.divergence import CONVERT
 from grader.labs.inputs import normal
-from grader.ledger.finding import CONVERT
-from grader.ledger.stages import (
-    Array,
-    Blocks,
-    Operand,
-    Rule,
-    Rules,
-    Stages,
-    Values,
-    Verdict,
-    by_strides,
-    exact,
-    refilled,
-)
+from grader.labs.stages import Array, Blocks, Operand, Rule, Rules, Stages, Values, Verdict, by_strides, exact, refilled
 from grader.model import Problem
 
 BLOCK = 32

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from grader.labs.divergence import CONVERT, UNPACK
 from grader.labs.inputs import normal, pack_int4
-from grader.ledger.finding import CONVERT, UNPACK
-from grader.ledger.stages import (
+from grader.labs.stages import (
     Array,
     Blocks,
     Operand,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from grader.labs.divergence import CONVERT, SCALE, WEIGHT
 from grader.labs.inputs import laid_out, normal
-from grader.ledger.finding import CONVERT, SCALE, WEIGHT
-from grader.ledger.stages import Array, Operand, Scale, Stages, Values, Verdict, by_strides, exact, refilled
+from grader.labs.stages import Array, Operand, Scale, Stages, Values, Verdict, by_strides, exact, refilled
 from grader.model import Problem
 
 TIE_WIDTH = 4 * 127 * 2.0**-24

@@ -1,0 +1,73 @@
+"""`python -m bench race` and `figures`: solutions, ladders and peers against cuBLAS fp16, as data and as drawings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.authoring.benchmarks import SHOWN
+from grader.cli.arguments import cores, errors, graphics_card, refuse
+from grader.reporting.atomic import write_whole
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def race(
+    solutions: Annotated[Path, typer.Argument(help="Folder with the solutions and their ladder/.")] = Path("solutions"),
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where to; default: bench/results/<gpu>.json.")
+    ] = None,
+) -> None:
+    """Race solutions, ladder steps and installed peers against cuBLAS fp16 on this GPU."""
+    from bench.running import bench as measure
+    from bench.tables import terminal_table
+    from grader.authoring.benchmarks import to_json
+    from grader.judging.rubric import slug
+    from grader.reading import UnusablePath
+
+    device = graphics_card("the benchmark")
+    out = json_file or Path("bench") / "results" / f"{slug(device.name)}.json"
+    if not out.resolve().parent.is_dir():
+        raise refuse(f"the folder of {out} does not exist; create it, or say where to with --json")
+    try:
+        record = measure(solutions, device, cores(), lambda text: errors.print(text))
+    except UnusablePath as problem:
+        raise refuse(str(problem)) from None
+    write_whole(out, to_json(record))
+    typer.echo(terminal_table(record))
+    typer.echo(f"wrote {out} after {record.seconds:.0f} s; `make figures` draws it")
+
+
+@app.command()
+def figures(
+    json_file: Annotated[Path, typer.Option("--json", help="A record of `bench`.")] = SHOWN,
+    folder: Annotated[Path, typer.Option(help="Where the drawings go.")] = Path("bench/figures"),
+    readme: Annotated[Path, typer.Option(help="The file whose table is written between its bench markers.")] = Path(
+        "README.md"
+    ),
+) -> None:
+    """Draw a benchmark record and write the README's performance table from it."""
+    from bench.figures import draw
+    from bench.tables import MissingMarkers, with_table
+    from grader.authoring.benchmarks import UnusableRecord, load
+
+    try:
+        record = load(json_file)
+        text = with_table(readme.read_text(encoding="utf-8"), record)
+    except (UnusableRecord, MissingMarkers) as problem:
+        raise refuse(str(problem)) from None
+    except OSError as problem:
+        raise refuse(f"{readme} cannot be read ({problem.strerror}); run this in the repository's root") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, svg in draw(record).items():
+        write_whole(folder / name, svg)
+        typer.echo(f"wrote {folder / name}")
+    write_whole(readme, text)
+    typer.echo(f"wrote the table of {readme}")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m bench")

@@ -1,0 +1,1 @@
+"""What each lab races against: shapes and peers."""

@@ -1,0 +1,158 @@
+"""`python -m grader grade` and `watch`: one submission, once or whenever it is saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+from grader.reporting.atomic import write_whole
+from grader.reporting.text import Terminal, json_text
+
+if TYPE_CHECKING:
+    from grader.labs import Lab
+    from grader.model import Device, Report
+
+
+def grade(
+    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each time.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML.")] = None,
+) -> None:
+    """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
+    from grader.judging.rubric import BadRubric
+    from grader.reading import UnusablePath
+    from grader.reporting.document import document
+    from grader.reporting.junit import junit
+    from grader.reporting.terminal import show
+
+    labs = labs_named(lab)
+    _check_folders(json_file, html_file, junit_file)
+    chosen = _device(device)
+    try:
+        report = _grade(path, labs, chosen, seed, jobs, all_labs=bool(lab))
+    except (UnusablePath, BadRubric) as problem:
+        raise refuse(str(problem)) from None
+    except KeyboardInterrupt:
+        errors.print("stopped; nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        errors.print_exception()
+        errors.print(
+            f"[red]the grader itself failed[/] ({escape(type(error).__name__)}); this is not your kernel's fault: report it "
+            "with the lines above",
+            soft_wrap=True,
+        )
+        raise typer.Exit(GRADER_FAILED) from None
+    show(report, Terminal(highlight=False))
+    if json_file:
+        write_whole(json_file, json_text(document(report), indent=2) + "\n")
+    if junit_file:
+        write_whole(junit_file, junit(report))
+    if html_file and _write_page(html_file, report):
+        Terminal(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
+
+
+def watch(
+    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each session.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Keep this page up to date.")] = None,
+) -> None:
+    """Grade a lab again whenever its kernel is saved, until Ctrl-C: first the interpreter's answer, then the rest."""
+    from grader.judging.rubric import BadRubric
+    from grader.pipeline.grading import GradeOptions
+    from grader.pipeline.watching import Watch
+    from grader.reading import UnusablePath
+    from grader.reporting.compact import Lines
+
+    labs = labs_named(lab)
+    _check_folders(html_file)
+    options = GradeOptions(_device(device), seed=seed, jobs=jobs)
+
+    def publish(report: Report) -> None:
+        if html_file and _write_page(html_file, report):
+            lines.page_written(html_file)
+
+    lines = Lines(Terminal(highlight=False), publish)
+    try:
+        Watch(path, labs, options, lines, all_labs=bool(lab)).run()
+    except (UnusablePath, BadRubric) as problem:
+        raise refuse(str(problem)) from None
+    except KeyboardInterrupt:
+        errors.print("stopped watching")
+
+
+def _check_folders(*files: Path | None) -> None:
+    for file in files:
+        if file and not file.resolve().parent.is_dir():
+            raise refuse(f"the folder of {file} does not exist; create it or write the report elsewhere")
+
+
+def _device(wanted: DeviceChoice) -> Device:
+    """The device to grade on, with what has to be said of it."""
+    from grader.gpu.devices import UnusableDevice, choose
+
+    try:
+        chosen, note = choose(wanted.value)
+    except UnusableDevice as problem:
+        raise refuse(str(problem)) from None
+    if note:
+        errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    if chosen.sandbox == "none":
+        errors.print(
+            "[yellow]warning:[/] bubblewrap does not work here, so the kernel runs without a sandbox; "
+            "grade only what you trust, and see `python -m grader doctor`",
+            soft_wrap=True,
+        )
+    return chosen
+
+
+def _grade(
+    path: Path, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, *, all_labs: bool
+) -> Report:
+    from grader.pipeline.grading import GradeOptions, grade
+
+    options = GradeOptions(device, seed=seed, jobs=jobs)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.fields[lab]:<6}"),
+        TextColumn("{task.description}"),
+        BarColumn(20, pulse_style="dim"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True) as progress:
+        tasks = {lab.id: progress.add_task("waiting", lab=lab.id, total=None) for lab in labs}
+
+        def listen(lab_id: str, text: str) -> None:
+            progress.update(tasks[lab_id], description=text)
+            if text.endswith("points"):
+                progress.update(tasks[lab_id], total=1, completed=1)
+
+        return grade(path, labs, options, all_labs=all_labs, listen=listen)
+
+
+def _write_page(path: Path, report: Report) -> bool:
+    """Writes the HTML page; without Jinja it says what is missing, and the grade stands."""
+    try:
+        from grader.reporting.html import page
+    except ImportError as missing:
+        errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
+        return False
+    write_whole(path, page(report))
+    return True
