@@ -6,7 +6,7 @@ functions; compiling turns that module into binaries.
 
 from __future__ import annotations
 
-from grader.building.compiling import Compiler, Progress, made_request
+from grader.building.compiling import Compiled, Compiler, made_request
 from grader.building.describing import describe, load_request, made_module
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
@@ -15,7 +15,7 @@ from grader.model import KernelBundle, KernelSource, Refusal
 from grader.sandbox import LOST
 
 __all__ = [
-    "BuildOptions", "Progress", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
+    "BuildOptions", "Compiled", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
     "made_module", "made_request", "read_by_triton",
 ]  # fmt: skip
 
@@ -23,13 +23,13 @@ BUILD_SECONDS = 240.0
 
 
 def build(
-    lab: Lab, source: KernelSource, options: BuildOptions, progress: Progress = lambda text: None
+    lab: Lab, source: KernelSource, options: BuildOptions, compiled: Compiled = lambda done, total: None
 ) -> KernelBundle | Refusal:
     """Describes and compiles one lab's kernel. A kernel with no config that compiles is a `build_error`."""
     described = describe(lab, source, options)
     if isinstance(described, Refusal):
         return described
-    return compile_described(lab, source, described, options, progress)
+    return compile_described(lab, source, described, options, compiled)
 
 
 def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
@@ -37,7 +37,7 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
     described = describe(lab, source, options)
     if isinstance(described, Refusal):
         return described
-    compiler = Compiler(lab, source, options, lambda text: None, BUILD_SECONDS)
+    compiler = Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS)
     pairs = [(case, index) for case, indices in assignments(lab, described, compiled=False).items() for index in indices]
     bundle = compiler.read(
         described, [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
@@ -48,12 +48,12 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
 
 
 def compile_described(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions, progress: Progress = lambda text: None
+    lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions, compiled: Compiled = lambda done, total: None
 ) -> KernelBundle | Refusal:
     """The second half of `build`: the bundle that `describe` made, with binaries."""
     first = next(case for case in lab.cases if case.configs == "all")
     wanted = [(capability, config, first.name) for capability in options.capabilities for config in bundle.configs]
-    compiler = Compiler(lab, source, options, progress, BUILD_SECONDS)
+    compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
     bundle = compiler.compile(bundle, wanted)
     working = {config for _, config, _ in bundle.binaries}
     if any(failure.lost for failure in bundle.failures):

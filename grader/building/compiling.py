@@ -24,7 +24,8 @@ LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
 
-Progress = Callable[[str], None]
+Compiled = Callable[[int, int], None]
+"""Called with how many binaries are compiled, and of how many."""
 
 
 
@@ -48,8 +49,8 @@ class Compiler:
     A sandbox survives until it fails. Why a launch of hidden cases alone does not compile is told to nobody.
     """
 
-    def __init__(self, lab: Lab, source: KernelSource, options: BuildOptions, progress: Progress, seconds: float) -> None:
-        self.lab, self.source, self.options, self.progress = lab, source, options, progress
+    def __init__(self, lab: Lab, source: KernelSource, options: BuildOptions, compiled: Compiled, seconds: float) -> None:
+        self.lab, self.source, self.options, self.compiled = lab, source, options, compiled
         self.deadline = time.monotonic() + seconds
         self.timeouts = 0
 
@@ -118,7 +119,7 @@ class Compiler:
                     with lock:
                         results.append((job, result))
                         if operation == "compile":
-                            self.progress(f"compiled {before + len(results)} of {before + len(jobs)} binaries")
+                            self.compiled(before + len(results), before + len(jobs))
             finally:
                 if sandbox:
                     sandbox.close()

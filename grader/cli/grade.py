@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.reporting.atomic import write_whole
@@ -16,6 +17,7 @@ from grader.reporting.text import Terminal, json_text
 if TYPE_CHECKING:
     from grader.labs import Lab
     from grader.model import Device, Report
+    from grader.pipeline.progress import Progress
 
 
 def grade(
@@ -136,13 +138,13 @@ def _grade(
         BarColumn(20, pulse_style="dim"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=errors, transient=True) as progress:
-        tasks = {lab.id: progress.add_task("waiting", lab=lab.id, total=None) for lab in labs}
+    with Bars(*columns, console=errors, transient=True) as bars:
+        tasks = {lab.id: bars.add_task("waiting", lab=lab.id, total=None) for lab in labs}
 
-        def listen(lab_id: str, text: str) -> None:
-            progress.update(tasks[lab_id], description=text)
-            if text.endswith("points"):
-                progress.update(tasks[lab_id], total=1, completed=1)
+        def listen(news: Progress) -> None:
+            scored = news.stage == "score"
+            total, done = (1, 1) if scored else (news.total or None, news.done)
+            bars.update(tasks[news.lab_id], description=str(news), total=total, completed=done)
 
         return grade(path, labs, options, all_labs=all_labs, listen=listen)
 

@@ -20,6 +20,7 @@ from grader.labs import Lab, all_labs, steps_of
 from grader.model import Refusal, Report, Submission
 from grader.notebook.harness import check_step
 from grader.pipeline.grading import GradeOptions, grade_submission
+from grader.pipeline.progress import Progress
 from grader.reading import read_executed, read_step
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
@@ -213,8 +214,9 @@ class _Output:
         self._handle: Any = None
         self._last = ""
 
-    def progress(self, lab_id: str, text: str) -> None:
+    def progress(self, news: Progress) -> None:
         """A grading listener."""
+        text = str(news)
         if text != self._last:
             self._last = text
             self.show(Inline([Remark(f"{text} ...", "dim")]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +35,7 @@ from grader.model import (
     SpeedSample,
     Submission,
 )
+from grader.pipeline.progress import Listener, Progress, unheard
 from grader.pipeline.shrinking import smallest_failing
 from grader.reading import read
 from grader.running.interpreter import CASE_SECONDS, InterpretOptions, interpret
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
 
 CHECKED_CAPABILITIES = (80, 90)
 """Without a GPU, kernels are compiled for these, which is the `build` check."""
-
-Listener = Callable[[str, str], None]
-"""Called with a lab's id and one line on what happens to it now."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,13 @@ class GradeOptions:
 
 
 def grade(path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False,
-          listen: Listener = lambda lab, text: None) -> Report:  # fmt: skip
+          listen: Listener = unheard) -> Report:  # fmt: skip
     """Grades one submission. Raises reading.UnusablePath for a path that is none."""
     return grade_submission(read(path, labs, all_labs=all_labs), labs, options, listen)
 
 
 def grade_submission(
-    submission: Submission, labs: Sequence[Lab], options: GradeOptions, listen: Listener = lambda lab, text: None
+    submission: Submission, labs: Sequence[Lab], options: GradeOptions, listen: Listener = unheard
 ) -> Report:
     """Grades what was read already, such as the cells of a running notebook."""
     started = time.monotonic()
@@ -127,7 +125,7 @@ def _grade_on_cpu(
 
 def grade_lab_on_cpu(
     lab: Lab, source: KernelSource | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
-    listen: Listener = lambda lab, text: None,
+    listen: Listener = unheard,
 ) -> LabReport:  # fmt: skip
     """One lab from its source to its report, by Triton's interpreter."""
     built = build_lab(lab, source, BuildOptions(options.capabilities, "check", options.cores, options.confined), listen)
@@ -147,7 +145,7 @@ def grade_lab_on_cpu(
     located = sentences(lab, source, problems, outcomes)
     judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, outcomes, located)
     report = replace(score(lab, judged, rubric, None), source=source)
-    listen(lab.id, f"{report.points:.1f} points")
+    listen(Progress(lab.id, "score", points=report.points))
     return report
 
 
@@ -186,18 +184,18 @@ def gpu_build_options(device: Device, jobs: int, confined: bool | None) -> Build
 
 
 def build_lab(
-    lab: Lab, source: KernelSource | Refusal, options: BuildOptions, listen: Listener = lambda lab, text: None
+    lab: Lab, source: KernelSource | Refusal, options: BuildOptions, listen: Listener = unheard
 ) -> KernelBundle | Refusal:
     """The lab's kernel as data, or why there is none."""
     if isinstance(source, Refusal):
         return source
-    listen(lab.id, "reading configs and grid")
-    return build(lab, source, options, lambda text: listen(lab.id, text))
+    listen(Progress(lab.id, "describe"))
+    return build(lab, source, options, lambda done, total: listen(Progress(lab.id, "compile", done, total)))
 
 
 def run_on_gpu(
     runner: CudaRunner, lab: Lab, bundle: KernelBundle, seed: int, device: Device,
-    listen: Listener = lambda lab, text: None,
+    listen: Listener = unheard,
 ) -> GpuRun:  # fmt: skip
     """Runs every correctness case and times every speed case on the runner's GPU."""
     from grader.running.cuda import deaths_in
@@ -208,7 +206,7 @@ def run_on_gpu(
     boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
     public = [outcome for outcome in outcomes if not lab.case(outcome.case).hidden]
     samples = runner.speed(
-        lab, bundle, boundaries, deaths_in(public), lambda sample: listen(lab.id, f"timed {sample.case}")
+        lab, bundle, boundaries, deaths_in(public), lambda sample: listen(Progress(lab.id, "time", case=sample.case))
     )
     return GpuRun(tuple(outcomes), tuple(samples))
 
@@ -242,7 +240,7 @@ def _judged_after(
     run: GpuRun | None, seed: int, device: Device, rubric: Rubric, listen: Listener,
 ) -> LabReport:  # fmt: skip
     report = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric)
-    listen(lab.id, f"{report.points:.1f} points")
+    listen(Progress(lab.id, "score", points=report.points))
     return report
 
 
@@ -273,7 +271,7 @@ class _Counter:
 
     def __call__(self, outcome: Outcome) -> None:
         self.done += 1
-        self.listen(self.lab.id, f"ran {self.done} of {self.total} launches ({outcome.case})")
+        self.listen(Progress(self.lab.id, "run", self.done, self.total, outcome.case))
 
 
 def _source(source: KernelSource | Refusal) -> KernelSource | None:

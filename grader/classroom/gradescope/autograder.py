@@ -45,7 +45,7 @@ def grade_submission(folder: Path, settings: Settings, secrets: Secrets | None) 
     if secrets:
         labs = [secrets.lab(lab) for lab in labs]
     options = GradeOptions(device, seed=secrets.seed if secrets else None)
-    report = grade(_sources(folder), labs, options, all_labs=True, listen=lambda lab, text: print(name(f"{lab}: {text}")))
+    report = grade(_sources(folder), labs, options, all_labs=True, listen=lambda news: print(name(f"{news.lab_id}: {news}")))
     hidden = [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden]
     return results(report, hidden, settings.hidden)
 
