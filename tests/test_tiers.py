@@ -10,7 +10,8 @@ import pytest
 
 from grader.judging.checking import Finding
 from grader.judging.rubric import BadRubric, Tiers, load_rubric, load_tiers
-from grader.judging.scoring import Judged, score
+from grader.judging.judged import Judged
+from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
 from grader.pipeline.calibration import SHARES, Calibration, CaseRatios, table_names, tier_table

@@ -22,7 +22,8 @@ from grader.gpu.devices import choose
 from grader.judging.checking import check
 from grader.judging.memory import sentences
 from grader.judging.rubric import load_rubric
-from grader.judging.scoring import Judged, score
+from grader.judging.judged import Judged
+from grader.judging.scoring import score
 from grader.labs import Lab, all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome

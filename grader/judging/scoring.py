@@ -7,47 +7,16 @@ goes into a report, and nothing of it changes what is said of the other cases.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from grader.judging.checking import Finding, describe_case
-from grader.judging.likeness import Diagnosis
-from grader.judging.ratios import ratio
+from grader.judging.checking import Finding
+from grader.judging.correctness import correctness_tests, memory_test
+from grader.judging.judged import Judged
 from grader.judging.rubric import Rubric, Tiers
+from grader.judging.speed import speed_tests
 from grader.labs import Lab
-from grader.model import (
-    BuildFacts,
-    ErrorMap,
-    KernelBundle,
-    LabReport,
-    LabStatus,
-    Outcome,
-    Refusal,
-    SpeedSample,
-    TestResult,
-    TestStatus,
-)
+from grader.model import BuildFacts, ErrorMap, KernelBundle, LabReport, LabStatus, Refusal, TestResult
 
 MAX_ERROR_MAPS = 3
-HIDDEN = "the output is wrong; this case's data is hidden"
-HIDDEN_NOT_GRADED = "not gradable here; this case's data is hidden"
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What is known of one lab when points are given: findings by case and config, speed samples, build.
-
-    diagnoses: one for each outcome, or none at all. watched: the launches whose every access the interpreter looked at:
-    the outcomes themselves, or beside a GPU's those of the interpreter. memory: what was found there, in sentences.
-    """
-
-    bundle: KernelBundle
-    capabilities: tuple[int, ...]
-    outcomes: Sequence[Outcome]
-    findings: Sequence[Finding]
-    samples: Sequence[SpeedSample] | None
-    diagnoses: Sequence[Diagnosis | None] = ()
-    watched: Sequence[Outcome] = ()
-    memory: Sequence[str] = ()
 
 
 def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
@@ -61,13 +30,13 @@ def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
 
 def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabReport:
     """Points for one lab."""
-    cases = _correctness_tests(lab, judged, rubric)
-    correctness = [*cases, _memory_test(lab, judged, rubric, cases)]
+    cases = correctness_tests(lab, judged, rubric)
+    correctness = [*cases, memory_test(lab, judged, rubric, cases)]
     earned = sum(test.points for test in correctness)
     skipped = sum(test.max_points for test in correctness if test.status == "skipped")
     if all(test.status == "passed" for test in correctness):
         earned = rubric.correctness
-    speed = _speed_tests(lab, judged, rubric, tiers, earned)
+    speed = speed_tests(lab, judged, rubric, tiers, earned)
     status, message = _status(lab, judged, cases)
     speed_points = sum(test.points for test in speed)
     if speed and all(test.points == test.max_points for test in speed):
@@ -130,163 +99,6 @@ def _build_tests(judged: Judged) -> list[TestResult]:
                 0.0,
                 message,
                 metrics={"configs": len(judged.bundle.configs), "failed": len(broken)},
-            )
-        )
-    return tests
-
-
-def _correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestResult]:
-    shares = rubric.shares(lab.id, [case.name for case in lab.cases], rubric.correctness - rubric.memory)
-    tests = []
-    for case in lab.cases:
-        pairs = [(o, f) for o, f in zip(judged.outcomes, judged.findings, strict=True) if o.case == case.name]
-        diagnoses = [d for o, d in zip(judged.outcomes, judged.diagnoses, strict=False) if o.case == case.name and d]
-        wrong = [(o, f) for o, f in pairs if not f.ok and not f.skipped]
-        skipped = [(o, f) for o, f in pairs if f.skipped]
-        worst = max((f.worst for _, f in pairs if f.ok), default=0.0)
-        metrics = {
-            "configs": [o.config for o, _ in pairs],
-            "seconds": round(sum(o.seconds for o, _ in pairs), 4),
-            "error_over_bound": round(worst, 4) if worst == worst and worst != float("inf") else None,
-        }
-        if case.hidden:
-            metrics = {}
-        if wrong:
-            outcome, finding = wrong[0]
-            where = _config_note(outcome, len(wrong), len(pairs))
-            message = HIDDEN if case.hidden else finding.message + where
-            diagnosis = next((d for d in diagnoses if d.mistake), diagnoses[0] if diagnoses else None)
-            result = TestResult(
-                case.name,
-                "correctness",
-                "failed",
-                0.0,
-                shares[case.name],
-                message,
-                diagnosis=(diagnosis.text(hidden=case.hidden) or None) if diagnosis else None,
-                metrics={
-                    **metrics,
-                    "mistake": (diagnosis.mistake or None) if diagnosis else None,
-                    **({"mistakes": list(diagnosis.mistakes)} if diagnosis and diagnosis.mistakes else {}),
-                },
-            )
-        elif skipped:
-            message = HIDDEN_NOT_GRADED if case.hidden else skipped[0][1].message
-            result = TestResult(case.name, "correctness", "skipped", 0.0, shares[case.name], message, metrics=metrics)
-        else:
-            result = TestResult(
-                case.name,
-                "correctness",
-                "passed",
-                shares[case.name],
-                shares[case.name],
-                describe_case(case),
-                metrics=metrics,
-            )
-        tests.append(result)
-    return tests
-
-
-def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
-    """Which config it was, by its number; the report lists the configs themselves."""
-    if f"config {outcome.config}" in outcome.message:
-        return ""
-    share = f"{wrong} of {ran} configs fail, the first is " if ran > 1 else ""
-    return f" [{share}config {outcome.config}]"
-
-
-def _memory_test(lab: Lab, judged: Judged, rubric: Rubric, cases: Sequence[TestResult]) -> TestResult:
-    """The memory test, worth points in the measure that cases are right: a kernel that touches nothing earns nothing.
-
-    Hidden cases have no say in it.
-    """
-    public = [test for test in cases if not lab.case(test.name).hidden]
-    outcomes = [outcome for outcome in judged.outcomes if not lab.case(outcome.case).hidden]
-    watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
-    whole = sum(test.max_points for test in public)
-    share = sum(test.points for test in public) / whole if whole else 0.0
-
-    def result(status: TestStatus, message: str) -> TestResult:
-        points = rubric.memory * share if status == "passed" else 0.0
-        return TestResult("memory", "memory", status, points, rubric.memory, message)
-
-    broken = [outcome for outcome in outcomes if outcome.overrun or outcome.changed]
-    ended = [outcome for outcome in watched if outcome.status == "ran"]
-    unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported", "lost")]
-    if judged.memory:
-        return result("failed", "\n".join(judged.memory))
-    if broken:
-        names = dict.fromkeys(outcome.case for outcome in broken)
-        return result("failed", f"wrote where it may not, in {', '.join(names)}; grade with DEVICE=cpu to see the line")
-    if unfinished:
-        return result(
-            "failed", f"{len(unfinished)} of {len(watched)} launches did not finish, the first in {unfinished[0].case}; "
-            "mend that first: what else they touch is unknown till then",
-        )  # fmt: skip
-    if ended:
-        return result("passed", f"every access inside its tensor in {len(ended)} launches")
-    ran = [outcome for outcome in outcomes if outcome.status == "ran"]
-    if ran and len(ran) == len(outcomes):
-        return result("passed", f"guard regions and inputs intact in {len(ran)} launches; the interpreter cannot run this kernel")
-    return result("skipped", "no launch could be watched here")
-
-
-def _speed_tests(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None, earned: float) -> list[TestResult]:
-    shares = rubric.shares(lab.id, [case.name for case in lab.speed_cases], rubric.speed)
-    if judged.samples is None or tiers is None:
-        return [
-            TestResult(case.name, "speed", "skipped", 0.0, shares[case.name], "speed is graded on a GPU only")
-            for case in lab.speed_cases
-        ]
-    tests = []
-    enough = earned >= rubric.speed_needs_correctness * rubric.correctness
-    for sample in judged.samples:
-        share = shares[sample.case]
-        if sample.status != "timed":
-            status = "error" if sample.status == "error" else "failed"
-            tests.append(TestResult(sample.case, "speed", status, 0.0, share, sample.message))  # type: ignore[arg-type]
-            continue
-        measured = ratio(sample.log_ratios)
-        boundaries = tiers.boundaries(lab.id, sample.case)
-        tier = sum(measured.value >= boundary for boundary in boundaries)
-        part = rubric.tier_shares[min(tier, len(rubric.tier_shares)) - 1] if tier else 0.0
-        control = ratio(sample.control_log_ratios)
-        times = f"{sample.student_us:.1f} us against {sample.baseline_us:.1f} us"
-        next_step = f"next tier at {boundaries[tier]:.2f}x" if tier < len(boundaries) else "top tier"
-        message = f"{measured.value:.2f}x of cuBLAS fp16 ({times}), {next_step}"
-        if not tiers.calibrated:
-            message += " (uncalibrated)"
-        if sample.message:
-            message += f"; {sample.message}"
-        if not enough:
-            part, message = 0.0, f"{message}; no points before half of the correctness points are earned"
-        tests.append(
-            TestResult(
-                sample.case,
-                "speed",
-                "passed" if part else "failed",
-                share * part,
-                share,
-                message,
-                metrics={
-                    "ratio": round(measured.value, 4),
-                    "ratio_low": round(measured.low, 4),
-                    "ratio_high": round(measured.high, 4),
-                    "rounds": measured.rounds,
-                    "control": round(control.value, 5),
-                    "student_us": round(sample.student_us, 3),
-                    "baseline_us": round(sample.baseline_us, 3),
-                    "floor_us": round(sample.floor_us, 3),
-                    "bytes_moved": sample.bytes_moved,
-                    "operations": sample.operations,
-                    "tier": tier,
-                    "tiers": list(boundaries),
-                    "tier_table": tiers.source,
-                    "calibrated": tiers.calibrated,
-                    "config": sample.config,
-                    "config_us": {str(index): round(time, 3) for index, time in sample.config_us.items()},
-                    "note": sample.message,
-                },
             )
         )
     return tests

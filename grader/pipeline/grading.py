@@ -16,11 +16,12 @@ import torch
 
 from grader.building import BuildOptions, assignments, build
 from grader.judging.checking import Finding, check
+from grader.judging.judged import Judged
 from grader.judging.ledger.telling import tell
 from grader.judging.likeness import Diagnosis, diagnose
 from grader.judging.memory import sentences
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
-from grader.judging.scoring import Judged, refused, score
+from grader.judging.scoring import refused, score
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import (

@@ -17,11 +17,13 @@ from typing import Protocol
 
 from grader.building import BuildOptions, assignments, compile_described, read_by_triton
 from grader.judging.checking import Finding, check
+from grader.judging.correctness import HIDDEN
+from grader.judging.judged import Judged
 from grader.judging.ledger.telling import tell
 from grader.judging.likeness import Diagnosis, diagnose
 from grader.judging.memory import sentences
 from grader.judging.rubric import load_rubric
-from grader.judging.scoring import HIDDEN, Judged, refused, score
+from grader.judging.scoring import refused, score
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission

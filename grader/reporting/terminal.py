@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
@@ -117,8 +115,7 @@ def _bar(test: TestResult) -> Text:
 
 def _configs_to_show(lab: LabReport) -> list[Config]:
     """The configs that a failure names or that speed was graded with; without these, the first that compiled."""
-    failed = " ".join(test.message for test in lab.tests if test.status == "failed" and test.kind == "correctness")
-    chosen = {int(index) for index in re.findall(r"\bconfig (\d+)", failed)}
+    chosen = {index for test in lab.tests for index in test.metrics.get("failing_configs", [])[:1]}
     chosen |= {test.metrics["config"] for test in lab.tests if test.kind == "speed" and "config" in test.metrics}
     if not chosen and lab.facts:
         chosen = {min(lab.facts)}
