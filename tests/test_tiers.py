@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from grader.judging.checking import Finding
-from grader.judging.rubric import BadRubric, Tiers, load_rubric, load_tiers
 from grader.judging.judged import Judged
+from grader.judging.rubric import BadRubric, Tiers, load_rubric, load_tiers
 from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample

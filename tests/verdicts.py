@@ -20,9 +20,9 @@ from pathlib import Path
 from grader.building import BuildOptions, build
 from grader.gpu.devices import choose
 from grader.judging.checking import check
+from grader.judging.judged import Judged
 from grader.judging.memory import sentences
 from grader.judging.rubric import load_rubric
-from grader.judging.judged import Judged
 from grader.judging.scoring import score
 from grader.labs import Lab, all_labs, get_lab
 from grader.labs.problems import make_problem

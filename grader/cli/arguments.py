@@ -37,10 +37,13 @@ def refuse(sentence: str) -> typer.Exit:
 
 
 def labs_named(wanted: list[str] | None) -> list[Lab]:
-    """The labs asked for, all without a wish."""
-    from grader.labs import all_labs
+    """The labs asked for, or all."""
+    from grader.labs import BadLab, all_labs
 
-    known = all_labs()
+    try:
+        known = all_labs()
+    except BadLab as problem:
+        raise refuse(str(problem)) from None
     unknown = [name for name in wanted or [] if name not in known]
     if unknown:
         raise refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""`python -m grader release`: what students get, made from its sources."""
+"""`python -m grader release`, `new-lab` and `check-lab`: what students get, and where it comes from."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def release(
     from grader.authoring.release import BadMarkers
     from grader.authoring.release import release as write
 
-    root = Path.cwd()
-    if not (root / "solutions").is_dir():
-        raise refuse(f"{root} has no folder solutions/; run this in the repository's root")
+    root = _repository()
     try:
         changed = write(root)
     except (BadMarkers, BadSource, MissingJupytext) as problem:
@@ -39,3 +37,46 @@ def release(
         raise refuse(str(problem)) from None
     proven = f"nothing of {secrets_file}" if secrets_there else "no secrets were there to look for"
     typer.echo(f"{bundle} holds the {count} files that students get: no solution, {proven}")
+
+
+def new_lab(
+    lab_id: Annotated[str, typer.Argument(metavar="ID", help="Lower-case letters and digits, such as w8a16.")],
+) -> None:
+    """Write the skeleton of a new lab, which is green as it is (docs/new-lab.md says how to go on)."""
+    from grader.authoring.new_lab import CannotMakeLab, make_lab
+
+    root = _repository()
+    try:
+        files = make_lab(lab_id, root)
+    except CannotMakeLab as problem:
+        raise refuse(str(problem)) from None
+    for path in files:
+        typer.echo(f"wrote {path.relative_to(root)}")
+    typer.echo(f"next: make release && python -m grader grade solutions --lab {lab_id} && python -m grader check-lab {lab_id}")
+
+
+def check_lab(lab_id: Annotated[str, typer.Argument(metavar="ID", help="The lab to look at.")]) -> None:
+    """Say what a lab lacks. Exit status: 0 all that it must have is there, 1 something is missing."""
+    from grader.authoring.new_lab import missing
+    from grader.labs import BadLab, all_labs
+
+    root = _repository()
+    try:
+        known = all_labs()
+    except BadLab as problem:
+        raise refuse(str(problem)) from None
+    if lab_id not in known:
+        raise refuse(f"there is no lab {lab_id!r}; the labs are {', '.join(known)}")
+    found = list(missing(lab_id, root))
+    for must, sentence in found:
+        typer.echo(f"{'missing' if must else 'could have'}: {sentence}")
+    if not found:
+        typer.echo(f"{lab_id} has everything that the other labs have")
+    raise typer.Exit(any(must for must, _ in found))
+
+
+def _repository() -> Path:
+    root = Path.cwd()
+    if not (root / "solutions").is_dir():
+        raise refuse(f"{root} has no folder solutions/; run this in the repository's root")
+    return root

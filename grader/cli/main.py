@@ -20,11 +20,11 @@ app.command()(grade)
 app.command()(watch)
 app.command()(doctor)
 if find_spec("grader.classroom"):  # a student's copy has no classroom and no authoring
-    from grader.cli.authoring import release
+    from grader.cli.authoring import check_lab, new_lab, release
     from grader.cli.batch import batch, secrets
     from grader.cli.gradebook import course
     from grader.cli.gradescope import gradescope
 
-    for command in (batch, secrets, course, gradescope, release):
+    for command in (batch, secrets, course, gradescope, release, new_lab, check_lab):
         app.command()(command)
 app.command()(calibrate)

@@ -7,17 +7,25 @@ from functools import cache
 from pathlib import Path
 
 from grader.labs.contract import Lab
+from grader.labs.obligations import BadLab, debts
 from grader.labs.step import Step
 
-__all__ = ["Lab", "all_labs", "get_lab", "steps_of"]
+__all__ = ["BadLab", "Lab", "all_labs", "get_lab", "steps_of"]
 
 
 @cache
 def all_labs() -> dict[str, Lab]:
-    """Every lab by id, in the order of their `order` field."""
+    """Every lab by id, in the order of their `order` field. Raises BadLab for one whose definition lacks something."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/lab.py"))
-    labs = [importlib.import_module(f"grader.labs.{folder}.lab").LAB for folder in folders]
+    labs = [_sound(folder) for folder in folders]
     return {lab.id: lab for lab in sorted(labs, key=lambda lab: lab.order)}
+
+
+def _sound(folder: str) -> Lab:
+    lab: Lab = importlib.import_module(f"grader.labs.{folder}.lab").LAB
+    if owed := next(debts(lab, folder), None):
+        raise BadLab(f"grader/labs/{folder}/lab.py: {owed}")
+    return lab
 
 
 def get_lab(lab_id: str) -> Lab:

@@ -2,10 +2,10 @@ import sys
 from pathlib import Path
 
 folders = [Path.cwd(), *Path.cwd().parents]
-sys.path += [str(folder) for folder in folders if (folder / "grader" / "notebook.py").exists()]
+sys.path += [str(folder) for folder in folders if (folder / "grader" / "notebook").is_dir()]
 try:
-    from grader.reporting import pictures
     from grader.notebook import check, check_speed, device  # first: it decides how Triton runs
+    from grader.reporting import pictures
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         f"{missing}. This notebook needs the repository's packages: start it with `make notebook`, "

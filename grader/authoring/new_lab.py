@@ -1,0 +1,69 @@
+"""A new lab: a skeleton that is green as it is (Y = X W^T in fp16), to be changed step by step; and what a lab still lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+
+from grader.labs import all_labs, steps_of
+from grader.labs.stages import stages_of
+
+SKELETON = Path(__file__).parent / "skeleton"
+
+
+class CannotMakeLab(ValueError):
+    """No lab can be made under this id; the message is one sentence."""
+
+
+def make_lab(lab_id: str, root: Path) -> list[Path]:
+    """Writes the lab's folder, solution and notebook source below `root`, and returns the files. Raises CannotMakeLab."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", lab_id):
+        raise CannotMakeLab(f"{lab_id!r} is no id for a lab; use lower-case letters and digits, such as w8a16")
+    names = {
+        "ID": lab_id, "KERNEL": f"{lab_id.upper()}_MM", "LAYER": f"Linear_{lab_id}",
+        "TITLE": f"{lab_id.upper()}: fp16 x fp16 matrix product",
+        "ORDER": str(max((lab.order for lab in all_labs().values()), default=0) + 1),
+    }  # fmt: skip
+    lab = root / "grader" / "labs" / lab_id
+    files = {
+        lab / "__init__.py": "",
+        lab / "lab.py": _filled("lab.py.txt", names),
+        lab / "mistakes.py": _filled("mistakes.py.txt", names),
+        root / "solutions" / f"{lab_id}.py": _filled("solution.py.txt", names),
+        root / "notebooks" / "source" / f"{lab_id}.py": _filled("notebook.py.txt", names),
+    }
+    there = [path for path in files if path.exists()]
+    if there:
+        raise CannotMakeLab(f"{there[0].relative_to(root)} is there already; choose another id, or remove it first")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(files)
+
+
+def _filled(name: str, names: dict[str, str]) -> str:
+    return Template((SKELETON / name).read_text(encoding="utf-8")).substitute(names)
+
+
+def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
+    """What this lab lacks: (whether it must have it, a sentence). Its definition is sound, or labs could not be looked up."""
+    lab = all_labs()[lab_id]
+    for place, what in (("solutions", "reference kernel and layer"), ("notebooks/source", "notebook")):
+        if not (root / place / f"{lab_id}.py").is_file():
+            yield True, f"{place}/{lab_id}.py, its {what}"
+    if not (root / "assignment" / f"{lab_id}.py").is_file():
+        yield True, f"assignment/{lab_id}.py; run `make release`"
+    if not lab.mistakes:
+        yield False, f"grader/labs/{lab_id}/mistakes.py: wrong kernels are told where they are wrong, not why"
+    if stages_of(lab_id) is None:
+        yield False, f"grader/labs/{lab_id}/stages.py: the flow of a wrong kernel is not followed"
+    if not steps_of(lab_id):
+        yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
+    if not (root / "tests" / "mistakes" / f"{lab_id}.toml").is_file():
+        yield False, f"tests/mistakes/{lab_id}.toml: no wrong kernel shows that its cases catch one"
+    if not any((root / "tests" / "styles").glob(f"{lab_id}_*")):
+        yield False, f"tests/styles/{lab_id}_*.py: no second right kernel shows that its tolerance is fair"
+    if not (root / "bench" / "labs" / f"{lab_id}.py").is_file():
+        yield False, f"bench/labs/{lab_id}.py: it races against cuBLAS only in its speed cases"

@@ -1,0 +1,147 @@
+"""A lab made by `new-lab` is green as it is, on its own, and what a lab's definition lacks is a sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader.labs import all_labs, get_lab
+from grader.labs.obligations import debts
+from tests.submissions import TESTS
+
+ROOT = TESTS.parent
+PARTS = ("grader", "bench", "solutions", "assignment", "notebooks", "pyproject.toml", "README.md", "LICENSE")
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grader", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A copy of the repository in which a lab was made."""
+    root = tmp_path_factory.mktemp("repository")
+    for part in PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, root / part, ignore=shutil.ignore_patterns("__pycache__", "results"))
+        else:
+            shutil.copy(source, root / part)
+    shutil.copytree(ROOT / "bench" / "results", root / "bench" / "results")
+    assert run(root, "new-lab", "w16a16").returncode == 0
+    released = run(root, "release")
+    assert released.returncode == 0, released.stderr
+    return root
+
+
+def graded(root: Path, path: Path) -> dict:
+    report = root / "report.json"
+    done = run(root, "grade", str(path), "--lab", "w16a16", "--device", "cpu", "--json", str(report))
+    assert done.returncode == 0, done.stderr
+    return json.loads(report.read_text(encoding="utf-8"))["labs"]["w16a16"]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("new_lab")
+def test_the_solution_of_a_new_lab_is_right(repository):
+    lab = graded(repository, repository / "solutions")
+    assert [test["name"] for test in lab["tests"] if test["status"] not in ("passed", "skipped")] == []
+    assert lab["correctness"] == {"points": 60, "max_points": 60}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("new_lab")
+def test_its_stub_is_not_attempted_and_its_notebook_is_there(repository):
+    assert graded(repository, repository / "assignment")["status"] == "not_attempted"
+    assert graded(repository, repository / "notebooks")["status"] == "not_attempted"
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("new_lab")
+@pytest.mark.parametrize(
+    ("right", "wrong", "mistake"),
+    [
+        ("tl.store(y_ptrs, acc.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))",
+         "tl.store(y_ptr + offs_m[:, None] * N + offs_n[None, :], acc.to(tl.float16), "
+         "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))", "ignores_stride_ym"),
+        ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)", "last_k_block_dropped"),
+        ("acc = tl.dot(x, w, acc)", "acc = tl.dot(x, w)", "accumulator_overwritten"),
+    ],
+)  # fmt: skip
+def test_general_mistakes_are_named_in_a_new_lab(repository, right, wrong, mistake):
+    source = (repository / "solutions" / "w16a16.py").read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    folder = repository / mistake
+    folder.mkdir()
+    (folder / "w16a16.py").write_text(source.replace(right, wrong), encoding="utf-8")
+    lab = graded(repository, folder)
+    named = {test["metrics"].get("mistake") for test in lab["tests"] if test["status"] == "failed"}
+    assert lab["correctness"]["points"] < 60
+    assert mistake in named
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("new_lab")
+def test_it_says_what_the_lab_could_have(repository):
+    checked = run(repository, "check-lab", "w16a16")
+    assert checked.returncode == 0
+    assert "could have: grader/labs/w16a16/stages.py" in checked.stdout
+    (repository / "assignment" / "w16a16.py").unlink()
+    checked = run(repository, "check-lab", "w16a16")
+    assert checked.returncode == 1
+    assert "missing: assignment/w16a16.py; run `make release`" in checked.stdout
+
+
+@pytest.mark.parametrize("lab_id", ["W8", "1st", "a-b", "../x", ""])
+def test_an_id_that_is_none_is_refused(tmp_path, lab_id):
+    (tmp_path / "solutions").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "grader", "new-lab", lab_id], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "no id for a lab" in done.stderr
+    assert list(tmp_path.rglob("*.py")) == []
+
+
+def test_an_id_that_is_taken_is_refused(tmp_path):
+    for part in ("grader", "solutions"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "solutions" / "w9.py").write_text("# mine\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "grader", "new-lab", "w9"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "solutions/w9.py is there already" in " ".join(done.stderr.split())
+    assert (tmp_path / "solutions" / "w9.py").read_text(encoding="utf-8") == "# mine\n"
+
+
+@pytest.mark.parametrize("lab_id", all_labs())
+def test_labs_owe_nothing(lab_id):
+    assert list(debts(get_lab(lab_id), lab_id)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda lab: replace(lab, cases=tuple(case for case in lab.cases if case.configs != "all")), 'configs="all"'),
+        (lambda lab: replace(lab, cases=(*lab.cases, lab.cases[0])), "two cases are called"),
+        (lambda lab: replace(lab, speed_cases=()), "no speed case"),
+        (lambda lab: replace(lab, output="z_ptr"), "'z_ptr' is no parameter"),
+        (lambda lab: replace(lab, cases=tuple(
+            replace(case, K=64) if case.configs == "all" else case for case in lab.cases)), "take a longer K"),
+        (lambda lab: replace(lab, cases=tuple(
+            replace(case, x_layout="contiguous") if case.configs == "all" else case for case in lab.cases)), "contiguous"),
+    ],
+)  # fmt: skip
+def test_what_a_lab_lacks_is_a_sentence(change, word):
+    assert any(word in sentence for sentence in debts(change(get_lab("w8a8")), "w8a8"))
