@@ -42,7 +42,8 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
     assert {"assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile"} <= set(
         names
     )
-    assert not any(name.startswith(("solutions", "tests", "notebooks/source")) for name in names)
+    others = ("solutions", "tests", "notebooks/source", "bench", "grader/classroom", "grader/authoring", "grader/cli/batch.py")
+    assert not any(name.startswith(others) for name in names)
     assert "secrets.toml" not in names
 
 
@@ -74,3 +75,8 @@ def test_a_student_can_grade_with_it(repository, tmp_path):
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not_attempted") == 3
+    listed = subprocess.run(
+        [sys.executable, "-m", "grader", "--help"], cwd=home, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert "doctor" in listed
+    assert "batch" not in listed

@@ -10,6 +10,9 @@ from pathlib import Path
 SINGLE = ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore")
 FOLDERS = {"assignment": "*.py", "notebooks": "*.ipynb", "grader": "**/*"}
 HANDOUTS = "notebooks/*.md"
+INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
+               "grader/cli/gradescope.py")  # fmt: skip
+"""Parts of grader/ that grade classes and write labs; `python -m grader` does without them."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -22,11 +25,8 @@ def student_files(root: Path) -> dict[str, bytes]:
     paths = [root / name for name in SINGLE] + sorted(root.glob(HANDOUTS))
     for folder, pattern in FOLDERS.items():
         paths += sorted((root / folder).glob(pattern))
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in paths
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    names = {str(path.relative_to(root)): path for path in paths if path.is_file() and "__pycache__" not in path.parts}
+    return {name: path.read_bytes() for name, path in names.items() if not name.startswith(INSTRUCTORS)}
 
 
 def write_bundle(root: Path, out: Path, secrets: Path | None) -> int:
