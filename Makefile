@@ -90,19 +90,27 @@ gradescope: $(INSTALLED) ## make Gradescope's autograder.zip
 	@mkdir -p build
 	@$(PY) -m grader gradescope build/autograder.zip $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
-.PHONY: calibrate bench figures
+.PHONY: calibrate bench bench-grader figures coverage
 calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
 	@$(PY) -m grader calibrate $(ARGS)
 
 bench: $(INSTALLED) ## race solutions, ladder and peers on this GPU
 	@$(PY) -m bench race $(ARGS)
 
+bench-grader: $(TEST_INSTALLED) ## time the grader's own stages, and compare with the last run kept here
+	@$(PY) -m pytest bench/grader -p no:xdist --benchmark-only --benchmark-autosave --benchmark-compare --benchmark-group-by=func \
+	  --benchmark-storage=file://build/benchmarks --benchmark-columns=median,iqr,rounds $(ARGS)
+
+coverage: $(TEST_INSTALLED) ## the quick tests with coverage; build/coverage/index.html
+	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow and not gpu" --cov=grader --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
+
 figures: $(TEST_INSTALLED) ## draw bench/results/ and write the README's table
 	@$(PY) -m bench figures $(ARGS)
 
-lint: $(TEST_INSTALLED) ## ruff and mypy
+lint: $(TEST_INSTALLED) ## ruff, mypy, and imports that go one way
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 
 test: $(TEST_INSTALLED) lint ## all tests that need no GPU (on a GPU machine also those marked gpu)
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)

@@ -13,6 +13,7 @@ import pytest
 
 from grader import building
 from grader.building import BuildOptions, build
+from grader.judging.rubric import HERE as RULES
 from grader.labs import get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, usage
@@ -85,7 +86,8 @@ def test_the_network_is_another_one():
 
 
 def test_home_project_and_secrets_are_not_visible():
-    rubric = str(Path(building.__file__).parent / "rubric.toml")
+    rubric = str(RULES / "rubric.toml")
+    assert Path(rubric).exists()
     code = f"""
     import os
     found = [p for p in ({rubric!r}, '/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]

@@ -1,0 +1,26 @@
+"""Packages know only those below them: import-linter's contracts in pyproject.toml hold, and they cover every package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+
+from tests.submissions import TESTS
+
+ROOT = TESTS.parent
+
+
+def test_imports_go_one_way():
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_package_has_its_place():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    packages = {path.parent.name for path in (ROOT / "grader").glob("*/__init__.py")} | {"model"}
+    assert set(layers) == packages
