@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from grader.building import BuildOptions, describe
-from grader.judging.ledger.pairs import Run
-from grader.judging.ledger.provenance import Provenance
-from grader.judging.ledger.tape import parse
-from grader.judging.ledger.walk import walk
+from grader.diagnosis.ledger.pairs import Run
+from grader.diagnosis.ledger.provenance import Provenance
+from grader.diagnosis.ledger.tape import parse
+from grader.diagnosis.ledger.walk import walk
 from grader.labs import get_lab
 from grader.labs.divergence import Finding
 from grader.labs.problems import generator_for, make_problem

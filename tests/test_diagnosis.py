@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from grader.diagnosis.likeness import describe_region, diagnose
 from grader.gpu.devices import choose
 from grader.judging.checking import check
-from grader.judging.likeness import describe_region, diagnose
 from grader.labs import all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Config, KernelBundle, MadeModule, Outcome

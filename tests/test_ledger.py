@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from grader.judging.ledger.provenance import Provenance
-from grader.judging.ledger.tape import parse
+from grader.diagnosis.ledger.provenance import Provenance
+from grader.diagnosis.ledger.tape import parse
 from grader.labs.stages import stages_of
 from tests.ledgers import recorded, several, walked
 from tests.submissions import TESTS, mistakes
@@ -67,7 +67,7 @@ def test_one_mistake_of_each_stage(name):
 def test_the_line_is_the_one_where_the_number_changed():
     mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "truncation"))
     source, bundle, _, run = recorded(mistake.source, "w8a8", "all_tails")
-    from grader.judging.ledger.walk import walk
+    from grader.diagnosis.ledger.walk import walk
 
     (finding,) = walk(run)
     line = bundle.made.origin(finding.line)
@@ -78,7 +78,7 @@ def test_the_line_is_the_one_where_the_number_changed():
 
 def test_a_right_flow_is_read_without_a_gap():
     """What the flow adds up to is what was stored, for every lab: products, factors and sums are all understood."""
-    from grader.judging.ledger.pairs import pairs_of, sample, stores_to_output
+    from grader.diagnosis.ledger.pairs import pairs_of, sample, stores_to_output
 
     for lab, cases in SMALL.items():
         *_, run = recorded(PLAIN[lab], lab, cases[0])

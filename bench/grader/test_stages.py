@@ -13,9 +13,9 @@ import pytest
 from grader import building
 from grader.classroom.batch.journal import Journal, verdict_key
 from grader.classroom.secrets import Secrets
+from grader.diagnosis.likeness import diagnose
 from grader.gpu.devices import choose
 from grader.judging.checking import check
-from grader.judging.likeness import diagnose
 from grader.labs import all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, Outcome, Problem

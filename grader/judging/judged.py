@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grader.diagnosis.likeness import Diagnosis
 from grader.judging.checking import Finding
-from grader.judging.likeness import Diagnosis
 from grader.model import KernelBundle, Outcome, SpeedSample
 
 

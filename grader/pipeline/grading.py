@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from grader.building import BuildOptions, assignments, build
+from grader.diagnosis.ledger.telling import tell
+from grader.diagnosis.likeness import Diagnosis, diagnose
+from grader.diagnosis.shrinking import smallest_failing
 from grader.judging.checking import Finding, check
 from grader.judging.judged import Judged
-from grader.judging.ledger.telling import tell
-from grader.judging.likeness import Diagnosis, diagnose
 from grader.judging.memory import sentences
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import refused, score
@@ -37,7 +38,6 @@ from grader.model import (
     Submission,
 )
 from grader.pipeline.progress import Listener, Progress, unheard
-from grader.pipeline.shrinking import smallest_failing
 from grader.reading import read
 from grader.running.interpreter import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm

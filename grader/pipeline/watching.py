@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.building import BuildOptions, assignments, compile_described, read_by_triton
+from grader.diagnosis.ledger.telling import tell
+from grader.diagnosis.likeness import Diagnosis, diagnose
 from grader.judging.checking import Finding, check
 from grader.judging.correctness import HIDDEN
 from grader.judging.judged import Judged
-from grader.judging.ledger.telling import tell
-from grader.judging.likeness import Diagnosis, diagnose
 from grader.judging.memory import sentences
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused, score

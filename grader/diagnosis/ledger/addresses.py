@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.judging.ledger import summed
-from grader.judging.ledger.pairs import Pairs, Run, Side, hull, side_words
-from grader.judging.ledger.provenance import Array
+from grader.diagnosis.ledger import summed
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, hull, side_words
+from grader.diagnosis.ledger.provenance import Array
 from grader.labs.divergence import LOAD, PAIR, STORE, Finding
 from grader.labs.stages import Blocks, Rule, Rules
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from grader.judging.ledger.pairs import Run
-from grader.judging.ledger.provenance import Provenance
-from grader.judging.ledger.tape import parse
-from grader.judging.ledger.walk import ordered, walk
+from grader.diagnosis.ledger.pairs import Run
+from grader.diagnosis.ledger.provenance import Provenance
+from grader.diagnosis.ledger.tape import parse
+from grader.diagnosis.ledger.walk import ordered, walk
 from grader.labs import Lab
 from grader.labs.divergence import Finding
 from grader.labs.problems import generator_for

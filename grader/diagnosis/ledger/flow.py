@@ -1,7 +1,7 @@
 """How elements of Y came about: backwards from a store to the products, with every factor, cast and sum on the way.
 
 What a program stored in an element of Y is read as  sum over its products of factor * left * right, plus addends.
-Nothing here knows what would be right; the walk (grader.judging.ledger.walk) compares.
+Nothing here knows what would be right; the walk (grader.diagnosis.ledger.walk) compares.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from grader.judging.ledger.provenance import IDENTITIES, NONE, PRODUCT, Array, Lost, Provenance, lanes_before
-from grader.judging.ledger.tape import MOVES, Node, Tape
+from grader.diagnosis.ledger.provenance import IDENTITIES, NONE, PRODUCT, Array, Lost, Provenance, lanes_before
+from grader.diagnosis.ledger.tape import MOVES, Node, Tape
 
 MAX_PAIRS = 1 << 24
 

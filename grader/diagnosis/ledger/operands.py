@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 
-from grader.judging.ledger.flow import history
-from grader.judging.ledger.pairs import Pairs, Run, Side, scales_used
-from grader.judging.ledger.provenance import Array, Lost
+from grader.diagnosis.ledger.flow import history
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, scales_used
+from grader.diagnosis.ledger.provenance import Array, Lost
 from grader.labs.divergence import CONVERT, SCALE, Finding
 from grader.labs.stages import Values, Verdict
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.judging.ledger.flow import Flow, follow, with_lost
-from grader.judging.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance
-from grader.judging.ledger.tape import Node, Tape
+from grader.diagnosis.ledger.flow import Flow, follow, with_lost
+from grader.diagnosis.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance
+from grader.diagnosis.ledger.tape import Node, Tape
 from grader.labs import Lab
 from grader.labs.stages import Operand, Stages
 from grader.model import Config, Problem

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.judging.ledger.tape import MOVES, Node, Tape
+from grader.diagnosis.ledger.tape import MOVES, Node, Tape
 
 NONE, MIXED = -1, -2
 """An element that comes from no element of the tensor; one that comes from several."""

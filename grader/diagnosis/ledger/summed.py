@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.judging.ledger.pairs import Pairs, Run, Side, side_words, span
-from grader.judging.ledger.provenance import Array
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
+from grader.diagnosis.ledger.provenance import Array
 from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, Finding
 
 

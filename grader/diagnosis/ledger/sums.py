@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.judging.ledger.flow import Passed
-from grader.judging.ledger.pairs import Pairs, Run
-from grader.judging.ledger.provenance import NONE, OFFSET, Array
-from grader.judging.ledger.tape import Node
+from grader.diagnosis.ledger.flow import Passed
+from grader.diagnosis.ledger.pairs import Pairs, Run
+from grader.diagnosis.ledger.provenance import NONE, OFFSET, Array
+from grader.diagnosis.ledger.tape import Node
 from grader.labs.bound import U_FP16, U_FP32, additions
 from grader.labs.divergence import CAST, FACTOR, SUM, Finding
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from grader.diagnosis.ledger.explaining import explain
+from grader.diagnosis.likeness import Diagnosis, diagnose
 from grader.judging.checking import Finding as Checked
-from grader.judging.ledger.explaining import explain
-from grader.judging.likeness import Diagnosis, diagnose
 from grader.labs import Lab
 from grader.labs.divergence import Finding
 from grader.model import KernelBundle, KernelSource, Outcome, Problem

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.judging.ledger.pairs import Run, hull, places_in_output, store_axes, stores_to_output
-from grader.judging.ledger.tape import Node, Stored
+from grader.diagnosis.ledger.pairs import Run, hull, places_in_output, store_axes, stores_to_output
+from grader.diagnosis.ledger.tape import Node, Stored
 from grader.labs.divergence import GRID, STORE, TILE, Finding
 
 Tile = tuple[int, int]

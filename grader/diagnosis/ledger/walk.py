@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 
-from grader.judging.ledger import addresses, operands, summed, sums, tiles
-from grader.judging.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
-from grader.judging.ledger.provenance import Lost
-from grader.judging.ledger.tape import Node
+from grader.diagnosis.ledger import addresses, operands, summed, sums, tiles
+from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
+from grader.diagnosis.ledger.provenance import Lost
+from grader.diagnosis.ledger.tape import Node
 from grader.labs.divergence import CONVERT, TILE, UNPACK, Finding
 from grader.labs.stages import Rule
 

@@ -1,0 +1,1 @@
+"""Why is a kernel wrong? The ledger follows its flow, likeness compares its output, both on outcomes that were judged."""
