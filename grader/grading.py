@@ -16,9 +16,8 @@ import torch
 
 from grader.building import BuildOptions, assignments, build
 from grader.checking import Finding, check
-from grader.diagnosis import Diagnosis, diagnose
+from grader.diagnosis import Diagnosis
 from grader.labs import Lab
-from grader.ledger.telling import tell
 from grader.memory import sentences
 from grader.model import (
     Device,
@@ -34,6 +33,7 @@ from grader.model import (
 )
 from grader.problems import make_problem
 from grader.reading import read
+from grader.reasons import reasons
 from grader.rubric import Rubric, load_rubric, load_tiers
 from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm
@@ -140,10 +140,8 @@ def grade_lab_on_cpu(
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     findings = _check(lab, built, problems, outcomes)
     how = InterpretOptions(1, options.confined, options.case_seconds)
-    diagnoses = tell(lab, source, built, problems, outcomes, findings, seed, how)
-    if not any(diagnoses):
-        diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
-        diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
+    diagnoses = reasons(lab, source, built, problems, outcomes, findings, outcomes, seed, how)
+    diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
     located = sentences(lab, source, problems, outcomes)
     judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, outcomes, located)
     report = replace(score(lab, judged, rubric, None), source=source)
@@ -257,9 +255,7 @@ def judge_gpu_run(
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     findings = _check(lab, built, problems, run.outcomes)
-    diagnoses = tell(lab, source, built, problems, run.outcomes, findings, seed, InterpretOptions(1))
-    if not any(diagnoses):
-        diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
+    diagnoses = reasons(lab, source, built, problems, run.outcomes, findings, watched, seed, InterpretOptions(1))
     located = sentences(lab, source, problems, watched)
     judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses, watched, located)
     return replace(score(lab, judged, rubric, load_tiers(device.name, device.capability)), source=_source(source))
