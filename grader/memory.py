@@ -20,8 +20,9 @@ WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "unwritten")
 def sentences(
     lab: Lab, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome]
 ) -> tuple[str, ...]:
-    """One sentence for each line and fault over all outcomes, out-of-bounds accesses first, at most MAX_SENTENCES.
+    """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
+    A race on a line that goes out of bounds too comes after that: a tile without its mask runs into the next one.
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
@@ -34,7 +35,14 @@ def sentences(
     # A tile that begins past the end says more of the same access than one whose end does.
     whole = {(line, kind, tensor) for line, kind, fault, tensor, _ in first if fault == "past"}
     first = {key: said for key, said in first.items() if key[2] != "beyond" or (key[0], key[1], key[3]) not in whole}
-    ordered = sorted(first.values(), key=lambda e: (WORST_FIRST.index(e[0].fault), e[0].kind == "load", e[0].line or 0))
+    outside = {finding.line for finding, _ in first.values() if finding.out_of_bounds}
+
+    def order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int]:
+        finding = entry[0]
+        race = finding.fault == "race" and finding.line not in outside
+        return not race, WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
+
+    ordered = sorted(first.values(), key=order)
     texts = []
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
@@ -94,7 +102,8 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     offset = finding.offset if finding.offset is not None else sum(i * s for i, s in zip(finding.index, own, strict=True))
     shape, strides = " x ".join(map(str, tensor.shape)), " and ".join(map(str, own))
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, own, strict=True)) if tensor.numel() else -1
-    elements = f"{name} ({shape}) has elements 0 to {last}" if last >= 0 else f"{name} ({shape}) has no element"
+    of = f"{name} ({shape})" if tensor.dim() > 1 else name
+    elements = f"{of} has elements 0 to {last}" if last > 0 else f"{of} has {'one element' if last == 0 else 'no element'}"
     if finding.fault == "past":
         side = "before the first" if offset < 0 else "past the last"
         return (

@@ -27,7 +27,7 @@ from grader.model import (
 from grader.rubric import Rubric, Tiers
 from grader.statistics import ratio
 
-MAX_ERROR_MAPS = 3
+MAX_ERROR_MAPS = 8
 HIDDEN = "the output is wrong; this case's data is hidden"
 HIDDEN_NOT_GRADED = "not gradable here; this case's data is hidden"
 
@@ -206,15 +206,15 @@ def _memory_test(lab: Lab, judged: Judged, rubric: Rubric, cases: Sequence[TestR
     whole = sum(test.max_points for test in public)
     share = sum(test.points for test in public) / whole if whole else 0.0
 
-    def result(status: TestStatus, message: str) -> TestResult:
+    def result(status: TestStatus, message: str, *, seen: bool = False) -> TestResult:
         points = rubric.memory * share if status == "passed" else 0.0
-        return TestResult("memory", "memory", status, points, rubric.memory, message)
+        return TestResult("memory", "memory", status, points, rubric.memory, message, metrics={"seen": True} if seen else {})
 
     broken = [outcome for outcome in outcomes if outcome.overrun or outcome.changed]
     ended = [outcome for outcome in watched if outcome.status == "ran"]
     unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported", "lost")]
     if judged.memory:
-        return result("failed", "\n".join(judged.memory))
+        return result("failed", "\n".join(judged.memory), seen=True)
     if broken:
         names = dict.fromkeys(outcome.case for outcome in broken)
         return result("failed", f"wrote where it may not, in {', '.join(names)}; grade with DEVICE=cpu to see the line")
