@@ -22,7 +22,6 @@ def sentences(
 ) -> tuple[str, ...]:
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
-    A race on a line that goes out of bounds too comes after that: a tile without its mask runs into the next one.
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
@@ -32,23 +31,37 @@ def sentences(
         for finding in outcome.memory or ():
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
             first.setdefault(key, (finding, []))[1].append(outcome.case)
-    # A tile that begins past the end says more of the same access than one whose end does.
-    whole = {(line, kind, tensor) for line, kind, fault, tensor, _ in first if fault == "past"}
-    first = {key: said for key, said in first.items() if key[2] != "beyond" or (key[0], key[1], key[3]) not in whole}
-    outside = {finding.line for finding, _ in first.values() if finding.out_of_bounds}
-
-    def order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int]:
-        finding = entry[0]
-        race = finding.fault == "race" and finding.line not in outside
-        return not race, WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
-
-    ordered = sorted(first.values(), key=order)
+    ordered = sorted(_causes(first).values(), key=_order)
     texts = []
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
         texts.append(f"{_sentence(lab, source, problems[cases[0]], finding)} ({where})")
     return tuple(texts)
+
+
+Said = dict[tuple[object, ...], tuple[MemoryFinding, list[str]]]
+
+
+def _causes(found: Said) -> Said:
+    """Without what another finding of the same access explains.
+
+    A tile that begins outside says more than one whose end lies there, an address outside more than one between rows; and
+    what is stored beside its tile meets other programs' elements.
+    """
+    faults: dict[tuple[object, ...], set[str]] = {}
+    for finding, _ in found.values():
+        faults.setdefault((finding.line, finding.kind, finding.tensor), set()).add(finding.fault)
+    explained = {"beyond": {"past"}, "gap": {"outside"}, "race": {"outside", "past", "gap", "beyond"}}
+    return {
+        key: (finding, cases) for key, (finding, cases) in found.items()
+        if not explained.get(finding.fault, set()) & faults[finding.line, finding.kind, finding.tensor]
+    }  # fmt: skip
+
+
+def _order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int]:
+    finding = entry[0]
+    return finding.fault != "race", WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
 
 
 def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
@@ -103,19 +116,19 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     shape, strides = " x ".join(map(str, tensor.shape)), " and ".join(map(str, own))
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, own, strict=True)) if tensor.numel() else -1
     of = f"{name} ({shape})" if tensor.dim() > 1 else name
-    elements = f"{of} has elements 0 to {last}" if last > 0 else f"{of} has {'one element' if last == 0 else 'no element'}"
+    elements = f"the last is {last}" if last >= 0 else "there is none"
     if finding.fault == "past":
         side = "before the first" if offset < 0 else "past the last"
         return (
-            f"{side} element of {name}: the tile begins outside, element {offset} is asked for and {elements}; "
+            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}; "
             "look at the tile's offset, the end of the loop and the grid"
         )
-    between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", {elements}"
+    between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", of which {elements}"
     steps = [abs(step) for step in finding.steps]
     if steps and len(steps) == tensor.dim() and sorted(steps) != sorted(own):
         moves = f"its tile moves by {' and '.join(map(str, steps))}, {name}'s strides are {strides}"
-        return f"element {offset} of {name}{between}; the address is wrong: {moves}"
-    return f"element {offset} of {name}{between}; the address is wrong: look at its strides and offsets"
+        return f"element {offset} of {of}{between}; the address is wrong: {moves}"
+    return f"element {offset} of {of}{between}; the address is wrong: look at its strides and offsets"
 
 
 def _dimensions(problem: Problem, finding: MemoryFinding) -> int:
