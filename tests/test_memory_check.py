@@ -317,7 +317,7 @@ def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
     """The kernel ends in no case; the mask that was missing before is what to mend first, and costs the memory points."""
     unmasked = "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_n[None, :] < N)\n"
     path = tmp_path / "w8a8.py"
-    path.write_text(edited(STORE, unmasked + "    while M > 0:\n        acc += 1\n"), encoding="utf-8")
+    path.write_text(edited(STORE, unmasked + "    while N > 0:\n        acc += 1\n"), encoding="utf-8")
     lab = replace(LAB, cases=tuple(case for case in LAB.cases if case.name in ("single_token", "every_config")))
     report = grade(path, [lab], GradeOptions(choose("cpu")[0], case_seconds=6.0, capabilities=(90,)))
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
