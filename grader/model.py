@@ -268,20 +268,29 @@ OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused", "lo
 class MemoryFinding:
     """One line of a kernel that touched memory it may not, as the interpreter saw it.
 
-    kind: "load", "store" or "atomic". fault: "beyond" (past a dimension's end), "gap" (between the elements of a
-    strided view), "outside" (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote),
-    "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `dimension` the one
-    whose end was passed, `programs` the linear program ids of a race; `lanes` counts the accesses.
+    kind: "load", "store" or "atomic". fault: "beyond" (the end of a tile that begins inside lies past a dimension's
+    end), "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside"
+    (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote), "unwritten" (an element of Y
+    that holds nothing yet). `index` is where the access pointed, `offset` the same in elements from the first,
+    `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its axes, where that is
+    even, `programs` the linear program ids of a race; `lanes` counts the accesses.
     """
 
     kind: Literal["load", "store", "atomic"]
-    fault: Literal["beyond", "gap", "outside", "wild", "race", "unwritten"]
+    fault: Literal["beyond", "past", "gap", "outside", "wild", "race", "unwritten"]
     line: int | None
     tensor: str = ""
     index: tuple[int, ...] = ()
     dimension: int | None = None
     programs: tuple[int, ...] = ()
     lanes: int = 1
+    offset: int | None = None
+    steps: tuple[int, ...] = ()
+
+    @property
+    def out_of_bounds(self) -> bool:
+        """Whether it is about an access outside the tensors, whose place is certain."""
+        return self.fault not in ("race", "unwritten")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tests.reports import CONFIGS, FACTS, gpu_report, hostile_report, kernel_sou
 
 ALLOWED_TAGS = set(
     "html head meta title style body header main section article nav h1 h2 h3 h4 p span strong a ul ol li meter div "
-    "figure img table thead tbody tr th td code br".split()
+    "figure img table thead tbody tr th td code br details summary".split()
 )
 ALLOWED_ATTRIBUTES = set(
     "lang charset name content http-equiv class id href min max value src alt width height aria-label aria-labelledby "

@@ -11,16 +11,21 @@ from importlib.metadata import version
 import pytest
 
 from grader.building import BuildOptions, made_module
+from grader.gpu.devices import choose
+from grader.judging.checking import check
 from grader.judging.memory import sentences
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeModule, Outcome
+from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
+from grader.reporting.terminal import next_step
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import TESTS, graded_mistake, mistakes
 
-OUT_OF_BOUNDS = re.compile(r"which has|memory (between|outside)|near no tensor")
+OUT_OF_BOUNDS = re.compile(r"which has|the address is wrong|begins outside|near no tensor")
 LAB = get_lab("w8a8")
+SMALL = Case("small", "a test", 33, 80, 208)
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
 IDS = [f"{mistake.lab}-{mistake.name}" for mistake in mistakes()]
@@ -111,14 +116,56 @@ def test_a_one_dimensional_tensor(tmp_path):
 
 def test_an_access_before_the_tensor(tmp_path):
     result = checked(tmp_path, edited("x_ptrs = x_ptr + offs_m", "x_ptrs = x_ptr - stride_xm + offs_m"))
-    assert any("reads row -1 of x" in sentence for sentence in result.sentences)
+    assert any("before the first element of x" in sentence for sentence in result.sentences)
+    assert not any("mask" in sentence for sentence in result.sentences)
+
+
+ADDRESSES = {
+    "the strides of another tensor": ("offs_m[:, None] * stride_ym", "offs_m[:, None] * K",
+                                      "its tile moves by 208 and 1, y's strides are 80 and 1"),
+    "twice the tile's offset": ("y_ptrs = y_ptr + offs_m[:, None]", "y_ptrs = y_ptr + (pid_m * BLOCK_M + offs_m)[:, None]",
+                                "the tile begins outside"),
+    "both axes along the columns": ("offs_m[:, None] * stride_ym + offs_n[None, :]",
+                                    "M * N - 40 + offs_m[:, None] + offs_n[None, :]", "its tile moves by 1 and 1"),
+    "an offset of its own": ("y_ptrs = y_ptr +", "y_ptrs = y_ptr + M * N +", "the tile begins outside"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_wrong_address_is_no_missing_mask(tmp_path, name):
+    """The stores are masked to M and N, and go elsewhere: what is said names the element and no mask."""
+    find, put, words = ADDRESSES[name]
+    result = checked(tmp_path, edited(find, put), K=208)
+    sentence = next(sentence for sentence in result.sentences if f"line {result.line('tl.store(y_ptrs')}:" in sentence)
+    assert words in sentence
+    assert re.search(r"element \d+ .*the last is 2639", sentence)
+    assert "mask" not in sentence
+    assert result.outcome.overrun
+    assert "mask" not in check(LAB, make_problem(LAB, SMALL, 1), result.outcome, None).message
+
+
+def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):
+    """Tiles that begin inside and move by the tensor's strides lack a mask, whichever end they pass."""
+    for mask, words in (("offs_m[:, None] < M", "column 80 of y"), ("offs_n[None, :] < N", "row 33 of y")):
+        source = edited("mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n", f"mask={mask})\n")
+        (sentence,) = checked(tmp_path, source).sentences
+        assert words in sentence
+        assert "mask it to" in sentence
+
+
+def test_a_loop_of_one_turn_too_many_is_no_missing_mask(tmp_path):
+    source = edited("tl.cdiv(K, BLOCK_K))", "tl.cdiv(K, BLOCK_K) + 1)").replace("& (offs_k[None, :] < k_left)", "")
+    result = checked(tmp_path, source, K=64)
+    sentence = next(sentence for sentence in result.sentences if "of x" in sentence)
+    assert "the end of the loop" in sentence
+    assert "past the last element of x (33 x 64): the tile begins outside, element 2112 is asked for and the last is 2111" in sentence
 
 
 @pytest.mark.parametrize("far", ["1 << 20", "1 << 40", "-(1 << 36)"])
 def test_a_far_access_costs_no_process(tmp_path, far):
     result = checked(tmp_path, BASE.replace("x_ptrs = x_ptr +", f"x_ptrs = x_ptr + tl.full((1, 1), {far}, tl.int64) +"))
     assert result.outcome.status == "ran"
-    assert any("of x" in sentence or "outside x" in sentence for sentence in result.sentences)
+    assert any("element of x (33 x 48): the tile begins outside" in sentence for sentence in result.sentences)
 
 
 def test_an_address_near_no_tensor(tmp_path):
@@ -237,6 +284,16 @@ def test_an_index_read_outside_its_tensor_ends_the_launch_with_its_finding(tmp_p
     assert any(f"line {result.line('end = tl.load(crow')}:" in sentence for sentence in result.sentences)
 
 
+def test_a_bound_from_outside_is_caught_before_its_first_turn(tmp_path):
+    """The number that stands for one from outside would make two thousand million turns: the launch ends ahead of them."""
+    source = DDS.replace("tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 2)")
+    result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
+    assert "turns began after a number was read outside crow_indices" in result.outcome.message
+    sentence = next(sentence for sentence in result.sentences if "crow_indices" in sentence)
+    assert "reads element 3 of crow_indices, which has 3 (0 to 2): a number from outside is no index" in sentence
+    assert "mask" not in sentence
+
+
 def test_a_column_read_outside_its_tensor_is_named_before_what_it_leads_to(tmp_path):
     source = DDS.replace("tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
     result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
@@ -254,6 +311,19 @@ def test_findings_survive_a_launch_that_does_not_end(tmp_path):
     result = checked(tmp_path, source, M=16, N=16, seconds=4.0)
     assert result.outcome.status == "timeout"
     assert any("writes column 16 of y" in sentence for sentence in result.sentences)
+
+
+def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
+    """The kernel ends in no case; the mask that was missing before is what to mend first, and costs the memory points."""
+    unmasked = "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_n[None, :] < N)\n"
+    path = tmp_path / "w8a8.py"
+    path.write_text(edited(STORE, unmasked + "    while N > 0:\n        acc += 1\n"), encoding="utf-8")
+    lab = replace(LAB, cases=tuple(case for case in LAB.cases if case.name in ("single_token", "every_config")))
+    report = grade(path, [lab], GradeOptions(choose("cpu")[0], case_seconds=6.0, capabilities=(90,)))
+    memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
+    assert report.labs["w8a8"].status == "timeout"
+    assert "tl.store writes row 1 of y, which has 1 row; mask it to rows below M" in memory.message
+    assert "writes row 1 of y" in next_step(report)
 
 
 MASKS = {

@@ -155,7 +155,7 @@ def test_a_byte_beside_the_tensors_is_seen(distance):
     run(stage, draw)
     at = draw.places.first["y_ptr"] + (stage.arena.layouts["y_ptr"].bytes if distance is None else distance)
     stage.arena.memory[at] = 0
-    assert seen(stage, draw).fault == "the kernel wrote outside y_ptr; mask its stores"
+    assert seen(stage, draw).fault == "the kernel wrote outside y_ptr; look at its addresses and masks"
     draw = stage.renew()
     run(stage, draw)
     assert seen(stage, draw).fault == ""

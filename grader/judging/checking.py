@@ -36,9 +36,7 @@ def check(lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle) ->
     if outcome.status != "ran" or outcome.y is None:
         return Finding(False, outcome.message)
     if outcome.overrun:
-        names = ", ".join(outcome.overrun)
-        where = "grade with DEVICE=cpu to see where" if outcome.memory is None else "the line `memory` says where"
-        return Finding(False, f"the kernel wrote outside {names}; mask its stores ({where})")
+        return Finding(False, _overrun(outcome))
     if outcome.changed:
         return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
     config = bundle.configs[outcome.config]
@@ -49,6 +47,19 @@ def check(lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle) ->
     if finding.ok:
         return finding
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
+
+
+def _overrun(outcome: Outcome) -> str:
+    """That the kernel wrote outside a tensor, and what that calls for, where it was seen how."""
+    said = f"the kernel wrote outside {', '.join(outcome.overrun)}"
+    if outcome.memory is None:
+        return f"{said}; grade with DEVICE=cpu to see where"
+    stored = [finding for finding in outcome.memory if finding.kind != "load" and finding.out_of_bounds]
+    if stored and all(finding.fault == "beyond" for finding in stored):
+        return f"{said}; mask its stores (the line `memory` says where)"
+    if stored:
+        return f"{said}; the address of its store is wrong (the line `memory` says where)"
+    return said
 
 
 def compare(y: torch.Tensor, reference: Reference) -> Finding:

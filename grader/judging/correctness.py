@@ -85,7 +85,8 @@ def memory_test(lab: Lab, judged: Judged, rubric: Rubric, cases: Sequence[TestRe
     watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
     status, message = _memory_verdict(judged.memory, outcomes, watched)
     points = rubric.memory * share if status == "passed" else 0.0
-    return TestResult("memory", "memory", status, points, rubric.memory, message)
+    metrics = {"seen": True} if judged.memory else {}
+    return TestResult("memory", "memory", status, points, rubric.memory, message, metrics=metrics)
 
 
 def _memory_verdict(found: Sequence[str], outcomes: Sequence[Outcome], watched: Sequence[Outcome]) -> tuple[TestStatus, str]:

@@ -16,7 +16,7 @@ from grader.judging.speed import speed_tests
 from grader.labs import Lab
 from grader.model import BuildFacts, ErrorMap, KernelBundle, LabReport, LabStatus, Refusal, TestResult
 
-MAX_ERROR_MAPS = 3
+MAX_ERROR_MAPS = 8
 
 
 def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:

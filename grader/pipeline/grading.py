@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from grader.building import BuildOptions, assignments, build
-from grader.diagnosis.ledger.telling import tell
-from grader.diagnosis.likeness import Diagnosis, diagnose
+from grader.diagnosis.likeness import Diagnosis
+from grader.diagnosis.reasons import reasons
 from grader.diagnosis.shrinking import smallest_failing
 from grader.judging.checking import Finding, check
 from grader.judging.judged import Judged
@@ -139,10 +139,8 @@ def grade_lab_on_cpu(
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     findings = _check(lab, built, problems, outcomes)
     how = InterpretOptions(1, options.confined, options.case_seconds)
-    diagnoses = tell(lab, source, built, problems, outcomes, findings, seed, how)
-    if not any(diagnoses):
-        diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
-        diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
+    diagnoses = reasons(lab, source, built, problems, outcomes, findings, outcomes, seed, how)
+    diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
     located = sentences(lab, source, problems, outcomes)
     judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, outcomes, located)
     report = replace(score(lab, judged, rubric, None), source=source)
@@ -256,9 +254,7 @@ def judge_gpu_run(
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     findings = _check(lab, built, problems, run.outcomes)
-    diagnoses = tell(lab, source, built, problems, run.outcomes, findings, seed, InterpretOptions(1))
-    if not any(diagnoses):
-        diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
+    diagnoses = reasons(lab, source, built, problems, run.outcomes, findings, watched, seed, InterpretOptions(1))
     located = sentences(lab, source, problems, watched)
     judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses, watched, located)
     return replace(score(lab, judged, rubric, load_tiers(device.name, device.capability)), source=_source(source))

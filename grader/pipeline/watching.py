@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.building import BuildOptions, assignments, compile_described, read_by_triton
-from grader.diagnosis.ledger.telling import tell
-from grader.diagnosis.likeness import Diagnosis, diagnose
+from grader.diagnosis.reasons import reasons
 from grader.judging.checking import Finding, check
 from grader.judging.correctness import HIDDEN
 from grader.judging.judged import Judged
@@ -285,24 +284,13 @@ class _Round:
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
         chosen = self.watch.options
         how = InterpretOptions(1, chosen.confined, chosen.case_seconds, self.session.start, self.stopped.is_set)
-        diagnoses = tell(lab, source, bundle, problems, outcomes, findings, 0, how)
-        if not any(diagnoses):
-            diagnoses = self._diagnosed(lab, bundle, problems, known)
+        failing = sorted((pair for pair, (_, finding) in known.items() if not finding.ok), key=partial(_size, lab))
+        order = list(known)
+        asked = [order.index(pair) for pair in failing[:DIAGNOSED]]  # somebody waits; `grade` explains them all
+        diagnoses = reasons(lab, source, bundle, problems, outcomes, findings, outcomes, 0, how, asked)
         located = sentences(lab, source, problems, outcomes)
         judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, outcomes, located)
         return replace(score(lab, judged, load_rubric(), None), source=source)
-
-    def _diagnosed(
-        self, lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], known: Known
-    ) -> list[Diagnosis | None]:
-        """Diagnoses of the smallest failing cases only, because somebody waits; `grade` explains them all."""
-        failing = sorted((pair for pair, (_, finding) in known.items() if not finding.ok), key=partial(_size, lab))
-        chosen = failing[:DIAGNOSED]
-        diagnoses = diagnose(
-            lab, problems, bundle.configs, [known[pair][0] for pair in chosen], [known[pair][1] for pair in chosen]
-        )
-        found = dict(zip(chosen, diagnoses, strict=True))
-        return [found.get(pair) for pair in known]
 
 
 def _pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool) -> list[Pair]:

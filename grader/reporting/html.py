@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
 from grader.reporting import drawings
 from grader.reporting.advice import advice
+from grader.reporting.findings import Told, findings, first_said
 from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import describe_facts, next_step, number
 from grader.reporting.text import page_value
@@ -23,7 +24,10 @@ from grader.teaching import blocks
 
 HERE = Path(__file__).parent
 MAX_FAILURES_SHOWN = 4
+MAX_PICTURES_SHOWN = 3
 MAX_TEXT = 4000
+URGENCY = ("build", "memory", "correctness", "speed")
+"""What does not compile and what is out of bounds is read first."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +38,6 @@ class Image:
     alt: str
     width: int
     height: int
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failing case with what is known of it."""
-
-    test: TestResult
-    image: Image | None
 
 
 @dataclass(frozen=True)
@@ -56,11 +52,21 @@ class Built:
 
 @dataclass(frozen=True)
 class LabPage:
-    """What the page shows of one lab. `source_last`: nothing is wrong, so the kernel's source follows the results."""
+    """What the page shows of one lab: what is wrong, each thing once, and then case by case.
+
+    findings: told once for all their cases; failures: the first tests of which no finding tells, `again` those of which
+    the same was said before. figures: the first are shown, the rest on request. `source_last`: nothing is wrong, so the
+    kernel's source follows the results.
+    """
 
     report: LabReport
-    failures: tuple[Failure, ...]
+    findings: tuple[Told, ...]
+    failures: tuple[TestResult, ...]
     more_failures: int
+    again: Mapping[str, str]
+    told_in: Mapping[str, int]
+    figures: tuple[Image, ...]
+    more_figures: tuple[Image, ...]
     cases: tuple[TestResult, ...]
     speed: tuple[TestResult, ...]
     speed_images: tuple[Image, ...]
@@ -69,7 +75,7 @@ class LabPage:
 
     @property
     def source_last(self) -> bool:
-        return not self.failures and self.report.status == "graded"
+        return not self.failures and not self.findings and self.report.status == "graded"
 
 
 def page(report: Report) -> str:
@@ -110,18 +116,27 @@ def _shown(value: Any) -> Any:
 
 
 def _lab_page(report: Report, lab: LabReport) -> LabPage:
+    told = findings(lab.tests)
+    again = first_said(lab.tests)
+    told_in = {name: finding.number for finding in told for name in finding.cases}
     failed = [test for test in lab.tests if test.status in ("failed", "error") and test.kind != "speed"]
-    failed.sort(key=lambda test: test.kind != "correctness")
-    maps = {errors.case: errors for errors in lab.error_maps}
-    failures = [
-        Failure(test, image(lambda drawn, test=test: drawn.error_map(maps[test.name])) if test.name in maps else None)  # type: ignore[misc]
-        for test in failed[:MAX_FAILURES_SHOWN]
+    failed = [test for test in failed if test.name not in told_in and test.name not in again]
+    failed.sort(key=lambda test: URGENCY.index(test.kind))
+    figures = [
+        drawn
+        for errors in lab.error_maps
+        if (drawn := image(lambda pictures, errors=errors: pictures.error_map(errors))) is not None  # type: ignore[misc]
     ]
     speed_images = (image(lambda _: drawings.tiers(lab)), image(lambda _: drawings.roofline(report, lab)))
     return LabPage(
         report=lab,
-        failures=tuple(failures),
+        findings=told,
+        failures=tuple(failed[:MAX_FAILURES_SHOWN]),
         more_failures=max(0, len(failed) - MAX_FAILURES_SHOWN),
+        again=again,
+        told_in=told_in,
+        figures=tuple(figures[:MAX_PICTURES_SHOWN]),
+        more_figures=tuple(figures[MAX_PICTURES_SHOWN:]),
         cases=tuple(test for test in lab.tests if test.kind != "speed"),
         speed=tuple(test for test in lab.tests if test.kind == "speed"),
         speed_images=tuple(shown for shown in speed_images if shown),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.model import KernelSource, LabReport
+from grader.reporting.findings import findings, is_named
 from grader.teaching import headline
 
 MAX_LINES = 1200
@@ -25,7 +26,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Note:
-    """What a message says on a line; `test` names the report's line it belongs to."""
+    """What a message says on a line; `test` names what it belongs to: the report's line, or which of several mistakes."""
 
     test: str
     text: str
@@ -65,7 +66,7 @@ def listing(source: KernelSource, lab: LabReport) -> Listing:
         where = source.lines[at] if at < len(source.lines) else None
         number = where.line if where else at + 1
         here = where.place if where else source.path.name
-        notes = tuple(note for note in messages if where and _names(note.text, str(where)))
+        notes = tuple(_beside(note, str(where)) for note in messages if where and _names(note.text, str(where)))
         lines.append(
             Line(
                 number=number,
@@ -90,15 +91,30 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
 
 
 def _messages(lab: LabReport) -> list[Note]:
+    """Each sentence that may name a line: findings once, then what is said of single tests."""
     notes = [Note("", headline(lab.message))] if lab.message else []
+    notes += [
+        Note(f"{count} of {len(told.sentences)}" if len(told.sentences) > 1 else "", sentence)
+        for told in findings(lab.tests)
+        for count, sentence in enumerate(told.sentences, 1)
+    ]
     for test in lab.tests:
-        notes += [Note(test.name, headline(text)) for text in (test.message, test.diagnosis) if text]
+        said = test.message.splitlines() if test.kind == "memory" else [headline(test.message)]
+        if test.diagnosis and not is_named(test):
+            said.append(headline(test.diagnosis))
+        notes += [Note(test.name, text) for text in said]
     return notes
 
 
 def _names(text: str, place: str) -> bool:
     """Whether a message names this very line: "line 2" is not "line 23"."""
     return re.search(rf"(?<!\w){re.escape(place)}(?!\d)", text) is not None
+
+
+def _beside(note: Note, place: str) -> Note:
+    """The note without its place in front, which is where it stands."""
+    text = note.text.removeprefix(place)
+    return replace(note, text=text.lstrip(":, ")) if text != note.text else note
 
 
 def _distinct(notes: Sequence[Note]) -> tuple[Note, ...]:

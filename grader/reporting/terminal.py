@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
+from grader.reporting.findings import Told, findings, first_said, is_named, next_thing
 from grader.teaching import headline
 
 MARKS = {
@@ -50,17 +51,15 @@ def _lab(lab: LabReport) -> RenderableType:
     table.add_column("case", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("reason", overflow="fold")
-    named: dict[str, str] = {}
+    again = first_said(lab.tests)
     for test in lab.tests:
         if test.kind != "speed":
-            mistake = test.metrics.get("mistake")
-            table.add_row(*_row(test, named.get(mistake or "")))
-            if mistake:
-                named.setdefault(mistake, test.name)
+            table.add_row(*_row(test, again.get(test.name)))
     parts: list[RenderableType] = [head]
     if lab.status != "graded":
         parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
     parts.append(Padding(table, (0, 0, 0, 1)))
+    parts += [Padding(_finding(told), (0, 0, 0, 2)) for told in findings(lab.tests)]
     parts.append(Padding(_speed(lab), (0, 0, 0, 1)))
     for config in _configs_to_show(lab):
         facts = f": {describe_facts(lab.facts[config.index])}" if config.index in lab.facts else ""
@@ -69,17 +68,29 @@ def _lab(lab: LabReport) -> RenderableType:
 
 
 def _row(test: TestResult, same_as: str | None = None) -> tuple[Text, Text, Text, Text]:
-    """same_as: the case above that was explained by the same mistake."""
+    """same_as: the case above of which the same was said. What has a name is told below the table, once."""
     mark, colour = MARKS[test.status]
     points = f"{number(test.points)}/{number(test.max_points)}" if test.max_points else ""
-    diagnosis = f"Likely the same mistake as in {same_as}" if same_as else test.diagnosis
-    message = f"{test.message}\n{diagnosis}" if diagnosis else test.message
+    message = f"as in {same_as}" if same_as else test.message
+    if test.diagnosis and not is_named(test):
+        message = f"{message}\n{test.diagnosis}"
     return (
         Text(mark, style=colour),
         Text(test.name, style="" if test.status == "passed" else colour),
         Text(points),
         Text(message, style="dim" if test.status == "passed" else ""),
     )
+
+
+def _finding(told: Told) -> RenderableType:
+    """The sentences of a finding, in the order in which to put things right, and the cases in which it shows."""
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(no_wrap=True)
+    lines.add_column(overflow="fold")
+    for count, sentence in enumerate(told.sentences, 1):
+        lines.add_row(Text(f"{count}." if len(told.sentences) > 1 else "→", style="cyan"), Text(sentence, style="cyan"))
+    lines.add_row(Text(""), Text(f"in {told.where}", style="dim"))
+    return lines
 
 
 def _speed(lab: LabReport) -> RenderableType:
@@ -147,16 +158,11 @@ def next_step(report: Report) -> str:
     """What to do now, in one sentence."""
     waiting = [lab for lab in report.labs.values() if lab.status == "not_attempted"]
     for lab in report.labs.values():
-        if lab.status in ("rejected", "build_error", "timeout", "crash"):
+        seen = any(test.kind == "memory" and test.metrics.get("seen") for test in lab.tests)
+        if lab.status in ("rejected", "build_error", "timeout", "crash") and not seen:
             return f"{lab.lab_id}: {headline(lab.message)}"
-        failed = next((test for test in lab.tests if test.status == "failed" and test.kind == "correctness"), None)
-        strayed = next((test for test in lab.tests if test.status == "failed" and test.kind == "memory"), None)
-        if failed and strayed and not failed.metrics.get("mistakes"):  # what was seen is surer than what looks alike
-            return f"{lab.lab_id}: {strayed.message.splitlines()[0]}"
-        if failed:
-            return f"{lab.lab_id}: make `{failed.name}` pass first; {(failed.diagnosis or failed.message).splitlines()[0]}"
-        if strayed:
-            return f"{lab.lab_id}: {strayed.message.splitlines()[0]}"
+        if lab.status != "not_attempted" and (first := next_thing(lab)):
+            return f"{lab.lab_id}: {first}"
     if len(waiting) == len(report.labs):
         return f"start with {waiting[0].lab_id}: {waiting[0].message}"
     if waiting:

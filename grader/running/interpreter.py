@@ -28,6 +28,7 @@ CASE_SECONDS = 30.0
 START_SECONDS = 60.0
 MAX_TIMEOUTS = 2
 MAX_FINDINGS = 24
+MAX_AXES = 8
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
     kind, fault = entry["kind"], entry["fault"]
     if kind not in memory.VERBS or fault not in memory.WORST_FIRST:
         raise ValueError("a finding of no known kind")
-    line, dimension = entry.get("line"), entry.get("dimension")
+    line, dimension, offset = entry.get("line"), entry.get("dimension"), entry.get("offset")
     return MemoryFinding(
         kind,
         fault,
@@ -217,6 +218,8 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
         None if dimension is None else _integer(dimension),
         tuple(_integer(i) for i in entry.get("programs", ())),
         _integer(entry["lanes"]),
+        None if offset is None else _integer(offset),
+        tuple(_integer(step) for step in entry.get("steps", ())[:MAX_AXES]),
     )
 
 

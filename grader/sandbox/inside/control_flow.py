@@ -30,9 +30,10 @@ class BlockCondition(Exception):
 
 
 class Turns:
-    """Told of each turn of a loop, so that a launch can be ended between two."""
+    """Told of each turn of a loop, so that a launch can be ended between two, and ahead of a loop how many there will be."""
 
     watch: Callable[[], None] | None = None
+    ahead: Callable[[int], None] | None = None
 
 
 def is_tensor(value: Any) -> bool:
@@ -142,6 +143,8 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     if stride <= 0 and is_tensor(step):
         return
     numpy_type = interpreter._get_np_dtype(dtype)
+    if Turns.ahead is not None and stride:
+        Turns.ahead(max(0, (last - first) // stride))
     for at in range(first, last, stride):
         if Turns.watch is not None:
             Turns.watch()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from time import process_time
+from time import monotonic, process_time
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ POISON_BYTE = 0x7E
 MAX_FINDINGS = 24
 MISLED_TURNS = 50_000
 """Turns of loops after which a launch that took a number from outside its tensors is given up."""
+WALL = 1.15
+"""How much longer than its CPU time a launch may take on a busy machine: it is ended here, with what was found, not from outside."""
 
 
 class Area:
@@ -68,7 +70,7 @@ class MemoryCheck:
         self.areas, self.path, self.seconds = list(areas), path, seconds
         self.misled: str | None = None
         self.turns = 0
-        self.deadline = float("inf")
+        self.deadline = self.end = float("inf")
         self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     @contextmanager
@@ -89,23 +91,30 @@ class MemoryCheck:
 
         interpreter._interpreter = _Watched(memory, self, interpreter.interpreter_builder)
         interpreter._implicit_cvt = convert_tensor
-        self.deadline = process_time() + (self.seconds or float("inf"))
-        Turns.watch = self._turn
+        seconds = self.seconds or float("inf")
+        self.deadline, self.end = process_time() + seconds, monotonic() + WALL * seconds
+        Turns.watch, Turns.ahead = self._turn, self._ahead
         try:
             yield
         finally:
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
-            Turns.watch = None
+            Turns.watch = Turns.ahead = None
+
+    def _ahead(self, turns: int) -> None:
+        """A loop of so many turns begins."""
+        if self.misled is not None and turns > MISLED_TURNS:
+            raise LaunchEnded("memory", f"a loop of {turns} turns began after a number was read outside {self.misled}")
 
     def _turn(self) -> None:
         """A turn of a loop begins."""
         self.turns += 1
         if self.misled is not None and self.turns > MISLED_TURNS:
             raise LaunchEnded("memory", f"a loop went on and on after a number was read outside {self.misled}")
-        if process_time() > self.deadline:
-            self._late()
+        self._in_time()
 
-    def _late(self) -> None:
+    def _in_time(self) -> None:
+        if process_time() <= self.deadline and monotonic() <= self.end:
+            return
         raise LaunchEnded("time", f"did not finish within {self.seconds:.0f} s on the interpreter")
 
     def findings(self) -> list[dict[str, Any]]:
@@ -127,8 +136,7 @@ class MemoryCheck:
 
         Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none).
         """
-        if process_time() > self.deadline:
-            self._late()
+        self._in_time()
         pointers, mask = np.asarray(pointers), np.asarray(mask, dtype=bool)
         if mask.shape != pointers.shape:
             mask = np.broadcast_to(mask, pointers.shape)
@@ -217,21 +225,27 @@ class MemoryCheck:
         )
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
-        """An access with lanes that lie in no element: where the first one points, and along which dimension it left."""
+        """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
+
+        beyond: the tile begins inside and moves by the tensor's strides, so that exactly the lanes past an end are bad.
+        past: it moves so and begins outside. Else the address is wrong: gap, between the elements of a view, or outside.
+        """
         offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
         lane = tuple(int(i) for i in np.argwhere(bad)[0])
         offset = int(offsets[lane])
-        meant = _along_axes(offsets, lane, area)
-        index = meant or _decode(offset, area)
+        meant = _along_axes(offsets, area)
+        index = [int(at[lane]) for at in meant] if meant else _decode(offset, area)
+        fault, dimension = "gap" if offset + area.offset in area.hull else "outside", None
         outside = [d for d, i in enumerate(index) if not 0 <= i < area.shape[d]]
-        fault = "gap" if offset + area.offset in area.hull else "outside"
-        dimension = None
-        if outside and (meant or (fault == "outside" and len(index) == 1)):
-            dimension, fault = outside[0], "beyond"
+        if outside and meant:
+            corner = [int(at.reshape(-1)[0]) for at in meant]
+            low = [d for d, at in enumerate(meant) if int(at[mask].min()) < 0]
+            begins = [d for d, i in enumerate(corner) if i >= area.shape[d]]
+            fault, dimension = ("past", None) if low or begins else ("beyond", outside[0])
         self._add(
             (fault, kind, area.name, dimension),
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "dimension": dimension,
-             "lanes": int(bad.sum())},
+             "lanes": int(bad.sum()), "offset": offset, "steps": _steps(offsets)},
         )  # fmt: skip
 
     def _add(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
@@ -260,28 +274,44 @@ def _decode(offset: int, area: Area) -> list[int]:
     return index
 
 
-def _along_axes(offsets: np.ndarray, lane: tuple[int, ...], area: Area) -> list[int] | None:
-    """The index a lane was meant for: that of the block's first lane, and a step in a dimension for each axis.
+def _along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
+    """The index that each lane was meant for, an array for each dimension: that of the first lane, and a step in a
+    dimension of its own for each axis.
 
     Unlike an address this tells the column after a row's last from the first of the next row. None when an axis
-    moves by something that is no stride of the tensor.
+    moves by something that is no stride of the tensor, or two axes by the same.
     """
-    corner = int(offsets[(0,) * offsets.ndim])
-    index, reached = _decode(corner, area), corner
-    for axis, position in enumerate(lane):
+    corner = int(offsets.reshape(-1)[0])
+    index = [np.full(offsets.shape, at) for at in _decode(corner, area)]
+    reached = np.full(offsets.shape, corner)
+    taken: set[int] = set()
+    for axis in range(offsets.ndim):
         line = offsets[(*(0,) * axis, slice(None), *(0,) * (offsets.ndim - axis - 1))]
         steps = np.abs(np.diff(line))
         if not steps.any():
             continue
         step = int(steps[steps > 0].min())
-        fitting = [d for d, stride in enumerate(area.strides) if stride == step]
+        fitting = [d for d, stride in enumerate(area.strides) if stride == step and d not in taken]
         if not fitting:
             return None
         d = max(fitting, key=lambda d: area.shape[d])
-        moved = int(line[position]) - corner
-        index[d] += moved // step
-        reached += moved
-    return index if reached == int(offsets[lane]) else None
+        taken.add(d)
+        moved = (line - corner).reshape([-1 if at == axis else 1 for at in range(offsets.ndim)])
+        index[d] = index[d] + moved // step
+        reached = reached + moved
+    return index if (reached == offsets).all() else None
+
+
+def _steps(offsets: np.ndarray) -> list[int]:
+    """By how many elements a tile moves along each of its axes; none where an axis is uneven or the tile is one element."""
+    found = []
+    for axis in range(offsets.ndim):
+        steps = np.diff(offsets, axis=axis)
+        if steps.size:
+            found.append(int(steps.reshape(-1)[0]))
+            if (steps != found[-1]).any():
+                return []
+    return found
 
 
 def _is_index(dtype: Any, pointers: Any) -> bool:

@@ -1,0 +1,73 @@
+"""reasons: why each failing outcome fails, by the surest that can be had.
+
+First the ledger, which follows the flow; then likeness with known mistakes; then, where neither has a name and nothing was
+read or written out of bounds, probing inputs that answer by themselves. All of it on public cases and within one budget.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from grader.diagnosis.ledger.telling import tell
+from grader.diagnosis.likeness import Diagnosis, diagnose
+from grader.diagnosis.probing import Probed, probe
+from grader.judging.checking import Finding
+from grader.labs import Lab
+from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.running.interpreter import InterpretOptions
+
+TELL_SECONDS = 90.0
+"""No launch of the ledger or of a probe begins later than this after the first."""
+
+
+def reasons(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
+    checked: Sequence[Finding], watched: Sequence[Outcome], seed: int, options: InterpretOptions,
+    asked: Sequence[int] | None = None,
+) -> list[Diagnosis | None]:  # fmt: skip
+    """One diagnosis for each outcome, None where nothing failed or nothing is known.
+
+    watched: the launches whose every access was looked at. asked: the outcomes that likeness is asked about; None: all.
+    """
+    end = time.monotonic() + TELL_SECONDS
+    within = replace(options, cancelled=lambda: options.cancelled() or time.monotonic() > end)
+    told = tell(lab, source, bundle, problems, outcomes, checked, seed, within)
+    if any(told):
+        return told
+    chosen = range(len(outcomes)) if asked is None else asked
+    alike = diagnose(lab, problems, bundle.configs, [outcomes[i] for i in chosen], [checked[i] for i in chosen])
+    answers: list[Diagnosis | None] = [None] * len(outcomes)
+    for i, diagnosis in zip(chosen, alike, strict=True):
+        answers[i] = diagnosis
+    if any(diagnosis and diagnosis.mistake for diagnosis in answers) or _seen(lab, watched):
+        return answers
+    failing = [one for one, finding in zip(outcomes, checked, strict=True) if _is_wrong(lab, one, finding)]
+    probed = probe(lab, source, bundle, problems, failing, seed, within) if failing else None
+    if probed is None:
+        return answers
+    diagnosis = _diagnosis(probed)
+    return [
+        diagnosis if outcome.status == "ran" and not finding.ok and not finding.skipped else answer
+        for outcome, finding, answer in zip(outcomes, checked, answers, strict=True)
+    ]
+
+
+def _seen(lab: Lab, watched: Sequence[Outcome]) -> bool:
+    """Whether the memory checker has a line to show: that is put right first."""
+    return any(outcome.memory and not lab.case(outcome.case).hidden for outcome in watched)
+
+
+def _is_wrong(lab: Lab, outcome: Outcome, finding: Finding) -> bool:
+    """A public case whose Y is wrong, by a kernel that left its inputs alone."""
+    stored = outcome.status == "ran" and outcome.y is not None and not outcome.changed
+    return stored and not finding.ok and not finding.skipped and not lab.case(outcome.case).hidden
+
+
+def _diagnosis(probed: Probed) -> Diagnosis:
+    said = probed.reading
+    return Diagnosis(
+        said.name, said.general, "", "", f"Read off the output, in `{probed.case}`: {said.text}",
+        f"Read off the output: {said.general}", (said.name,),
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""What is known to be wrong, each thing once: its sentences, and the cases in which it shows.
+
+A diagnosis that names a mistake belongs to many failing cases at once. What has no name describes its own case and stays there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.model import LabReport, TestResult
+from grader.teaching import headline
+
+COUNTED = re.compile(r"^\(\d+ of \d+\) ")
+CONFIG = re.compile(r" \[[^\[\]]*config \d+\]$")
+
+
+@dataclass(frozen=True)
+class Told:
+    """One finding. sentences: in the order in which to put things right. certain: read off the flow or the output, where
+    others are only alike. whole: whether every failing case has it."""
+
+    number: int
+    sentences: tuple[str, ...]
+    cases: tuple[str, ...]
+    certain: bool
+    whole: bool
+
+    @property
+    def where(self) -> str:
+        """The cases in words."""
+        if self.whole and len(self.cases) > 2:
+            return f"all {len(self.cases)} failing cases: {', '.join(self.cases)}"
+        return ", ".join(self.cases)
+
+
+def findings(tests: Sequence[TestResult]) -> tuple[Told, ...]:
+    """The findings of a lab's tests, in the order of the first case of each; what is certain comes first."""
+    failing = [test for test in tests if test.kind == "correctness" and test.status == "failed"]
+    groups: dict[str, list[TestResult]] = {}
+    for test in failing:
+        if is_named(test):
+            groups.setdefault(str(test.metrics["mistake"]), []).append(test)
+    ordered = sorted(groups.values(), key=lambda group: not _is_certain(group[0]))
+    return tuple(
+        Told(number, sentences(group[0].diagnosis or ""), tuple(test.name for test in group), _is_certain(group[0]),
+             len(group) == len(failing))
+        for number, group in enumerate(ordered, 1)
+    )  # fmt: skip
+
+
+def is_named(test: TestResult) -> bool:
+    """Whether the case's diagnosis names a mistake, so that it is told among the findings."""
+    return bool(test.diagnosis) and bool(test.metrics.get("mistake"))
+
+
+def _is_certain(test: TestResult) -> bool:
+    return bool(test.metrics.get("mistakes"))
+
+
+def sentences(diagnosis: str) -> tuple[str, ...]:
+    """A diagnosis sentence by sentence, without the counts before them."""
+    return tuple(COUNTED.sub("", line) for line in diagnosis.splitlines())
+
+
+def first_said(tests: Sequence[TestResult]) -> dict[str, str]:
+    """For each case whose message was said of a case above it, the name of that case; only the config may differ."""
+    said: dict[str, str] = {}
+    again: dict[str, str] = {}
+    for test in tests:
+        if test.status == "failed" and test.kind == "correctness":
+            first = said.setdefault(CONFIG.sub("", test.message), test.name)
+            if first != test.name:
+                again[test.name] = first
+    return again
+
+
+def next_thing(lab: LabReport) -> str:
+    """What to mend first in a lab that ran, the most certain thing: what does not compile, memory, a finding, a case; or ""."""
+    broken = next((test for test in lab.tests if test.kind == "build" and test.status == "failed"), None)
+    if broken is not None:
+        return headline(broken.message)
+    strayed = next((test for test in lab.tests if test.kind == "memory" and test.status == "failed"), None)
+    failed = next((test for test in lab.tests if test.kind == "correctness" and test.status == "failed"), None)
+    named = findings(lab.tests)
+    if strayed is not None and strayed.metrics.get("seen"):
+        return strayed.message.splitlines()[0]
+    if named and named[0].certain:
+        return named[0].sentences[0]
+    if failed is not None:
+        return f"make `{failed.name}` pass first; {(failed.diagnosis or failed.message).splitlines()[0]}"
+    return strayed.message.splitlines()[0] if strayed is not None else ""

@@ -1,0 +1,169 @@
+"""Each finding is told once, in the terminal and on the page, and Next says the most certain thing."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from grader.judging.memory import sentences
+from grader.labs import get_lab
+from grader.labs.problems import make_problem
+from grader.model import MemoryFinding, Outcome, Report, TestResult
+from grader.reporting import html
+from grader.reporting.compact import explanations
+from grader.reporting.findings import findings, first_said
+from grader.reporting.listing import listing
+from grader.reporting.terminal import next_step, show
+from grader.teaching import headline
+from tests.reports import kernel_source, wrong_report
+
+LEDGER = (
+    "(1 of 2) w8a8.ipynb cell 7 line 6, in `odd_m`, program 0: X[0, 1] / s = 2.6 became 2, expected 3: truncated\n"
+    "(2 of 2) w8a8.ipynb cell 7 line 7, in `odd_m`, program 0: 88 417 as fp16 is inf, expected the scales first"
+)
+ALIKE = "Likely mistake: the output matches X scaled twice (on 100 % of the wrong elements). Hint: look at the scale"
+
+
+def case(name, message="9 of 10 elements of Y are wrong [config 0]", diagnosis=None, mistake=None, mistakes=(), status="failed"):
+    metrics = {"mistake": mistake, **({"mistakes": list(mistakes)} if mistakes else {})}
+    return TestResult(name, "correctness", status, 0, 3, message, diagnosis=diagnosis, metrics=metrics)
+
+
+BUILD = TestResult("build_sm90", "build", "failed", 0, 0, "2 of 3 configs compile; config 1: out of shared memory")
+MEMORY = TestResult("memory", "memory", "failed", 0, 10, "w8a8.ipynb cell 7 line 5: tl.load reads row 3 of x\nand a second line",
+                    metrics={"seen": True})  # fmt: skip
+UNSEEN = TestResult("memory", "memory", "failed", 0, 10, "4 of 4 launches did not finish")
+CERTAIN = [case(name, f"{name} is wrong", LEDGER, "truncation", ("truncation", "fp16_before_scaling")) for name in ("odd_m", "n_tail")]
+LIKELY = [
+    case(name, f"{name} is wrong", ALIKE.replace("100", share), "input_scale_twice")
+    for name, share in (("k_tail", "99"), ("long_k", "98"))
+]
+REGION = [case("one_tile", diagnosis="Wrong elements lie in every tile; no known mistake fits")]
+
+
+def report(*tests: TestResult, status="graded", message="") -> Report:
+    lab = wrong_report().labs["w8a8"]
+    return replace(wrong_report(), labs={"w8a8": replace(lab, tests=tests, status=status, message=message)})
+
+
+def printed(shown: Report) -> str:
+    out = io.StringIO()
+    show(shown, Console(file=out, width=500))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("tests", "status", "said"),
+    [
+        ((BUILD, MEMORY, *CERTAIN), "graded", "w8a8: 2 of 3 configs compile; config 1: out of shared memory"),
+        ((MEMORY, *CERTAIN), "graded", "w8a8: w8a8.ipynb cell 7 line 5: tl.load reads row 3 of x"),
+        ((*LIKELY, *CERTAIN, UNSEEN), "graded", "w8a8: w8a8.ipynb cell 7 line 6, in `odd_m`, program 0: X[0, 1] / s"),
+        ((*REGION, *LIKELY), "graded", "w8a8: make `one_tile` pass first; Wrong elements lie in every tile"),
+        ((*LIKELY, UNSEEN), "graded", "w8a8: make `k_tail` pass first; Likely mistake"),
+        ((UNSEEN,), "graded", "w8a8: 4 of 4 launches did not finish"),
+        ((case("odd_m", "did not finish within 24 s"), MEMORY), "timeout", "w8a8: w8a8.ipynb cell 7 line 5: tl.load reads"),
+        ((case("odd_m", "did not finish within 24 s"), UNSEEN), "timeout", "w8a8: did not finish within 24 s"),
+    ],
+)  # fmt: skip
+def test_next_says_the_most_certain_thing(tests, status, said):
+    message = "did not finish within 24 s" if status == "timeout" else ""
+    assert next_step(report(*tests, status=status, message=message)).startswith(said)
+
+
+def test_equal_findings_are_one_with_all_their_cases():
+    told = findings([*LIKELY, *CERTAIN, *REGION])
+    assert [(one.number, one.cases, one.certain, len(one.sentences)) for one in told] == [
+        (1, ("odd_m", "n_tail"), True, 2), (2, ("k_tail", "long_k"), False, 1),
+    ]  # fmt: skip
+    assert not any("(1 of 2)" in sentence for one in told for sentence in one.sentences)
+    assert not any(one.whole for one in told)
+    assert findings(CERTAIN)[0].whole
+
+
+@pytest.mark.parametrize("shown", [printed, html.page], ids=["terminal", "page"])
+def test_each_sentence_is_there_once(shown):
+    """The ledger's, what is only alike, and a message that several cases share, each beside or below its cases."""
+    same = [case(name, f"the kernel wrote outside y_ptr [config {n}]") for n, name in enumerate(("a_case", "b_case", "c_case"))]
+    text = shown(report(*CERTAIN, *LIKELY, *same, MEMORY))
+    text = re.sub(r'<table class="listing">.*?</table>', "", text, flags=re.DOTALL)  # notes beside the source say it there
+    text = re.sub(r'<p class="next">.*?</p>|Next:.*', "", text, flags=re.DOTALL)
+    for sentence in ("became 2, expected 3", "as fp16 is inf", "X scaled twice", "the kernel wrote outside y_ptr"):
+        assert text.count(sentence) == 1, sentence
+    assert "Likely the same" not in text
+    assert text.count("as in a_case") == 2
+    for name in ("odd_m", "n_tail", "k_tail", "long_k", "b_case"):
+        assert name in text
+
+
+def test_a_notebook_says_each_finding_once():
+    said = [remark.text for remark in explanations(report(*CERTAIN, *LIKELY, MEMORY).labs["w8a8"])]
+    assert sum("became 2" in text for text in said) == 1
+    assert sum("X scaled twice" in text for text in said) == 1
+    assert any("in odd_m, n_tail" in text for text in said)
+
+
+def test_only_the_config_may_differ_between_messages_that_are_the_same():
+    several = "[2 of 3 configs fail, the first is config 1]"
+    tests = [case("a", "x is 1 [config 0]"), case("b", f"x is 1 {several}"), case("c", "x is 2 [config 0]")]
+    assert first_said(tests) == {"b": "a"}
+
+
+def test_every_line_of_the_ledger_and_of_memory_is_marked():
+    memory = replace(MEMORY, message="w8a8.ipynb cell 7 line 1: tl.load reads\nw8a8.ipynb cell 7 line 3: tl.store writes")
+    lab = report(*CERTAIN, memory).labs["w8a8"]
+    marked = {line.number: [(note.test, note.text) for note in line.notes] for line in listing(kernel_source(), lab).marked}
+    assert set(marked) == {1, 3, 6, 7}
+    assert marked[6] == [("1 of 2", "in `odd_m`, program 0: X[0, 1] / s = 2.6 became 2, expected 3: truncated")]
+    assert marked[3] == [("memory", "tl.store writes")]
+
+
+def test_at_most_three_pictures_before_the_rest():
+    lab = wrong_report().labs["w8a8"]
+    maps = tuple(replace(lab.error_maps[0], case=f"case_{number}") for number in range(5))
+    shown = replace(report(*CERTAIN), labs={"w8a8": replace(lab, tests=tuple(CERTAIN), error_maps=maps)})
+    text = html.page(shown)
+    before, after = text.split("<details>")
+    assert (before.count("<img"), after.count("<img")) == (3, 2)
+    assert "show all 5 pictures" in after
+    assert "<details>" not in html.page(replace(shown, labs={"w8a8": replace(shown.labs["w8a8"], error_maps=maps[:3])}))
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        (("beyond", "race"), ["mask it to columns below N"]),
+        (("outside", "gap", "race"), ["the address is wrong"]),
+        (("past", "beyond"), ["the tile begins outside"]),
+        (("race",), ["another program writes too"]),
+    ],
+)
+def test_one_cause_of_one_access_is_told(faults, expected):
+    lab = get_lab("w8a8")
+    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
+    seen = tuple(MemoryFinding("store", fault, 8, "y_ptr", (0, 64), 1, (0, 1), offset=4096) for fault in faults)
+    said = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
+    assert len(said) == len(expected)
+    assert all(words in sentence for words, sentence in zip(expected, said, strict=True))
+
+
+def test_a_race_elsewhere_comes_first():
+    lab = get_lab("w8a8")
+    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
+    seen = (
+        MemoryFinding("load", "beyond", 7, "x_ptr", (64, 0), 0),
+        MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1)),
+    )
+    said = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
+    assert "another program writes too" in said[0]
+    assert "mask it to rows below M" in said[1]
+
+
+def test_headlines_stay_one_line():
+    """What Next says fits one line, whatever the compiler said below it."""
+    taught = replace(BUILD, message="config 0: w8a8.py line 3: Triton refuses this: no\n  x\n  ^\nNext: write y")
+    assert next_step(report(taught)) == f"w8a8: {headline(taught.message)}"
+    assert "\n" not in next_step(report(taught))
