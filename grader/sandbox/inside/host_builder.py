@@ -19,6 +19,8 @@ from triton.runtime.interpreter import TensorHandle
 from unsupported import unsupported
 
 METHODS: dict[str, Callable[..., Any]] = {}
+DEPTH = 16
+"""Products that one instruction of a tensor core adds to an fp16 accumulator."""
 EXACT_IN_FP32 = 1024
 """Products of two int8 are at most 2^14, and whole numbers up to 2^24 are exact in fp32."""
 
@@ -230,7 +232,10 @@ def create_splat(self: Any, target: Any, arg: Any) -> Any:
 
 @_method
 def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any) -> Any:
-    """A product of tiles, exact for integers; in fp32 for floats, with what tf32 reads of fp32 operands."""
+    """A product of tiles, exact for integers; in fp32 for floats, with what tf32 reads of fp32 operands.
+
+    An fp16 accumulator is rounded after every instruction's worth of products, as tensor cores do.
+    """
     if d.data.dtype == np.int32:
         deep = a.data.shape[-1] > EXACT_IN_FP32
         wide = np.float64 if deep else np.float32
@@ -240,8 +245,14 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
         return _made(np.matmul(left, right) + d.data, d.dtype)
     if a.dtype.scalar == tl.float32 and precision == interpreter._ir.INPUT_PRECISION.TF32:
         left, right = as_tf32(left), as_tf32(right)
-    product = np.matmul(left.astype(np.float32, copy=False), right.astype(np.float32, copy=False))
-    return _made(product + _numbers(d), d.dtype)
+    left, right = left.astype(np.float32, copy=False), right.astype(np.float32, copy=False)
+    if d.dtype.scalar != tl.float16:
+        return _made(np.matmul(left, right) + _numbers(d), d.dtype)
+    total = _numbers(d).astype(np.float16)
+    for start in range(0, left.shape[-1], DEPTH):
+        part = np.matmul(left[..., start : start + DEPTH], right[..., start : start + DEPTH, :])
+        total = (total.astype(np.float32) + part).astype(np.float16)
+    return _made(total, d.dtype)
 
 
 @_method
