@@ -140,13 +140,14 @@ def grade_lab_on_cpu(
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     findings = _check(lab, built, problems, outcomes)
     how = InterpretOptions(1, options.confined, options.case_seconds)
-    diagnoses = tell(lab, source, built, problems, outcomes, findings, seed, how)
+    told = tell(lab, source, built, problems, outcomes, findings, seed, how)
+    diagnoses = told.diagnoses
     if not any(diagnoses):
         diagnoses = diagnose(lab, problems, built.configs, outcomes, findings)
         diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
     located = sentences(lab, source, problems, outcomes)
     judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, outcomes, located)
-    report = replace(score(lab, judged, rubric, None), source=source)
+    report = replace(score(lab, judged, rubric, None), source=source, defects=told.defects)
     listen(lab.id, f"{report.points:.1f} points")
     return report
 
@@ -257,7 +258,8 @@ def judge_gpu_run(
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     findings = _check(lab, built, problems, run.outcomes)
-    diagnoses = tell(lab, source, built, problems, run.outcomes, findings, seed, InterpretOptions(1))
+    told = tell(lab, source, built, problems, run.outcomes, findings, seed, InterpretOptions(1))
+    diagnoses = told.diagnoses
     if not any(diagnoses):
         diagnoses = diagnose(lab, problems, built.configs, run.outcomes, findings)
     located = sentences(lab, source, problems, watched)

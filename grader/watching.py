@@ -283,12 +283,13 @@ class _Round:
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
         chosen = self.watch.options
         how = InterpretOptions(1, chosen.confined, chosen.case_seconds, self.session.start, self.stopped.is_set)
-        diagnoses = tell(lab, source, bundle, problems, outcomes, findings, 0, how)
+        told = tell(lab, source, bundle, problems, outcomes, findings, 0, how)
+        diagnoses = told.diagnoses
         if not any(diagnoses):
             diagnoses = self._diagnosed(lab, bundle, problems, known)
         located = sentences(lab, source, problems, outcomes)
         judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, outcomes, located)
-        return replace(score(lab, judged, load_rubric(), None), source=source)
+        return replace(score(lab, judged, load_rubric(), None), source=source, defects=told.defects)
 
     def _diagnosed(
         self, lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], known: Known

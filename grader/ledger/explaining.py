@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -31,6 +32,14 @@ FIRST, SPREAD = 16, 8
 
 
 @dataclass(frozen=True)
+class Explained:
+    """findings: divergences in the order in which to fix them. defects: where the ledger itself failed, one sentence each."""
+
+    findings: tuple[Finding, ...] = ()
+    defects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Attempt:
     """One launch to be recorded: a failing case and config, on the ledger's own values or on the case's."""
 
@@ -43,26 +52,28 @@ class _Attempt:
 def explain(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], failing: Sequence[Outcome],
     seed: int, options: InterpretOptions,
-) -> tuple[Finding, ...]:  # fmt: skip
-    """Divergences in the order in which to fix them; none where the flow cannot be followed or the lab has no stages."""
+) -> Explained:  # fmt: skip
+    """What the kernel does wrong; nothing where the flow cannot be followed or the lab has no stages."""
     stages = stages_of(lab.id)
     chosen = _chosen(lab, failing) if stages else []
     if stages is None or not chosen:
-        return ()
+        return Explained()
+    defects: dict[str, None] = {}
     for own_values in (True, False):
         confirmed: list[Finding] = []
         attempts = [
             [_attempt(lab, stages, problems, outcome, seed + repeat, own_values) for repeat in range(2)]
             for outcome in chosen[: MAX_CASES if own_values else 2]
         ]
-        runs = _recorded(lab, stages, source, bundle, [one for pair in attempts for one in pair], options)
+        read = _recorded(lab, stages, source, bundle, [one for pair in attempts for one in pair], options)
+        defects.update(dict.fromkeys(read.defects))
         for first, second in attempts:
-            here, again = runs.get(first.name, []), runs.get(second.name, [])
+            here, again = read.findings.get(first.name, []), read.findings.get(second.name, [])
             known = {(finding.name, finding.line) for finding in again}
             confirmed += [replace(finding, case=first.case) for finding in here if (finding.name, finding.line) in known]
         if confirmed:
-            return tuple(ordered(confirmed)[:MAX_FINDINGS])
-    return ()
+            return Explained(tuple(ordered(confirmed)[:MAX_FINDINGS]), tuple(defects))
+    return Explained((), tuple(defects))
 
 
 def _chosen(lab: Lab, failing: Sequence[Outcome]) -> list[Outcome]:
@@ -104,15 +115,23 @@ def _programs(counts: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted({*range(FIRST), *spread}))
 
 
+@dataclass(frozen=True)
+class _Read:
+    """What was read off some launches: findings by the attempt's name, and where the reading itself failed."""
+
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+    defects: list[str] = field(default_factory=list)
+
+
 def _recorded(
     lab: Lab, stages: Stages, source: KernelSource, bundle: KernelBundle, attempts: Sequence[_Attempt],
     options: InterpretOptions,
-) -> dict[str, list[Finding]]:  # fmt: skip
+) -> _Read:  # fmt: skip
     launches = {(one.name, one.config): bundle.launches[one.case, one.config] for one in attempts}
     problems = {one.name: one.problem for one in attempts}
     how = replace(options, record=_programs([math.prod(launch.grid) for launch in launches.values()]))
     outcomes = interpret(lab, source, replace(bundle, launches=launches), problems, list(launches), how)
-    found = {}
+    read = _Read()
     for one, outcome in zip(attempts, outcomes, strict=True):
         if outcome.status != "ran" or outcome.y is None or not outcome.flow:
             continue
@@ -122,14 +141,25 @@ def _recorded(
         wrong = ~((outcome.y.double() - reference.y).abs() <= reference.bound)
         if not bool(wrong.any()) and not outcome.overrun:
             continue
-        # What is recorded was made by a stranger's kernel: a flow that trips the walk is one that cannot be followed.
-        with contextlib.suppress(Exception), np.errstate(all="ignore"):
-            tape = parse(outcome.flow)
-            findings = walk(Run(
-                lab, stages, one.problem, bundle.configs[one.config], launches[one.name, one.config].grid, tape,
-                Provenance(tape, stages.left.tensor, stages.right.tensor), outcome.y.numpy(), wrong.numpy(),
-            ))  # fmt: skip
-            found[one.name] = [
-                replace(finding, line=None if finding.line is None else bundle.made.origin(finding.line)) for finding in findings
-            ]
-    return found
+        try:
+            with np.errstate(all="ignore"):
+                tape = parse(outcome.flow)
+                findings = walk(Run(
+                    lab, stages, one.problem, bundle.configs[one.config], launches[one.name, one.config].grid, tape,
+                    Provenance(tape, stages.left.tensor, stages.right.tensor), outcome.y.numpy(), wrong.numpy(),
+                ))  # fmt: skip
+        except Exception as error:  # a stranger's kernel made the record: whatever trips the walk costs nobody more than a reason
+            read.defects.append(defect(one.case, one.config, error))
+            continue
+        read.findings[one.name] = [
+            replace(finding, line=None if finding.line is None else bundle.made.origin(finding.line)) for finding in findings
+        ]
+    return read
+
+
+def defect(case: str, config: int, error: Exception) -> str:
+    """Where the ledger failed, for those who mend it; without a path of this machine."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" at {Path(last[0].filename).name}:{last[0].lineno}" if last else ""
+    return (f"a defect of the grader: the ledger stopped in {case}, config {config} ({type(error).__name__}{place}); "
+            "points do not depend on it; send this line and the kernel to who runs the grader")  # fmt: skip
