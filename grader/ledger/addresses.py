@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader.ledger import summed
-from grader.ledger.finding import LOAD, PAIR, STORE, Finding
+from grader.ledger.finding import ADVANCE, LOAD, PAIR, STORE, Finding
 from grader.ledger.pairs import Pairs, Run, Side, hull, side_words
 from grader.ledger.provenance import Array
 from grader.ledger.stages import Blocks, Rule, Rules
@@ -22,9 +22,6 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     """
     if not pairs.turn.size:
         return []
-    stored = _stored(run, pairs)
-    if stored:
-        return [stored]
     strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
     if strides:
         return strides
@@ -37,36 +34,67 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     return summed.look(run, pairs, whole=whole)
 
 
-def _stored(run: Run, pairs: Pairs) -> Finding | None:
-    """A tile of Y stored by other strides than Y's: the operands belong together, and to other places."""
+def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Finding, tuple[int, int]] | None:
+    """Tiles of Y stored by other strides than Y's, which some program shows beyond doubt: the finding and the strides used.
+
+    The operands of such a tile belong together, and to other places than those where their sums lie.
+    """
+    return next((found for pairs in followed if (found := _stored(run, pairs))), None)
+
+
+def restored(run: Run, pairs: Pairs, used: tuple[int, int]) -> Pairs:
+    """The pairs of a tile that was stored by the strides `used`, for the elements of Y that they were meant for."""
+    meant = _of_operands(pairs)
+    if meant is None or not (_offsets(pairs) == meant[0] * used[0] + meant[1] * used[1]).all():
+        return pairs
+    return replace(pairs, m=meant[0], n=meant[1])
+
+
+def _of_operands(pairs: Pairs) -> tuple[Array, Array] | None:
+    """[E], [E]: the one row of X and the one channel of W that the products of each element of Y come from."""
     left, right = pairs.left, pairs.right
     both = left.live & right.live & pairs.alive
-    if not both.any(axis=1).all():
+    if not both.size or not both.any(axis=1).all():
         return None
     first = both.argmax(axis=1)
     each = np.arange(len(first))
     m, n = left.row[each, first], right.row[each, first]
     if not ((left.row == m[:, None]) | ~both).all() or not ((right.row == n[:, None]) | ~both).all():
         return None
+    return m, n
+
+
+def _offsets(pairs: Pairs) -> Array:
     assert pairs.store.offsets is not None
-    offsets = pairs.store.offsets.reshape(-1)[pairs.flow.lanes]
+    offsets: Array = pairs.store.offsets.reshape(-1)[pairs.flow.lanes]
+    return offsets
+
+
+def _stored(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
+    meant = _of_operands(pairs)
+    if meant is None:
+        return None
+    m, n = meant
+    offsets = _offsets(pairs)
     y = run.problem.tensors[run.lab.output]
-    own = tuple(int(stride) for stride in y.stride())
+    own = (int(y.stride(0)), int(y.stride(1)))
     if (offsets == m * own[0] + n * own[1]).all():
         return None
     matrix = np.stack([m, n], axis=1).astype(np.float64)
     if np.linalg.matrix_rank(matrix) < 2:
         return None
     found, *_ = np.linalg.lstsq(matrix, offsets.astype(np.float64), rcond=None)
-    used = tuple(round(float(value)) for value in found)
+    used = (round(float(found[0])), round(float(found[1])))
     if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or used == own:
         return None
     axis = 0 if used[0] != own[0] else 1
     if len(set((m, n)[axis].tolist())) == 1 and not _size_called(run, used[axis]):
         return None  # one row or column may as well be another one, by the right stride
     if used[0] != own[0] and used[1] != own[1]:
-        name = "y_column_major"
-        reason = "Y is stored by columns, where its strides say by rows"
+        swapped = used == own[::-1]
+        name = "y_strides_swapped or y_column_major" if swapped else "y_column_major"
+        reason = ("the two strides of Y are exchanged in the addresses of the store" if swapped else
+                  "Y is stored by columns, where its strides say by rows")  # fmt: skip
     else:
         name = f"ignores_stride_y{'mn'[axis]}"
         reason = f"stride_y{'mn'[axis]} is not used"
@@ -74,7 +102,7 @@ def _stored(run: Run, pairs: Pairs) -> Finding | None:
         name, STORE, pairs.store.line,
         f"neighbouring {('rows', 'columns')[axis]} of Y are stored {used[axis]}{_size_called(run, used[axis])} elements apart",
         f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program,
-    )  # fmt: skip
+    ), used  # fmt: skip
 
 
 def expected_rows(pairs: Pairs, side: Side) -> Array:
@@ -223,6 +251,8 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     bad = use & (side.row != expected)
     if not use.any() or bad[use].mean() < 0.25:
         return None
+    if not bad[:, pairs.turn == 0].any():
+        return _astray(run, pairs, side, bad)
     p = int(np.argwhere(bad)[0][1])
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
@@ -236,3 +266,31 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
         f"the {side_words(side, pairs)} operand holds {axis} {held} of {letter}, and the result goes to {target}",
         f"{axis} {stored}", f"{axis} of {letter} and of Y are not those of the same tile", pairs.program, turn,
     )  # fmt: skip
+
+
+def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Finding:
+    """Rows that were right in the first turn: the step along K led out of them."""
+    turn = int(pairs.turn[bad.any(axis=0)].min())
+    moved = _moved(pairs, side, turn)
+    depth = len(np.unique(side.k[:, pairs.turn == 0])) // side.operand.unit
+    along_k = run.problem.scalars[side.operand.strides[-1]] if side.operand.strides else 1
+    letter, stride = side.operand.letter, side.operand.strides[-1] if side.operand.strides else ""
+    ignored = bool(stride) and moved == turn * depth != turn * depth * along_k
+    reason = f"the pointers of {letter} move on by {depth} elements a turn, {depth} steps along K are {depth * along_k}: {stride} is not used"
+    e, p = (int(i) for i in np.argwhere(bad & (pairs.turn == turn)[None, :])[0])
+    return Finding(
+        f"ignores_{stride}" if ignored else "advanced_wrongly", ADVANCE,
+        run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"the {side_words(side, pairs)} operand asks for {letter}[{side.row[e, p]}, {side.k[e, p]}]",
+        f"row {int(expected_rows(pairs, side)[e, 0])} of {letter} in every turn",
+        reason if ignored else f"the pointers of {letter} leave their rows from turn to turn", pairs.program, turn,
+    )  # fmt: skip
+
+
+def _moved(pairs: Pairs, side: Side, turn: int) -> int | None:
+    """By how many elements the addresses of a turn lie behind those of the first; None where they differ."""
+    first, later = side.offset[:, pairs.turn == 0], side.offset[:, pairs.turn == turn]
+    if first.shape != later.shape:
+        return None
+    steps = np.unique(later - first)
+    return int(steps[0]) if len(steps) == 1 else None

@@ -18,7 +18,7 @@ from grader.ledger.pairs import Run
 from grader.ledger.provenance import Provenance
 from grader.ledger.stages import Stages, stages_of
 from grader.ledger.tape import parse
-from grader.ledger.walk import ordered, walk
+from grader.ledger.walk import consistent, ordered, walk
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.problems import generator_for
 from grader.running.cpu import InterpretOptions, interpret
@@ -72,7 +72,7 @@ def explain(
             known = {(finding.name, finding.line) for finding in again}
             confirmed += [replace(finding, case=first.case) for finding in here if (finding.name, finding.line) in known]
         if confirmed:
-            return Explained(tuple(ordered(confirmed)[:MAX_FINDINGS]), tuple(defects))
+            return Explained(tuple(ordered(consistent(confirmed))[:MAX_FINDINGS]), tuple(defects))
     return Explained((), tuple(defects))
 
 

@@ -307,4 +307,7 @@ def span(numbers: Array, letter: str = "") -> str:
     steps = np.unique(np.diff(distinct))
     if len(steps) == 1:
         return f"{letter}{low}:{high + 1}:{int(steps[0])}"
-    return ", ".join(str(int(i)) for i in distinct[:4]) + (", ..." if len(distinct) > 4 else "")
+    ends = np.flatnonzero(np.diff(distinct) != 1)
+    runs = [(int(a), int(b)) for a, b in zip(distinct[[0, *(ends + 1)]], distinct[[*ends, -1]], strict=True)]
+    words = [f"{a}:{b + 1}" if b > a else str(a) for a, b in runs[:4]]
+    return ", ".join(words) + (", ..." if len(runs) > 4 else "")

@@ -17,7 +17,7 @@ HALF = ("fp16", "bf16")
 
 
 def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
-    """Products of the program that reach none of its stores."""
+    """Products of the program that reach none of its stores; none where a value of unknown origin does."""
     waiting = [store.inputs[0] for store in stores]
     seen = set(waiting)
     while waiting:
@@ -25,6 +25,8 @@ def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
             if i not in seen:
                 seen.add(i)
                 waiting.append(i)
+    if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
+        return []
     nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
     return [node for node in nodes if run.provenance.is_product(node) and node.number not in seen]
 

@@ -198,10 +198,17 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Findin
             program, tile = next(iter(outside.items()))
             found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
     expected = "each tile from one program"
+    reason = _axes(run, tiles)
+    if reason:
+        return Finding("program_ids_swapped", TILE, tiles.line, found, expected, reason)
     divided = _division(run, tiles)
     if divided:
         line, reason = divided
         return Finding("program_ids_swapped", TILE, line, found, expected, reason)
+    grouped = _group(run, tiles)
+    if grouped:
+        line, reason = grouped
+        return Finding("tile_map", TILE, line, found, expected, reason)
     addressed = set(tiles.stored) | set(tiles.meant.values())
     rows, columns = ({tile[d] for tile in addressed} for d in (0, 1))
     if len(rows) == 1 and len(columns) == 1:
@@ -215,6 +222,45 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Findin
                        "the columns that are stored do not depend on the program")  # fmt: skip
     return Finding("tile_map", TILE, tiles.line, found, expected,
                    "the numbers of the tiles do not follow from the program ids as the grid needs")  # fmt: skip
+
+
+def _axes(run: Run, tiles: TileMap) -> str:
+    """Program ids of two axes, each taken for the tiles that the grid counts on the other one; else ""."""
+    if min(run.grid[:2]) == run.grid[0] == run.grid[1]:
+        return ""
+    own = _own(tiles)
+    numbers = [np.array(np.unravel_index([program for program, _ in own], run.grid))[axis] for axis in (0, 1)]
+    for axis in (0, 1):  # program_id(axis) numbers the row tiles, program_id(1 - axis) the column tiles
+        follows = all((numbers[axis if d == 0 else 1 - axis] == [tile[d] for _, tile in own]).all() for d in (0, 1))
+        if follows and (run.grid[axis], run.grid[1 - axis]) == (tiles.count[1], tiles.count[0]):
+            return (f"program_id({axis}) is taken for the row tile, and the grid counts the column tiles on axis {axis}: "
+                    f"it is {run.grid[:2]}, and Y has {tiles.count[0]} x {tiles.count[1]} tiles")  # fmt: skip
+    return ""
+
+
+def _own(tiles: TileMap) -> list[tuple[int, Tile]]:
+    """Programs and the tiles that they store or address."""
+    return [*((program, tile) for program, found in tiles.by_program.items() for tile in found), *tiles.meant.items()]
+
+
+def _group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
+    """Programs in groups of row tiles, the last of which is smaller than the others: the line, and the words."""
+    nodes = run.tape.nodes
+    if not any(tile[0] >= tiles.count[0] for tile in tiles.meant.values()):
+        return None
+    for numbers in run.tape.programs.values():
+        for number in numbers:
+            node = nodes[number]
+            if node.op not in ("srem", "urem") or nodes[node.inputs[0]].op not in ("srem", "urem"):
+                continue
+            inner, divisor = nodes[node.inputs[0]], nodes[node.inputs[1]].data
+            if nodes[inner.inputs[0]].op != "get_program_id" or divisor is None:
+                continue
+            size = int(divisor.reshape(-1)[0])
+            if size > 1 and tiles.count[0] % size:
+                return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
+                                   f"group has {tiles.count[0] % size}")  # fmt: skip
+    return None
 
 
 def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
@@ -243,8 +289,9 @@ def _is_tile(tiles: TileMap, op: str, by: int, axis: int) -> bool:
     """Whether program_id op `by` is the tile number along an axis, for every program that stored."""
     if by <= 0:
         return False
-    own = [(program, tile[axis]) for program, found in tiles.by_program.items() for tile in found]
-    own += [(program, tile[axis]) for program, tile in tiles.meant.items()]
+    own = [(program, tile[axis]) for program, tile in _own(tiles)]
+    if op != "idiv" and all(program < by for program, _ in own):
+        return False  # a remainder that never begins anew is the program id itself
     return len({tile for _, tile in own}) > 1 and all(
         (program // by if op == "idiv" else program % by) == tile for program, tile in own)  # fmt: skip
 

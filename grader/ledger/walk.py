@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 from grader.ledger import addresses, operands, summed, sums, tiles
-from grader.ledger.finding import CONVERT, TILE, UNPACK, Finding
+from grader.ledger.finding import CONVERT, GRID, TILE, UNPACK, Finding
 from grader.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.ledger.provenance import Lost
 from grader.ledger.stages import Rule
@@ -21,7 +21,6 @@ MAX_PROGRAMS = 12
 
 def walk(run: Run) -> list[Finding]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    findings = [*tiles.look(run), *tiles.past_the_ends(run)]
     followed: list[tuple[int, list[Node], Pairs]] = []
     for program in _spread(list(run.tape.programs)):
         if len(followed) >= MAX_PROGRAMS:
@@ -34,6 +33,12 @@ def walk(run: Run) -> list[Finding]:
             if len(lanes):
                 with contextlib.suppress(Lost):
                     followed.append((program, stores, pairs_of(run, program, store, lanes)))
+    stored = addresses.misplaced(run, [pairs for _, _, pairs in followed])
+    if stored:  # where things lie in Y then says nothing of tiles and masks
+        findings, used = [stored[0]], stored[1]
+        followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed]
+    else:
+        findings = [*tiles.look(run), *tiles.past_the_ends(run)]
     rules = addresses.followed(run, [pairs for _, _, pairs in followed])
     for program, stores, pairs in followed:
         with contextlib.suppress(Lost):
@@ -68,6 +73,19 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
     return [*places, *values, *([lost] if lost else []), *summed]
+
+
+def consistent(findings: list[Finding]) -> list[Finding]:
+    """Findings of several cases without those that another case shows to be something else.
+
+    Where Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were; and one
+    map of tiles shows itself in many ways, of which the first case with a reason tells.
+    """
+    if any(finding.name.startswith(("y_strides_swapped", "y_column_major")) for finding in findings):
+        findings = [one for one in findings if one.rank not in (GRID, TILE) and not one.name.startswith("store_")]
+    maps = [finding for finding in findings if finding.rank in (GRID, TILE)]
+    told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
+    return [one for one in findings if one.rank not in (GRID, TILE) or one is told]
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:
