@@ -9,8 +9,9 @@ import numpy as np
 
 from grader.ledger import summed
 from grader.ledger.finding import ADVANCE, LOAD, PAIR, STORE, Finding
-from grader.ledger.pairs import Pairs, Run, Side, hull, side_words
+from grader.ledger.pairs import Pairs, Run, Side, hull, places_in_output, side_words
 from grader.ledger.provenance import Array
+from grader.ledger.tiles import store_tile
 from grader.ledger.stages import Blocks, Rule, Rules
 
 
@@ -138,7 +139,7 @@ def _strides(run: Run, pairs: Pairs, side: Side) -> Finding | None:
         if used != own:
             letter = "rows of X" if axis == "row" and side is pairs.left else "columns of X" if side is pairs.left else (
                 "channels of W" if axis == "row" else "k of W")  # fmt: skip
-            named = _size_called(run, used)
+            named = _size_called(run, used, "K" if side is pairs.left else "N")
             swapped = {along_row, along_k} == {run.problem.scalars[n] for n in side.operand.strides}
             reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
             return Finding(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
@@ -156,8 +157,9 @@ def _guessed_k(pairs: Pairs, side: Side) -> Array:
     return k
 
 
-def _size_called(run: Run, value: int) -> str:
-    names = [name for name in ("M", "N", "K") if run.problem.scalars[name] == value]
+def _size_called(run: Run, value: int, first: str = "N") -> str:
+    """The size or stride that a number is, where it is one; `first` where several are alike."""
+    names = [name for name in (first, "M", "N", "K") if run.problem.scalars[name] == value]
     names += [name for name, own in run.problem.scalars.items() if own == value and name not in names and value > 1]
     return f" (= {names[0]})" if names and value > 1 else ""
 
@@ -256,15 +258,40 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     p = int(np.argwhere(bad)[0][1])
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
+    beside = _beside(run, pairs, side)
+    if beside:
+        return beside
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
+    if run.stages.needed is not None and side is pairs.right:
+        name, reason = "wrong_block", "the blocks that are multiplied are not those of the block row of Y"
+    else:
+        name, reason = f"{names[side is pairs.right]}_tile_offset_forgotten", f"{axis} of {letter} and of Y are not those of the same tile"
     return Finding(
-        f"{names[side is pairs.right]}_tile_offset_forgotten", LOAD, line,
+        name, LOAD, line,
         f"the {side_words(side, pairs)} operand holds {axis} {held} of {letter}, and the result goes to {target}",
-        f"{axis} {stored}", f"{axis} of {letter} and of Y are not those of the same tile", pairs.program, turn,
+        f"{axis} {stored}", reason, pairs.program, turn,
+    )  # fmt: skip
+
+
+def _beside(run: Run, pairs: Pairs, side: Side) -> Finding | None:
+    """Whole tiles that are multiplied rightly and stored where no tile begins."""
+    axis = 0 if side is pairs.left else 1
+    size = (store_tile(run, pairs.store) or (0, 0))[axis]
+    meant, (m, n, _) = _of_operands(pairs), places_in_output(run, pairs.store)
+    if meant is None or size < 2:
+        return None
+    begin = int((m, n)[axis][0])
+    shift = np.unique((pairs.m, pairs.n)[axis] - meant[axis])
+    if len(shift) != 1 or begin % size == 0 or (begin - int(shift[0])) % size:
+        return None
+    noun, right = ("row", "column")[axis], begin - int(shift[0])
+    return Finding(
+        f"{noun}_tile_offset_forgotten", STORE, pairs.store.line, f"{noun}s {right}:{right + size} of the product are stored from {noun} {begin} on",
+        f"{noun} {right}", f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program,
     )  # fmt: skip
 
 

@@ -133,12 +133,15 @@ def _recorded(
     outcomes = interpret(lab, source, replace(bundle, launches=launches), problems, list(launches), how)
     read = _Read()
     for one, outcome in zip(attempts, outcomes, strict=True):
-        if outcome.status != "ran" or outcome.y is None or not outcome.flow:
+        if not outcome.flow:
             continue
         M, N, K = (one.problem.scalars[name] for name in ("M", "N", "K"))
-        added = slices(lab, bundle.configs[one.config], launches[one.name, one.config], M, N, K)
-        reference = lab.reference(one.problem, added)
-        wrong = ~((outcome.y.double() - reference.y).abs() <= reference.bound)
+        if outcome.y is None:  # it broke off: all that it did is asked about
+            y, wrong = torch.full((M, N), torch.nan), torch.ones(M, N, dtype=torch.bool)
+        else:
+            added = slices(lab, bundle.configs[one.config], launches[one.name, one.config], M, N, K)
+            reference = lab.reference(one.problem, added)
+            y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
         if not bool(wrong.any()) and not outcome.overrun:
             continue
         try:
@@ -146,7 +149,7 @@ def _recorded(
                 tape = parse(outcome.flow)
                 findings = walk(Run(
                     lab, stages, one.problem, bundle.configs[one.config], launches[one.name, one.config].grid, tape,
-                    Provenance(tape, stages.left.tensor, stages.right.tensor), outcome.y.numpy(), wrong.numpy(),
+                    Provenance(tape, stages.left.tensor, stages.right.tensor), y.numpy(), wrong.numpy(), outcome.y is not None,
                 ))  # fmt: skip
         except Exception as error:  # a stranger's kernel made the record: whatever trips the walk costs nobody more than a reason
             read.defects.append(defect(one.case, one.config, error))

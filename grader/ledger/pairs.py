@@ -20,7 +20,10 @@ SAMPLE = 9
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs."""
+    """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs.
+
+    ended: whether it came to its end; one that broke off shows what its first programs did, and nothing of the whole.
+    """
 
     lab: Lab
     stages: Stages
@@ -31,6 +34,7 @@ class Run:
     provenance: Provenance
     y: Array
     wrong: Array
+    ended: bool = True
 
     @property
     def sizes(self) -> tuple[int, int, int]:

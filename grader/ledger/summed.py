@@ -109,6 +109,16 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
 
 
 def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:
+    K, turns = run.sizes[2], int(pairs.turn.max()) + 1
+    asked = [np.concatenate([side.k[e][(pairs.turn == turn) & side.asked[e] & pairs.alive[e]] for side in (pairs.left, pairs.right)])
+             for turn in range(turns)]  # fmt: skip
+    past = [turn for turn, ks in enumerate(asked) if len(ks) and ks.min() >= K]
+    if past and past == list(range(past[0], turns)):
+        return Finding(
+            "loop_too_long", LOOP, pairs.flow.terms[-1].line,
+            f"the loop makes {turns} turns, and multiplies what lies behind K = {K} in memory from turn {past[0]} on",
+            f"{past[0]} turns", "the loop goes on behind the end of K", pairs.program, past[0],
+        )  # fmt: skip
     side = pairs.left if (pairs.left.live[e] & behind).any() else pairs.right
     p = int(np.flatnonzero(behind)[0])
     return Finding(

@@ -38,7 +38,7 @@ def tell(
     failing = [
         outcome
         for outcome, finding in zip(outcomes, checked, strict=True)
-        if outcome.status == "ran" and outcome.y is not None and not finding.ok and not finding.skipped
+        if outcome.status in ("ran", "crash") and not finding.ok and not finding.skipped
     ]
     public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
     if not public or any(outcome.changed for outcome in failing):

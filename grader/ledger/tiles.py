@@ -14,6 +14,7 @@ from grader.ledger.tape import Node, Stored
 
 Tile = tuple[int, int]
 MAX_NAMED = 3
+DIVISIONS = ("idiv", "sdiv", "udiv")
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def _empty_rows(run: Run, tiles: TileMap) -> Finding | None:
         return None
     need = np.asarray(run.stages.needed(run.problem)).any(axis=1).reshape(-1)
     columns = {j for _, j in tiles.missing}
-    if any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
+    if not need.any() or any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
         return None
     j = min(columns)
     return Finding("empty_row_unwritten", STORE, tiles.line,
@@ -226,7 +227,7 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Findin
 
 def _axes(run: Run, tiles: TileMap) -> str:
     """Program ids of two axes, each taken for the tiles that the grid counts on the other one; else ""."""
-    if min(run.grid[:2]) == run.grid[0] == run.grid[1]:
+    if run.grid[0] == run.grid[1] or run.grid[1] == 1:
         return ""
     own = _own(tiles)
     numbers = [np.array(np.unravel_index([program for program, _ in own], run.grid))[axis] for axis in (0, 1)]
@@ -268,7 +269,7 @@ def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
     for program, numbers in run.tape.programs.items():
         for number in numbers:
             node = run.tape.nodes[number]
-            if node.op not in ("idiv", "srem", "urem") or program not in tiles.meant:
+            if node.op not in (*DIVISIONS, "srem", "urem") or program not in tiles.meant:
                 continue
             first = run.tape.nodes[node.inputs[0]]
             divisor = run.tape.nodes[node.inputs[1]].data
@@ -276,8 +277,8 @@ def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
                 continue
             by = int(divisor.reshape(-1)[0])
             rows, columns = _is_tile(tiles, node.op, by, 0), _is_tile(tiles, node.op, by, 1)
-            sign = "//" if node.op == "idiv" else "%"
-            quotient = node.op == "idiv"
+            quotient = node.op in DIVISIONS
+            sign = "//" if quotient else "%"
             if rows and not columns and (by != tiles.count[1] if quotient else by != tiles.count[0]):
                 return node.line, _division_words(tiles, sign, by, "row", quotient)
             if columns and not rows and (by != tiles.count[0] if quotient else by != tiles.count[1]):
@@ -290,10 +291,10 @@ def _is_tile(tiles: TileMap, op: str, by: int, axis: int) -> bool:
     if by <= 0:
         return False
     own = [(program, tile[axis]) for program, tile in _own(tiles)]
-    if op != "idiv" and all(program < by for program, _ in own):
+    if op not in DIVISIONS and all(program < by for program, _ in own):
         return False  # a remainder that never begins anew is the program id itself
     return len({tile for _, tile in own}) > 1 and all(
-        (program // by if op == "idiv" else program % by) == tile for program, tile in own)  # fmt: skip
+        (program // by if op in DIVISIONS else program % by) == tile for program, tile in own)  # fmt: skip
 
 
 def _division_words(tiles: TileMap, sign: str, by: int, axis: str, quotient: bool) -> str:

@@ -38,12 +38,12 @@ def walk(run: Run) -> list[Finding]:
         findings, used = [stored[0]], stored[1]
         followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed]
     else:
-        findings = [*tiles.look(run), *tiles.past_the_ends(run)]
+        findings = [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else []
     rules = addresses.followed(run, [pairs for _, _, pairs in followed])
     for program, stores, pairs in followed:
         with contextlib.suppress(Lost):
             findings += _look(run, program, stores, pairs, rules)
-    if run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed):
+    if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Lost):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in

@@ -113,7 +113,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
         (not mixed and not meets and (blocks.left_k == from_start * BLOCK + inside).all(), "columns", "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
-        ((block == x_block).all(), "columns", "values_by_column",
+        (not turned and (block == x_block).all(), "columns", "values_by_column",
          "the values are indexed by block column instead of by the number of the block"),
         (mixed and ((number >= 0) & (block == number - start)).all(), "columns", "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
@@ -123,6 +123,9 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
     )  # fmt: skip
     looked_up = {"row": "crow_indices_ptr", "columns": ""}
     found = [Rule(aspect, name, reason, looked_up.get(aspect, "")) for holds, aspect, name, reason in rules if holds]
+    if not meets and (block == row).all():
+        found.append(Rule("columns", "values_by_block_row", "the values are indexed by block row instead of by the number of the block",
+                          telling=not in_row.all()))  # fmt: skip
     if meets and mixed:
         found += [
             Rule("row", "block_row_of_tokens", "the block row follows the tile of tokens, not the tile of outputs",
