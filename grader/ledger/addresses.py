@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from grader.ledger import summed
-from grader.ledger.finding import ADVANCE, LOAD, PAIR, STORE, Finding
+from grader.ledger.finding import ADVANCE, LOAD, LOOP, PAIR, STORE, Finding
 from grader.ledger.pairs import Pairs, Run, Side, hull, places_in_output, side_words
 from grader.ledger.provenance import Array
-from grader.ledger.tiles import store_tile
 from grader.ledger.stages import Blocks, Rule, Rules
+from grader.ledger.tiles import store_tile
 
 
 def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list[Finding]:
@@ -27,6 +27,8 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     if strides:
         return strides
     blocks = _blocks(run, pairs, rules)
+    if blocks and all(rule.aspect == "inside" for rule in rules):  # the right blocks, so that their number can be looked at
+        return [*blocks, *(one for one in summed.look(run, pairs, whole=whole) if one.rank == LOOP)]
     if blocks:
         return blocks
     rows = [finding for side in (pairs.left, pairs.right) if (finding := _rows(run, pairs, side))]
@@ -45,10 +47,20 @@ def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Finding, tuple[int, 
 
 def restored(run: Run, pairs: Pairs, used: tuple[int, int]) -> Pairs:
     """The pairs of a tile that was stored by the strides `used`, for the elements of Y that they were meant for."""
-    meant = _of_operands(pairs)
-    if meant is None or not (_offsets(pairs) == meant[0] * used[0] + meant[1] * used[1]).all():
+    m = _rows_of(pairs.left, pairs)
+    if m is None:
         return pairs
-    return replace(pairs, m=meant[0], n=meant[1])
+    n, rest = np.divmod(_offsets(pairs) - m * used[0], used[1])
+    return pairs if rest.any() else replace(pairs, m=m, n=n)
+
+
+def _rows_of(side: Side, pairs: Pairs) -> Array | None:
+    """[E]: the one row of an operand that each element of Y is made of; None where it is made of several, or none."""
+    live = side.live & pairs.alive
+    if not live.size or not live.any(axis=1).all():
+        return None
+    rows = side.row[np.arange(len(live)), live.argmax(axis=1)]
+    return rows if ((side.row == rows[:, None]) | ~live).all() else None
 
 
 def _of_operands(pairs: Pairs) -> tuple[Array, Array] | None:
@@ -74,7 +86,7 @@ def _offsets(pairs: Pairs) -> Array:
 def _stored(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
     meant = _of_operands(pairs)
     if meant is None:
-        return None
+        return _exchanged(run, pairs)
     m, n = meant
     offsets = _offsets(pairs)
     y = run.problem.tensors[run.lab.output]
@@ -87,15 +99,15 @@ def _stored(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
     found, *_ = np.linalg.lstsq(matrix, offsets.astype(np.float64), rcond=None)
     used = (round(float(found[0])), round(float(found[1])))
     if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or used == own:
-        return None
+        return _exchanged(run, pairs)
     axis = 0 if used[0] != own[0] else 1
     if len(set((m, n)[axis].tolist())) == 1 and not _size_called(run, used[axis]):
         return None  # one row or column may as well be another one, by the right stride
+    if used == own[::-1]:
+        return _swapped(run, pairs, own)
     if used[0] != own[0] and used[1] != own[1]:
-        swapped = used == own[::-1]
-        name = "y_strides_swapped or y_column_major" if swapped else "y_column_major"
-        reason = ("the two strides of Y are exchanged in the addresses of the store" if swapped else
-                  "Y is stored by columns, where its strides say by rows")  # fmt: skip
+        name = "y_column_major"
+        reason = "Y is stored by columns, where its strides say by rows"
     else:
         name = f"ignores_stride_y{'mn'[axis]}"
         reason = f"stride_y{'mn'[axis]} is not used"
@@ -104,6 +116,30 @@ def _stored(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
         f"neighbouring {('rows', 'columns')[axis]} of Y are stored {used[axis]}{_size_called(run, used[axis])} elements apart",
         f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program,
     ), used  # fmt: skip
+
+
+def _swapped(run: Run, pairs: Pairs, own: tuple[int, int]) -> tuple[Finding, tuple[int, int]]:
+    return Finding(
+        "y_strides_swapped or y_column_major", STORE, pairs.store.line,
+        f"neighbouring rows of Y are stored {own[1]}{_size_called(run, own[1])} elements apart",
+        f"stride_ym = {own[0]}", "the two strides of Y are exchanged in the addresses of the store", pairs.program,
+    ), own[::-1]  # fmt: skip
+
+
+def _exchanged(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
+    """Strides exchanged, by the rows of X alone: W is wrong in ways of its own."""
+    rows, offsets = _rows_of(pairs.left, pairs), pairs.store.offsets
+    y = run.problem.tensors[run.lab.output]
+    own = (int(y.stride(0)), int(y.stride(1)))
+    if rows is None or offsets is None or len(pairs.store.shape) != 2 or own[0] == own[1]:
+        return None
+    places = np.unravel_index(pairs.flow.lanes, pairs.store.shape)
+    for axis in (0, 1):
+        steps = [np.unique(np.diff(offsets, axis=a)) for a in (axis, 1 - axis)]
+        along = np.unique(rows - places[axis])
+        if len(along) == 1 and len(np.unique(rows)) > 1 and all(len(step) == 1 for step in steps):
+            return _swapped(run, pairs, own) if (int(steps[0][0]), int(steps[1][0])) == own[::-1] else None
+    return None
 
 
 def expected_rows(pairs: Pairs, side: Side) -> Array:
@@ -290,8 +326,9 @@ def _beside(run: Run, pairs: Pairs, side: Side) -> Finding | None:
         return None
     noun, right = ("row", "column")[axis], begin - int(shift[0])
     return Finding(
-        f"{noun}_tile_offset_forgotten", STORE, pairs.store.line, f"{noun}s {right}:{right + size} of the product are stored from {noun} {begin} on",
-        f"{noun} {right}", f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program,
+        f"{noun}_tile_offset_forgotten", STORE, pairs.store.line,
+        f"{noun}s {right}:{right + size} of the product are stored from {noun} {begin} on", f"{noun} {right}",
+        f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program,
     )  # fmt: skip
 
 
@@ -303,7 +340,8 @@ def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Finding:
     along_k = run.problem.scalars[side.operand.strides[-1]] if side.operand.strides else 1
     letter, stride = side.operand.letter, side.operand.strides[-1] if side.operand.strides else ""
     ignored = bool(stride) and moved == turn * depth != turn * depth * along_k
-    reason = f"the pointers of {letter} move on by {depth} elements a turn, {depth} steps along K are {depth * along_k}: {stride} is not used"
+    reason = (f"the pointers of {letter} move on by {depth} elements a turn, {depth} steps along K are {depth * along_k}: "
+              f"{stride} is not used")  # fmt: skip
     e, p = (int(i) for i in np.argwhere(bad & (pairs.turn == turn)[None, :])[0])
     return Finding(
         f"ignores_{stride}" if ignored else "advanced_wrongly", ADVANCE,

@@ -132,7 +132,8 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
                  looked_up["row"], tile, bool(own.max() > 0))
             for tile in TOKEN_TILES if (own == blocks.m // tile).all()
         ]  # fmt: skip
-    return Rules(frozenset({"inside", "columns", *(("row",) if mixed else ())}), tuple(found))
+    asked = {"inside": bool((r != blocks.n % BLOCK).any()), "columns": mixed or not meets, "row": bool(mixed)}
+    return Rules(frozenset(aspect for aspect, wrong in asked.items() if wrong), tuple(found))
 
 
 def _numbers(problem: Problem) -> Array:
