@@ -257,7 +257,7 @@ def describe_region(wrong: torch.Tensor, config: Config) -> str:
         return ""
     rows, columns = tiles(config, "M"), tiles(config, "N")
     if len(rows) > 1 or len(columns) > 1:
-        return f"No known mistake fits; wrong are {_ranges(wrong.any(1))} of the rows, {_ranges(wrong.any(0))} of the columns"
+        return f"Wrong are {_ranges(wrong.any(1))} of the rows, {_ranges(wrong.any(0))} of the columns; no known mistake fits"
     tile_m, tile_n = rows[0], columns[0]
     padded = torch.zeros(-(-M // tile_m) * tile_m, -(-N // tile_n) * tile_n, dtype=torch.bool)
     padded[:M, :N] = wrong
@@ -269,7 +269,7 @@ def describe_region(wrong: torch.Tensor, config: Config) -> str:
     inside = (
         f"inside a tile, rows {_ranges(grid.any(3).any(2).any(0))} and columns {_ranges(grid.any(2).any(1).any(0))}"
     )
-    return f"No known mistake fits; wrong elements lie in {which} ({tile_m} x {tile_n}); {inside}"
+    return f"Wrong elements lie in {which} ({tile_m} x {tile_n}): {inside}; no known mistake fits"
 
 
 def _ranges(flags: torch.Tensor) -> str:

@@ -289,7 +289,8 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     bad = use & (side.row != expected)
     if not use.any() or bad[use].mean() < 0.25:
         return None
-    if not bad[:, pairs.turn == 0].any():
+    blocks = run.stages.needed is not None and side is pairs.right
+    if not blocks and not bad[:, pairs.turn == 0].any():
         return _astray(run, pairs, side, bad)
     p = int(np.argwhere(bad)[0][1])
     turn = int(pairs.turn[p])
@@ -302,7 +303,7 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
-    if run.stages.needed is not None and side is pairs.right:
+    if blocks:
         name, reason = "wrong_block", "the blocks that are multiplied are not those of the block row of Y"
     else:
         name, reason = f"{names[side is pairs.right]}_tile_offset_forgotten", f"{axis} of {letter} and of Y are not those of the same tile"

@@ -19,7 +19,7 @@ from grader.ledger.provenance import Provenance
 from grader.ledger.stages import Stages, stages_of
 from grader.ledger.tape import parse
 from grader.ledger.walk import consistent, ordered, walk
-from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
 from grader.problems import generator_for
 from grader.running.cpu import InterpretOptions, interpret
 
@@ -135,22 +135,10 @@ def _recorded(
     for one, outcome in zip(attempts, outcomes, strict=True):
         if not outcome.flow:
             continue
-        M, N, K = (one.problem.scalars[name] for name in ("M", "N", "K"))
-        if outcome.y is None:  # it broke off: all that it did is asked about
-            y, wrong = torch.full((M, N), torch.nan), torch.ones(M, N, dtype=torch.bool)
-        else:
-            added = slices(lab, bundle.configs[one.config], launches[one.name, one.config], M, N, K)
-            reference = lab.reference(one.problem, added)
-            y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
-        if not bool(wrong.any()) and not outcome.overrun:
-            continue
         try:
             with np.errstate(all="ignore"):
-                tape = parse(outcome.flow)
-                findings = walk(Run(
-                    lab, stages, one.problem, bundle.configs[one.config], launches[one.name, one.config].grid, tape,
-                    Provenance(tape, stages.left.tensor, stages.right.tensor), y.numpy(), wrong.numpy(), outcome.y is not None,
-                ))  # fmt: skip
+                run = run_of(lab, stages, bundle.configs[one.config], launches[one.name, one.config], one.problem, outcome)
+                findings = walk(run) if run.wrong.any() or outcome.overrun else []
         except Exception as error:  # a stranger's kernel made the record: whatever trips the walk costs nobody more than a reason
             read.defects.append(defect(one.case, one.config, error))
             continue
@@ -158,6 +146,19 @@ def _recorded(
             replace(finding, line=None if finding.line is None else bundle.made.origin(finding.line)) for finding in findings
         ]
     return read
+
+
+def run_of(lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Problem, outcome: Outcome) -> Run:
+    """One recorded launch to be walked; of one that broke off, all is taken for wrong. Raises ValueError for a bad record."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    if outcome.y is None:
+        y, wrong = torch.full((M, N), torch.nan), torch.ones(M, N, dtype=torch.bool)
+    else:
+        reference = lab.reference(problem, slices(lab, config, launch, M, N, K))
+        y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
+    tape = parse(outcome.flow)
+    provenance = Provenance(tape, stages.left.tensor, stages.right.tensor)
+    return Run(lab, stages, problem, config, launch.grid, tape, provenance, y.numpy(), wrong.numpy(), outcome.y is not None)
 
 
 def defect(case: str, config: int, error: Exception) -> str:

@@ -46,7 +46,7 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
         findings.append(_advance(run, pairs, left, e, need))
     if not right_good:
         findings.append(_advance(run, pairs, right, e, need))
-    return [finding for finding in findings if finding]
+    return [finding for finding in findings if finding] or _only_pairs(run, pairs, e)
 
 
 def _masked_rows(run: Run, pairs: Pairs, e: int) -> Finding | None:
@@ -73,8 +73,7 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
     split, K = run.config.split_k, run.sizes[2]
     tiles: dict[tuple[int, int], list[Pairs]] = {}
     for pairs in followed:
-        if pairs.turn.size:
-            tiles.setdefault((int(pairs.m[0]), int(pairs.n[0])), []).append(pairs)
+        tiles.setdefault((int(pairs.m[0]), int(pairs.n[0])), []).append(pairs)
     for parts in tiles.values():
         programs = {pairs.program for pairs in parts}
         shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
@@ -86,9 +85,12 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
         total = np.sum(counts, axis=0)
         if (total == 1).all():
             return []
-        line = parts[-1].flow.terms[-1].line
+        line = parts[-1].flow.terms[-1].line if parts[-1].flow.terms else parts[-1].store.line
         if split == 1:
             return []
+        if not total.any():
+            return [Finding("slices_leave_out", LOOP, line, f"none of the {split} slices multiplies anything", "every k in one slice",
+                            "the number of turns of a slice is rounded down, here to 0")]  # fmt: skip
         first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
         if len(parts) > 1:
             first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
@@ -276,6 +278,11 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
         return None
     if not len(missing):
         return None
+    asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
+    if run.stages.needed is None and unit == 1 and all(asked) or asked[0] and unit > 1:
+        return Finding("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+                       f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
+                       "the masks of the loads end before K does", pairs.program)  # fmt: skip
     return Finding(
         _missing_name(run, missing, need, depth, turns), LOOP, line,
         f"the loop ends after {turns} turn{'s' if turns != 1 else ''} of {depth}; k = {span(missing)} is never multiplied",

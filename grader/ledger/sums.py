@@ -198,7 +198,7 @@ def _repeated(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
 
 def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     """The factor between products and Y: right scales, from the right places, once."""
-    if not run.stages.scales or not pairs.flow.terms:
+    if not pairs.flow.terms:
         return []
     terms = pairs.flow.terms
     findings = [finding for scale in run.stages.scales if (finding := _misplaced(run, pairs, scale.tensor))]
@@ -215,7 +215,8 @@ def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     line = terms[0].factors[0].line if terms[0].factors else pairs.store.line
     e = int(np.flatnonzero(known)[0])
     at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] the sum is multiplied by {total[e]:.4g}"
-    expected = f"{wanted[e]:.4g}, which is {' times '.join(scale.words for scale in run.stages.scales)}"
+    scales = " times ".join(scale.words for scale in run.stages.scales)
+    expected = f"{wanted[e]:.4g}" + (f", which is {scales}" if scales else "")
     short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
     values = [value[known] for value in _scale_values(run, pairs, carried=True)]
     for powers in np.ndindex(*(5,) * len(values)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 from grader.ledger import addresses, operands, summed, sums, tiles
-from grader.ledger.finding import CONVERT, GRID, TILE, UNPACK, Finding
+from grader.ledger.finding import CONVERT, FACTOR, GRID, LOAD, PAIR, TILE, UNPACK, Finding
 from grader.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.ledger.provenance import Lost
 from grader.ledger.stages import Rule
@@ -65,6 +65,8 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     summed, explained = sums.look(run, pairs, held)
     if not explained:
         return []
+    if not all(finding.reason for finding in values):  # what such an operand holds besides is unknown
+        summed = [finding for finding in summed if finding.rank != FACTOR]
     if lost:
         everything = sums.dropped(run, program, stores)
         pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
@@ -78,11 +80,15 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
 def consistent(findings: list[Finding]) -> list[Finding]:
     """Findings of several cases without those that another case shows to be something else.
 
-    Where Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were; and one
+    Blocks that are merely others than those of their row are told of where no rule explains which ones they are. Where
+    Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were; and one
     map of tiles shows itself in many ways, of which the first case with a reason tells.
     """
     if any(finding.name.startswith(("y_strides_swapped", "y_column_major")) for finding in findings):
         findings = [one for one in findings if one.rank not in (GRID, TILE) and not one.name.startswith("store_")]
+    blocks = [one for one in findings if one.rank in (LOAD, PAIR) and one.name not in ("wrong_block", "block_not_transposed")]
+    if blocks:
+        findings = [one for one in findings if one.name != "wrong_block"]
     maps = [finding for finding in findings if finding.rank in (GRID, TILE)]
     told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
     return [one for one in findings if one.rank not in (GRID, TILE) or one is told]
