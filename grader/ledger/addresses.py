@@ -23,6 +23,9 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     """
     if not pairs.turn.size:
         return []
+    beside = [finding for side in (pairs.left, pairs.right) if (finding := _beside(run, pairs, side))]
+    if beside:
+        return beside
     strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
     if strides:
         return strides
@@ -295,9 +298,6 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     p = int(np.argwhere(bad)[0][1])
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
-    beside = _beside(run, pairs, side)
-    if beside:
-        return beside
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)

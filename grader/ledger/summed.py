@@ -279,7 +279,7 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
     if not len(missing):
         return None
     asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
-    if run.stages.needed is None and unit == 1 and all(asked) or asked[0] and unit > 1:
+    if (run.stages.needed is None and unit == 1 and all(asked)) or (asked[0] and unit > 1):
         return Finding("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
                        f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
                        "the masks of the loads end before K does", pairs.program)  # fmt: skip
