@@ -95,7 +95,12 @@ def consistent(findings: list[Finding]) -> list[Finding]:
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:
-    """By rank, the first of each name; where a later one leaves less open than the first, that one."""
+    """By rank, the first of each name; where a later one leaves less open than the first, that one.
+
+    What has no reason is told only where nothing of its rank has one.
+    """
+    reasons = {finding.rank for finding in findings if finding.reason}
+    findings = [finding for finding in findings if finding.reason or finding.rank not in reasons]
     kept: list[Finding] = []
     seen: set[str] = set()
     lines: set[tuple[int, int | None]] = set()
