@@ -22,7 +22,7 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     K, not a slice of it.
     """
     if not pairs.turn.size:
-        return []
+        return _no_turn(run, pairs)
     beside = [finding for side in (pairs.left, pairs.right) if (finding := _beside(run, pairs, side))]
     if beside:
         return beside
@@ -38,6 +38,20 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     if rows:
         return rows
     return summed.look(run, pairs, whole=whole)
+
+
+def _no_turn(run: Run, pairs: Pairs) -> list[Finding]:
+    """Nothing is multiplied for elements of Y that have blocks."""
+    if run.stages.needed is None:
+        return []
+    needed = run.stages.needed(run.problem)[np.clip(pairs.n, 0, run.sizes[1] - 1)].any(axis=1)
+    if not needed.any():
+        return []
+    return [Finding(
+        "block_count_as_end or last_block_dropped or at_most_n_blocks or crow_without_leading_zero", LOOP, pairs.store.line,
+        f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row", "the loop makes no turn for a block row that has blocks",
+        pairs.program,
+    )]  # fmt: skip
 
 
 def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Finding, tuple[int, int]] | None:

@@ -74,7 +74,10 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Finding], bool]:
         if cast is None and float((same | (apart <= LOOSE * bound)).mean()) < 0.98:
             return [], False
         findings += [cast] if cast else []
-    findings += _repeated(run, pairs, held)
+    repeated = _repeated(run, pairs, held)
+    if repeated:  # what it multiplies overflows for that reason
+        findings = [finding for finding in findings if finding.rank != CAST]
+    findings += repeated
     if not any(finding.rank == SUM and finding.name != "unwritten_or_stale" for finding in findings):
         factors = _factors(run, pairs, held)
         if factors:  # a sum that lacks its scale overflows for that reason

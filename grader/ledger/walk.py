@@ -47,7 +47,7 @@ def walk(run: Run) -> list[Finding]:
         with contextlib.suppress(Lost):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
-        findings = [finding for finding in findings if finding.name != "store_mask_too_short"]
+        findings = [finding for finding in findings if finding.name not in ("store_mask_too_short", "wrong_block")]
     return ordered(findings)
 
 
