@@ -49,8 +49,8 @@ def _no_turn(run: Run, pairs: Pairs) -> list[Finding]:
         return []
     return [Finding(
         "block_count_as_end or last_block_dropped or at_most_n_blocks or crow_without_leading_zero", LOOP, pairs.store.line,
-        f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row", "the loop makes no turn for a block row that has blocks",
-        pairs.program,
+        f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row",
+        "the loop makes no turn for a block row that has blocks", pairs.program,
     )]  # fmt: skip
 
 
