@@ -400,6 +400,7 @@ class LabReport:
     """One lab's verdict. `gradable_points`: what could have been earned on this machine.
 
     `facts` holds one binary a config, built for `facts_capability`. `error_maps` shows the first failing cases.
+    `defects`: where the grader itself failed to find reasons, in sentences; no points depend on them.
     """
 
     lab_id: str
@@ -418,6 +419,7 @@ class LabReport:
     facts_capability: int | None = None
     error_maps: tuple[ErrorMap, ...] = ()
     source: KernelSource | None = None
+    defects: tuple[str, ...] = ()
 
     @property
     def points(self) -> float:

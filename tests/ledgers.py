@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from grader.building import BuildOptions, describe
+from grader.diagnosis.ledger.explaining import run_of
 from grader.diagnosis.ledger.pairs import Run
-from grader.diagnosis.ledger.provenance import Provenance
-from grader.diagnosis.ledger.tape import parse
 from grader.diagnosis.ledger.walk import walk
 from grader.labs import get_lab
 from grader.labs.divergence import Finding
@@ -43,9 +42,10 @@ class Wrong:
 
 @cache
 def several() -> tuple[Wrong, ...]:
-    """Every entry of tests/several/kernels.toml."""
+    """Every entry of tests/several/*.toml."""
     found = []
-    for entry in tomllib.loads((SEVERAL / "kernels.toml").read_text(encoding="utf-8"))["kernel"]:
+    entries = [entry for path in sorted(SEVERAL.glob("*.toml")) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["kernel"]]
+    for entry in entries:
         if "file" in entry:
             source = (SEVERAL / entry["file"]).read_text(encoding="utf-8")
         else:
@@ -77,15 +77,8 @@ def recorded(
     problem = stages.inputs(make_problem(lab, case, seed), generator_for(seed, lab_id, case_name, "ledger"))
     options = InterpretOptions(1, case_seconds=120, record=lambda count: range(min(count, RECORDED)))
     (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)
-    assert outcome.status == "ran", outcome.message
-    assert outcome.y is not None
-    chosen = bundle.configs[config]
-    reference = lab.reference(problem, chosen.split_k)
-    wrong = ~((outcome.y.double() - reference.y).abs() <= reference.bound)
-    tape = parse(outcome.flow)
-    provenance = Provenance(tape, stages.left.tensor, stages.right.tensor)
-    grid = bundle.launches[case_name, config].grid
-    run = Run(lab, stages, problem, chosen, grid, tape, provenance, outcome.y.numpy(), wrong.numpy())
+    assert outcome.flow, outcome.message
+    run = run_of(lab, stages, bundle.configs[config], bundle.launches[case_name, config], problem, outcome)
     return source, bundle, outcome, run
 
 

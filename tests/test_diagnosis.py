@@ -41,7 +41,9 @@ def diagnosed(lab, *changed, config=CONFIG):
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", mistakes(), ids=IDS)
 def test_mistake_is_named(mistake):
-    tests = failed_tests(graded_mistake(mistake.lab, mistake.name), mistake.lab)
+    report = graded_mistake(mistake.lab, mistake.name)
+    assert report["labs"][mistake.lab]["defects"] == []
+    tests = failed_tests(report, mistake.lab)
     named = {test["metrics"]["mistake"] for test in tests if test["metrics"].get("mistake")}
     expected = set(mistake.diagnosis.split(" or "))
     assert named & expected
@@ -101,7 +103,8 @@ def test_noise_is_no_known_mistake(lab):
     case = lab.cases[0].name
     (diagnosis,) = diagnosed(lab, (case, lambda y: y + 5 * y.std() * torch.randn_like(y)))
     assert diagnosis.mistake == ""
-    assert diagnosis.text(hidden=False).startswith("Wrong elements lie in every tile")
+    assert diagnosis.text(hidden=False).startswith("Wrong elements lie in ")
+    assert "no known mistake fits" in diagnosis.text(hidden=False)
     assert diagnosis.text(hidden=True) == ""
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from grader.diagnosis.ledger.pairs import lasting, pairs_of, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Provenance
 from grader.diagnosis.ledger.tape import parse
+from grader.gpu.devices import choose
+from grader.labs import get_lab
 from grader.labs.stages import stages_of
+from grader.pipeline.grading import GradeOptions, grade
+from grader.reporting.document import document
 from tests.ledgers import recorded, several, walked
 from tests.submissions import TESTS, mistakes
 
@@ -76,17 +83,44 @@ def test_the_line_is_the_one_where_the_number_changed():
     assert "line" in finding.text(source.locate(line))
 
 
-def test_a_right_flow_is_read_without_a_gap():
-    """What the flow adds up to is what was stored, for every lab: products, factors and sums are all understood."""
-    from grader.diagnosis.ledger.pairs import pairs_of, sample, stores_to_output
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+def test_a_right_flow_is_read_without_a_gap(path):
+    """What the flow adds up to is what was stored, in every style: products, factors and sums are all understood."""
+    lab = lab_of(path)
+    *_, run = recorded(path.read_text(encoding="utf-8"), lab, SMALL[lab][0])
+    run.wrong[:] = True
+    stored = {program: stores for program in run.tape.programs if (stores := stores_to_output(run, program))}
+    assert stored
+    for program, stores in list(stored.items())[:4]:
+        for store in lasting(stores):
+            lanes = sample(run, store)
+            if len(lanes):
+                flow = pairs_of(run, program, store, lanes).flow
+                assert flow.terms or not np.any(flow.stored)
+                assert abs(flow.predicted - flow.stored).max() <= 2e-3 * abs(flow.stored).max() + 1e-6
 
-    for lab, cases in SMALL.items():
-        *_, run = recorded(PLAIN[lab], lab, cases[0])
-        run.wrong[:] = True
-        for program in run.tape.programs:
-            for store in stores_to_output(run, program):
-                pairs = pairs_of(run, program, store, sample(run, store))
-                assert abs(pairs.flow.predicted - pairs.flow.stored).max() <= 2e-3 * abs(pairs.flow.stored).max() + 1e-9
+
+def test_a_failure_of_the_ledger_costs_nothing_and_does_not_vanish(monkeypatch, tmp_path):
+    """The reason then comes from elsewhere, points stay, and the report tells who runs the grader."""
+    mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == ("dds", "block_not_transposed"))
+    path = tmp_path / "dds.py"
+    path.write_text(mistake.source, encoding="utf-8")
+    lab = get_lab("dds")
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in ("one_block", "every_config")))
+    options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))
+    sound = document(grade(path, [lab], options))["labs"]["dds"]
+
+    def walk(run):
+        raise IndexError("index 7 is out of bounds")
+
+    monkeypatch.setattr("grader.diagnosis.ledger.explaining.walk", walk)
+    broken = document(grade(path, [lab], options))["labs"]["dds"]
+    assert sound["defects"] == []
+    assert all(text.startswith("a defect of the grader: the ledger stopped in ") for text in broken["defects"])
+    assert any("IndexError" in text and "test_ledger.py" in text for text in broken["defects"])
+    assert broken["points"] == sound["points"]
+    assert [test["metrics"].get("mistake") for test in broken["tests"] if test["status"] == "failed" and test["kind"] == "correctness"]
 
 
 def test_a_damaged_record_is_refused_or_read_never_worse():

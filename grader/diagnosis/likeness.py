@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from grader.judging.checking import Finding
+from grader.judging.judged import Diagnosis
 from grader.labs import Lab
 from grader.labs.mistake import UNWRITTEN, Imitation, Mistake, tiles
 from grader.model import Config, Outcome, Problem, Reference
@@ -25,32 +26,6 @@ AT_ONCE = 3
 ROUNDS = 3
 FEW = 3
 """A name is dropped when so many times more failing cases stay without one."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Why one case fails, for the student. `mistake`: the class's name; "" when no known mistake fits.
-
-    evidence: numbers from the case; left out of the text for hidden cases. told, general: the ledger's sentences, which
-    take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first.
-    """
-
-    mistake: str
-    what: str
-    evidence: str
-    hint: str
-    told: str = ""
-    general: str = ""
-    mistakes: tuple[str, ...] = ()
-
-    def text(self, *, hidden: bool) -> str:
-        """The diagnosis in one or two sentences."""
-        if self.told:
-            return self.general if hidden else self.told
-        if not self.mistake:
-            return "" if hidden else self.evidence
-        evidence = f" ({self.evidence})" if self.evidence and not hidden else ""
-        return f"Likely mistake: the output matches {self.what}{evidence}. Hint: {self.hint}"
 
 
 @dataclass(frozen=True)
@@ -269,7 +244,7 @@ def describe_region(wrong: torch.Tensor, config: Config) -> str:
     inside = (
         f"inside a tile, rows {_ranges(grid.any(3).any(2).any(0))} and columns {_ranges(grid.any(2).any(1).any(0))}"
     )
-    return f"Wrong elements lie in {which} ({tile_m} x {tile_n}); {inside}; no known mistake fits"
+    return f"Wrong elements lie in {which} ({tile_m} x {tile_n}): {inside}; no known mistake fits"
 
 
 def _ranges(flags: torch.Tensor) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from grader.diagnosis.ledger.telling import tell
-from grader.diagnosis.likeness import Diagnosis, diagnose
+from grader.diagnosis.likeness import diagnose
 from grader.diagnosis.probing import Probed, probe
 from grader.judging.checking import Finding
+from grader.judging.judged import Diagnosis
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.interpreter import InterpretOptions
@@ -22,36 +23,45 @@ TELL_SECONDS = 90.0
 """No launch of the ledger or of a probe begins later than this after the first."""
 
 
+@dataclass(frozen=True)
+class Reasons:
+    """diagnoses: one for each outcome, None where nothing failed or nothing is known. defects: where the ledger itself failed."""
+
+    diagnoses: Sequence[Diagnosis | None]
+    defects: tuple[str, ...] = ()
+
+
 def reasons(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
     checked: Sequence[Finding], watched: Sequence[Outcome], seed: int, options: InterpretOptions,
     asked: Sequence[int] | None = None,
-) -> list[Diagnosis | None]:  # fmt: skip
-    """One diagnosis for each outcome, None where nothing failed or nothing is known.
+) -> Reasons:  # fmt: skip
+    """Why each outcome that failed did.
 
     watched: the launches whose every access was looked at. asked: the outcomes that likeness is asked about; None: all.
     """
     end = time.monotonic() + TELL_SECONDS
     within = replace(options, cancelled=lambda: options.cancelled() or time.monotonic() > end)
     told = tell(lab, source, bundle, problems, outcomes, checked, seed, within)
-    if any(told):
-        return told
+    if any(told.diagnoses):
+        return Reasons(told.diagnoses, told.defects)
     chosen = range(len(outcomes)) if asked is None else asked
     alike = diagnose(lab, problems, bundle.configs, [outcomes[i] for i in chosen], [checked[i] for i in chosen])
     answers: list[Diagnosis | None] = [None] * len(outcomes)
     for i, diagnosis in zip(chosen, alike, strict=True):
         answers[i] = diagnosis
     if any(diagnosis and diagnosis.mistake for diagnosis in answers) or _seen(lab, watched):
-        return answers
+        return Reasons(answers, told.defects)
     failing = [one for one, finding in zip(outcomes, checked, strict=True) if _is_wrong(lab, one, finding)]
     probed = probe(lab, source, bundle, problems, failing, seed, within) if failing else None
     if probed is None:
-        return answers
+        return Reasons(answers, told.defects)
     diagnosis = _diagnosis(probed)
-    return [
+    probed_diagnoses = [
         diagnosis if outcome.status == "ran" and not finding.ok and not finding.skipped else answer
         for outcome, finding, answer in zip(outcomes, checked, answers, strict=True)
     ]
+    return Reasons(probed_diagnoses, told.defects)
 
 
 def _seen(lab: Lab, watched: Sequence[Outcome]) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grader.diagnosis.likeness import Diagnosis
 from grader.judging.checking import Finding, describe_case
-from grader.judging.judged import Judged
+from grader.judging.judged import Diagnosis, Judged
 from grader.judging.rubric import Rubric
 from grader.labs import Lab
 from grader.model import Case, Outcome, TestResult, TestStatus

@@ -1,13 +1,38 @@
-"""What is known of one lab's kernel when points are given."""
+"""What is known of one lab's kernel when points are given, and why its cases fail."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.diagnosis.likeness import Diagnosis
 from grader.judging.checking import Finding
 from grader.model import KernelBundle, Outcome, SpeedSample
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why one case fails, for the student. `mistake`: the class's name; "" when no known mistake fits.
+
+    evidence: numbers from the case; left out of the text for hidden cases. told, general: the ledger's sentences, which
+    take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first.
+    """
+
+    mistake: str
+    what: str
+    evidence: str
+    hint: str
+    told: str = ""
+    general: str = ""
+    mistakes: tuple[str, ...] = ()
+
+    def text(self, *, hidden: bool) -> str:
+        """The diagnosis in one or two sentences."""
+        if self.told:
+            return self.general if hidden else self.told
+        if not self.mistake:
+            return "" if hidden else self.evidence
+        evidence = f" ({self.evidence})" if self.evidence and not hidden else ""
+        return f"Likely mistake: the output matches {self.what}{evidence}. Hint: {self.hint}"
 
 
 @dataclass(frozen=True)

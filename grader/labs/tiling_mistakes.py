@@ -196,7 +196,7 @@ def tail_mistakes(operands: Operands) -> tuple[Mistake, ...]:
 
 
 def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
-    """An accumulator of too few bits, or one that the loop changes beside adding a tile to it."""
+    """An accumulator of too few bits."""
 
     def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
         a, w, scale = operands.unscaled(problem)
@@ -204,34 +204,10 @@ def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
             parts = [a[:, k : k + tile] @ w[:, k : k + tile].t() for k in range(0, a.shape[1], tile)]
             yield half_sum(parts, scale)
 
-    def every_turn(factor: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Problem, Config], Iterator[Imitation]]:
-        """A sum that each turn multiplies by `factor(scale)` before it adds its tile."""
-
-        def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
-            K = problem.scalars["K"]
-            _, _, scale = operands.unscaled(problem)
-            for tile in tiles(config, "K"):
-                if tile < K:
-                    y = bound = torch.zeros(())
-                    for k in torch.arange(K).split(tile):
-                        turn = operands.meeting(problem, k, k)
-                        y, bound = y * factor(scale) + turn.y, bound * factor(scale).abs() + turn.bound
-                    yield Imitation(y, bound + U_FP16 * y.abs())
-
-        return imitate
-
     return (
         Mistake(
             "fp16_accumulator", "a sum kept in fp16, which loses small terms and overflows at 65504",
             "in which type does the accumulator hold the sum while the loop runs?", imitate,
-        ),
-        Mistake(
-            "accumulated_twice", "a sum that each turn of the loop adds to itself once more",
-            "what does tl.dot return when it is given the accumulator?", every_turn(lambda scale: torch.tensor(2.0)),
-        ),
-        Mistake(
-            "scaled_every_turn", "a sum that is multiplied by the scales in each turn of the loop",
-            "how often does a scale belong into the result?", every_turn(lambda scale: scale),
         ),
     )  # fmt: skip
 

@@ -15,14 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from grader.building import BuildOptions, assignments, build
-from grader.diagnosis.likeness import Diagnosis
-from grader.diagnosis.reasons import reasons
-from grader.diagnosis.shrinking import smallest_failing
-from grader.judging.checking import Finding, check
-from grader.judging.judged import Judged
-from grader.judging.memory import sentences
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
-from grader.judging.scoring import refused, score
+from grader.judging.scoring import refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import (
@@ -31,12 +25,12 @@ from grader.model import (
     KernelSource,
     LabReport,
     Outcome,
-    Problem,
     Refusal,
     Report,
     SpeedSample,
     Submission,
 )
+from grader.pipeline.judging import Ran, Terms, judge
 from grader.pipeline.progress import Listener, Progress, unheard
 from grader.reading import read
 from grader.running.interpreter import CASE_SECONDS, InterpretOptions, interpret
@@ -137,13 +131,11 @@ def grade_lab_on_cpu(
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
-    findings = _check(lab, built, problems, outcomes)
-    how = InterpretOptions(1, options.confined, options.case_seconds)
-    diagnoses = reasons(lab, source, built, problems, outcomes, findings, outcomes, seed, how)
-    diagnoses = _with_smallest(lab, source, built, outcomes, diagnoses, seed, options)
-    located = sentences(lab, source, problems, outcomes)
-    judged = Judged(built, options.capabilities, outcomes, findings, None, diagnoses, outcomes, located)
-    report = replace(score(lab, judged, rubric, None), source=source)
+    ran = Ran(tuple(outcomes), tuple(outcomes))
+    how = InterpretOptions(options.cores, options.confined, options.case_seconds)
+    terms = Terms(rubric, None, options.capabilities, seed)
+    smallest = BuildOptions(options.capabilities, "check", 1, options.confined)
+    report = judge(lab, source, built, problems, ran, terms, how, smallest=smallest)
     listen(Progress(lab.id, "score", points=report.points))
     return report
 
@@ -253,11 +245,9 @@ def judge_gpu_run(
         return replace(refused(lab, built, rubric, gpu=True), source=_source(source))
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-    findings = _check(lab, built, problems, run.outcomes)
-    diagnoses = reasons(lab, source, built, problems, run.outcomes, findings, watched, seed, InterpretOptions(1))
-    located = sentences(lab, source, problems, watched)
-    judged = Judged(built, (device.capability,), run.outcomes, findings, run.samples, diagnoses, watched, located)
-    return replace(score(lab, judged, rubric, load_tiers(device.name, device.capability)), source=_source(source))
+    ran = Ran(run.outcomes, tuple(watched), run.samples)
+    terms = Terms(rubric, load_tiers(device.name, device.capability), (device.capability,), seed)
+    return judge(lab, source, built, problems, ran, terms, InterpretOptions(1))
 
 
 class _Counter:
@@ -279,30 +269,3 @@ def launch_pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
     """What is run: hidden cases last, so that nothing of them can show in the others."""
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     return sorted(pairs, key=lambda pair: lab.case(pair[0]).hidden)
-
-
-def _check(lab: Lab, bundle: KernelBundle, problems: dict[str, Problem], outcomes: Sequence[Outcome]) -> list[Finding]:
-    return [check(lab, problems[o.case], o, bundle) for o in outcomes]
-
-
-def _with_smallest(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outcome],
-    diagnoses: Sequence[Diagnosis | None], seed: int, options: GradeOptions,
-) -> list[Diagnosis | None]:  # fmt: skip
-    """Where no failing case could be explained: the smallest sizes that still fail, added to the smallest case."""
-    answers = list(diagnoses)
-    open_numbers = [
-        number for number, diagnosis in enumerate(diagnoses)
-        if diagnosis and not diagnosis.mistake and not lab.case(outcomes[number].case).hidden
-    ]  # fmt: skip
-    if not open_numbers or any(diagnosis and diagnosis.mistake for diagnosis in diagnoses):
-        return answers
-    cases = {number: lab.case(outcomes[number].case) for number in open_numbers}
-    number = min(open_numbers, key=lambda n: cases[n].M * cases[n].N * cases[n].K)
-    how = BuildOptions(options.capabilities, "check", 1, options.confined)
-    found = smallest_failing(lab, source, bundle, cases[number], outcomes[number].config, seed, how)
-    diagnosis = answers[number]
-    if found and diagnosis:
-        small = f"; it fails from M={found.M} N={found.N} K={found.K} on"
-        answers[number] = replace(diagnosis, evidence=diagnosis.evidence + small)
-    return answers

@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.building import BuildOptions, assignments, compile_described, read_by_triton
-from grader.diagnosis.reasons import reasons
 from grader.judging.checking import Finding, check
 from grader.judging.correctness import HIDDEN
-from grader.judging.judged import Judged
-from grader.judging.memory import sentences
 from grader.judging.rubric import load_rubric
-from grader.judging.scoring import refused, score
+from grader.judging.scoring import refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
 from grader.pipeline.grading import GradeOptions, grade, one_thread
+from grader.pipeline.judging import Ran, Terms, judge
 from grader.reading import UnusablePath, read
 from grader.running.interpreter import InterpretOptions, interpret
 from grader.sandbox import Sandbox, Session, prewarm
@@ -287,10 +285,8 @@ class _Round:
         failing = sorted((pair for pair, (_, finding) in known.items() if not finding.ok), key=partial(_size, lab))
         order = list(known)
         asked = [order.index(pair) for pair in failing[:DIAGNOSED]]  # somebody waits; `grade` explains them all
-        diagnoses = reasons(lab, source, bundle, problems, outcomes, findings, outcomes, 0, how, asked)
-        located = sentences(lab, source, problems, outcomes)
-        judged = Judged(bundle, capabilities, outcomes, findings, None, diagnoses, outcomes, located)
-        return replace(score(lab, judged, load_rubric(), None), source=source)
+        ran, terms = Ran(outcomes, outcomes), Terms(load_rubric(), None, capabilities, 0)
+        return judge(lab, source, bundle, problems, ran, terms, how, checked=findings, asked=asked)
 
 
 def _pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool) -> list[Pair]:

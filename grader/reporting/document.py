@@ -43,6 +43,7 @@ def _lab(lab: LabReport) -> dict[str, Any]:
         "configs": [asdict(config) for config in lab.configs],
         "build": {str(config): asdict(facts) for config, facts in lab.facts.items()},
         "tests": [_test(test) for test in lab.tests],
+        "defects": list(lab.defects),
     }
 
 

@@ -174,7 +174,8 @@ def _outcome(
             status = "timeout"
         found = tuple(_finding(entry, made) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
         message = describe_error(source, answer, made)
-        return Outcome(case, config, status, memory=found, message=message)  # type: ignore[arg-type]
+        flow = answer.blobs[0] if status == "crash" and len(answer.blobs) == 1 else b""
+        return Outcome(case, config, status, memory=found, message=message, flow=flow)  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
     flow = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
     for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from grader.diagnosis.ledger import summed
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, hull, side_words
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, hull, places_in_output, side_words
 from grader.diagnosis.ledger.provenance import Array
-from grader.labs.divergence import LOAD, PAIR, STORE, Finding
+from grader.diagnosis.ledger.tiles import store_tile
+from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, STORE, Finding
 from grader.labs.stages import Blocks, Rule, Rules
 
 
@@ -21,14 +22,16 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     K, not a slice of it.
     """
     if not pairs.turn.size:
-        return []
-    stored = _stored(run, pairs)
-    if stored:
-        return [stored]
+        return _no_turn(run, pairs)
+    beside = [finding for side in (pairs.left, pairs.right) if (finding := _beside(run, pairs, side))]
+    if beside:
+        return beside
     strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
     if strides:
         return strides
     blocks = _blocks(run, pairs, rules)
+    if blocks and all(rule.aspect == "inside" for rule in rules):  # the right blocks, so that their number can be looked at
+        return [*blocks, *(one for one in summed.look(run, pairs, whole=whole) if one.rank == LOOP)]
     if blocks:
         return blocks
     rows = [finding for side in (pairs.left, pairs.right) if (finding := _rows(run, pairs, side))]
@@ -37,33 +40,88 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     return summed.look(run, pairs, whole=whole)
 
 
-def _stored(run: Run, pairs: Pairs) -> Finding | None:
-    """A tile of Y stored by other strides than Y's: the operands belong together, and to other places."""
+def _no_turn(run: Run, pairs: Pairs) -> list[Finding]:
+    """Nothing is multiplied for elements of Y that have blocks."""
+    if run.stages.needed is None:
+        return []
+    needed = run.stages.needed(run.problem)[np.clip(pairs.n, 0, run.sizes[1] - 1)].any(axis=1)
+    if not needed.any():
+        return []
+    return [Finding(
+        "block_count_as_end or last_block_dropped or at_most_n_blocks or crow_without_leading_zero", LOOP, pairs.store.line,
+        f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row",
+        "the loop makes no turn for a block row that has blocks", pairs.program,
+    )]  # fmt: skip
+
+
+def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Finding, tuple[int, int]] | None:
+    """Tiles of Y stored by other strides than Y's, which some program shows beyond doubt: the finding and the strides used.
+
+    The operands of such a tile belong together, and to other places than those where their sums lie.
+    """
+    return next((found for pairs in followed if (found := _stored(run, pairs))), None)
+
+
+def restored(run: Run, pairs: Pairs, used: tuple[int, int]) -> Pairs:
+    """The pairs of a tile that was stored by the strides `used`, for the elements of Y that they were meant for."""
+    m = _rows_of(pairs.left, pairs)
+    if m is None:
+        return pairs
+    n, rest = np.divmod(_offsets(pairs) - m * used[0], used[1])
+    return pairs if rest.any() else replace(pairs, m=m, n=n)
+
+
+def _rows_of(side: Side, pairs: Pairs) -> Array | None:
+    """[E]: the one row of an operand that each element of Y is made of; None where it is made of several, or none."""
+    live = side.live & pairs.alive
+    if not live.size or not live.any(axis=1).all():
+        return None
+    rows = side.row[np.arange(len(live)), live.argmax(axis=1)]
+    return rows if ((side.row == rows[:, None]) | ~live).all() else None
+
+
+def _of_operands(pairs: Pairs) -> tuple[Array, Array] | None:
+    """[E], [E]: the one row of X and the one channel of W that the products of each element of Y come from."""
     left, right = pairs.left, pairs.right
     both = left.live & right.live & pairs.alive
-    if not both.any(axis=1).all():
+    if not both.size or not both.any(axis=1).all():
         return None
     first = both.argmax(axis=1)
     each = np.arange(len(first))
     m, n = left.row[each, first], right.row[each, first]
     if not ((left.row == m[:, None]) | ~both).all() or not ((right.row == n[:, None]) | ~both).all():
         return None
+    return m, n
+
+
+def _offsets(pairs: Pairs) -> Array:
     assert pairs.store.offsets is not None
-    offsets = pairs.store.offsets.reshape(-1)[pairs.flow.lanes]
+    offsets: Array = pairs.store.offsets.reshape(-1)[pairs.flow.lanes]
+    return offsets
+
+
+def _stored(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
+    meant = _of_operands(pairs)
+    if meant is None:
+        return _exchanged(run, pairs)
+    m, n = meant
+    offsets = _offsets(pairs)
     y = run.problem.tensors[run.lab.output]
-    own = tuple(int(stride) for stride in y.stride())
+    own = (int(y.stride(0)), int(y.stride(1)))
     if (offsets == m * own[0] + n * own[1]).all():
         return None
     matrix = np.stack([m, n], axis=1).astype(np.float64)
     if np.linalg.matrix_rank(matrix) < 2:
         return None
     found, *_ = np.linalg.lstsq(matrix, offsets.astype(np.float64), rcond=None)
-    used = tuple(round(float(value)) for value in found)
+    used = (round(float(found[0])), round(float(found[1])))
     if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or used == own:
-        return None
+        return _exchanged(run, pairs)
     axis = 0 if used[0] != own[0] else 1
     if len(set((m, n)[axis].tolist())) == 1 and not _size_called(run, used[axis]):
         return None  # one row or column may as well be another one, by the right stride
+    if used == own[::-1]:
+        return _swapped(run, pairs, own)
     if used[0] != own[0] and used[1] != own[1]:
         name = "y_column_major"
         reason = "Y is stored by columns, where its strides say by rows"
@@ -74,7 +132,31 @@ def _stored(run: Run, pairs: Pairs) -> Finding | None:
         name, STORE, pairs.store.line,
         f"neighbouring {('rows', 'columns')[axis]} of Y are stored {used[axis]}{_size_called(run, used[axis])} elements apart",
         f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program,
-    )  # fmt: skip
+    ), used  # fmt: skip
+
+
+def _swapped(run: Run, pairs: Pairs, own: tuple[int, int]) -> tuple[Finding, tuple[int, int]]:
+    return Finding(
+        "y_strides_swapped or y_column_major", STORE, pairs.store.line,
+        f"neighbouring rows of Y are stored {own[1]}{_size_called(run, own[1])} elements apart",
+        f"stride_ym = {own[0]}", "the two strides of Y are exchanged in the addresses of the store", pairs.program,
+    ), own[::-1]  # fmt: skip
+
+
+def _exchanged(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
+    """Strides exchanged, by the rows of X alone: W is wrong in ways of its own."""
+    rows, offsets = _rows_of(pairs.left, pairs), pairs.store.offsets
+    y = run.problem.tensors[run.lab.output]
+    own = (int(y.stride(0)), int(y.stride(1)))
+    if rows is None or offsets is None or len(pairs.store.shape) != 2 or own[0] == own[1]:
+        return None
+    places = np.unravel_index(pairs.flow.lanes, pairs.store.shape)
+    for axis in (0, 1):
+        steps = [np.unique(np.diff(offsets, axis=a)) for a in (axis, 1 - axis)]
+        along = np.unique(rows - places[axis])
+        if len(along) == 1 and len(np.unique(rows)) > 1 and all(len(step) == 1 for step in steps):
+            return _swapped(run, pairs, own) if (int(steps[0][0]), int(steps[1][0])) == own[::-1] else None
+    return None
 
 
 def expected_rows(pairs: Pairs, side: Side) -> Array:
@@ -110,7 +192,7 @@ def _strides(run: Run, pairs: Pairs, side: Side) -> Finding | None:
         if used != own:
             letter = "rows of X" if axis == "row" and side is pairs.left else "columns of X" if side is pairs.left else (
                 "channels of W" if axis == "row" else "k of W")  # fmt: skip
-            named = _size_called(run, used)
+            named = _size_called(run, used, "K" if side is pairs.left else "N")
             swapped = {along_row, along_k} == {run.problem.scalars[n] for n in side.operand.strides}
             reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
             return Finding(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
@@ -128,8 +210,9 @@ def _guessed_k(pairs: Pairs, side: Side) -> Array:
     return k
 
 
-def _size_called(run: Run, value: int) -> str:
-    names = [name for name in ("M", "N", "K") if run.problem.scalars[name] == value]
+def _size_called(run: Run, value: int, first: str = "N") -> str:
+    """The size or stride that a number is, where it is one; `first` where several are alike."""
+    names = [name for name in (first, "M", "N", "K") if run.problem.scalars[name] == value]
     names += [name for name, own in run.problem.scalars.items() if own == value and name not in names and value > 1]
     return f" (= {names[0]})" if names and value > 1 else ""
 
@@ -223,6 +306,9 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     bad = use & (side.row != expected)
     if not use.any() or bad[use].mean() < 0.25:
         return None
+    blocks = run.stages.needed is not None and side is pairs.right
+    if not blocks and not bad[:, pairs.turn == 0].any():
+        return _astray(run, pairs, side, bad)
     p = int(np.argwhere(bad)[0][1])
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
@@ -231,8 +317,60 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
+    if blocks:
+        name, reason = "wrong_block", "the blocks that are multiplied are not those of the block row of Y"
+    else:
+        name, reason = f"{names[side is pairs.right]}_tile_offset_forgotten", f"{axis} of {letter} and of Y are not those of the same tile"
     return Finding(
-        f"{names[side is pairs.right]}_tile_offset_forgotten", LOAD, line,
+        name, LOAD, line,
         f"the {side_words(side, pairs)} operand holds {axis} {held} of {letter}, and the result goes to {target}",
-        f"{axis} {stored}", f"{axis} of {letter} and of Y are not those of the same tile", pairs.program, turn,
+        f"{axis} {stored}", reason, pairs.program, turn,
     )  # fmt: skip
+
+
+def _beside(run: Run, pairs: Pairs, side: Side) -> Finding | None:
+    """Whole tiles that are multiplied rightly and stored where no tile begins."""
+    axis = 0 if side is pairs.left else 1
+    size = (store_tile(run, pairs.store) or (0, 0))[axis]
+    meant, (m, n, _) = _of_operands(pairs), places_in_output(run, pairs.store)
+    if meant is None or size < 2:
+        return None
+    begin = int((m, n)[axis][0])
+    shift = np.unique((pairs.m, pairs.n)[axis] - meant[axis])
+    if len(shift) != 1 or begin % size == 0 or (begin - int(shift[0])) % size:
+        return None
+    noun, right = ("row", "column")[axis], begin - int(shift[0])
+    return Finding(
+        f"{noun}_tile_offset_forgotten", STORE, pairs.store.line,
+        f"{noun}s {right}:{right + size} of the product are stored from {noun} {begin} on", f"{noun} {right}",
+        f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program,
+    )  # fmt: skip
+
+
+def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Finding:
+    """Rows that were right in the first turn: the step along K led out of them."""
+    turn = int(pairs.turn[bad.any(axis=0)].min())
+    moved = _moved(pairs, side, turn)
+    depth = len(np.unique(side.k[:, pairs.turn == 0])) // side.operand.unit
+    along_k = run.problem.scalars[side.operand.strides[-1]] if side.operand.strides else 1
+    letter, stride = side.operand.letter, side.operand.strides[-1] if side.operand.strides else ""
+    ignored = bool(stride) and moved == turn * depth != turn * depth * along_k
+    reason = (f"the pointers of {letter} move on by {depth} elements a turn, {depth} steps along K are {depth * along_k}: "
+              f"{stride} is not used")  # fmt: skip
+    e, p = (int(i) for i in np.argwhere(bad & (pairs.turn == turn)[None, :])[0])
+    return Finding(
+        f"ignores_{stride}" if ignored else "advanced_wrongly", ADVANCE,
+        run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"the {side_words(side, pairs)} operand asks for {letter}[{side.row[e, p]}, {side.k[e, p]}]",
+        f"row {int(expected_rows(pairs, side)[e, 0])} of {letter} in every turn",
+        reason if ignored else f"the pointers of {letter} leave their rows from turn to turn", pairs.program, turn,
+    )  # fmt: skip
+
+
+def _moved(pairs: Pairs, side: Side, turn: int) -> int | None:
+    """By how many elements the addresses of a turn lie behind those of the first; None where they differ."""
+    first, later = side.offset[:, pairs.turn == 0], side.offset[:, pairs.turn == turn]
+    if first.shape != later.shape:
+        return None
+    steps = np.unique(later - first)
+    return int(steps[0]) if len(steps) == 1 else None

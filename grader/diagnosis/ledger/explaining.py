@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,13 +14,13 @@ import torch
 from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.provenance import Provenance
 from grader.diagnosis.ledger.tape import parse
-from grader.diagnosis.ledger.walk import ordered, walk
+from grader.diagnosis.ledger.walk import consistent, ordered, walk
 from grader.labs import Lab
 from grader.labs.divergence import Finding
 from grader.labs.problems import generator_for
 from grader.labs.slices import slices
 from grader.labs.stages import Stages, stages_of
-from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
 from grader.running.interpreter import InterpretOptions, interpret
 
 MAX_CASES = 4
@@ -31,6 +32,14 @@ FIRST, SPREAD = 8, 4
 
 
 @dataclass(frozen=True)
+class Explained:
+    """findings: divergences in the order in which to fix them. defects: where the ledger itself failed, one sentence each."""
+
+    findings: tuple[Finding, ...] = ()
+    defects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Attempt:
     """One launch to be recorded: a failing case and config, on the ledger's own values or on the case's."""
 
@@ -39,39 +48,51 @@ class _Attempt:
     problem: Problem
 
 
+@dataclass(frozen=True)
+class _Walked:
+    """What one recorded launch shows, or where the reading itself failed."""
+
+    findings: tuple[Finding, ...] = ()
+    defect: str = ""
+
+
 def explain(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], failing: Sequence[Outcome],
     seed: int, options: InterpretOptions,
-) -> tuple[Finding, ...]:  # fmt: skip
-    """Divergences in the order in which to fix them; none where the flow cannot be followed or the lab has no stages."""
+) -> Explained:  # fmt: skip
+    """What the kernel does wrong; nothing where the flow cannot be followed or the lab has no stages."""
     stages = stages_of(lab.id)
     chosen = _chosen(lab, bundle, failing) if stages else []
     if stages is None or not chosen:
-        return ()
+        return Explained()
+    defects: dict[str, None] = {}
     for own_values in (True, False):
-        asked = chosen[: MAX_CASES if own_values else 2]
 
-        def look(these: Sequence[Outcome], repeat: int, own: bool = own_values) -> list[list[Finding]]:
+        def look(these: Sequence[Outcome], repeat: int, own: bool = own_values) -> list[tuple[Finding, ...]]:
             attempts = [_attempt(lab, stages, problems, outcome, seed + repeat, own) for outcome in these]
-            return _recorded(lab, stages, source, bundle, attempts, options)
+            walked = _recorded(lab, stages, source, bundle, attempts, options)
+            defects.update(dict.fromkeys(one.defect for one in walked if one.defect))
+            return [one.findings for one in walked]
 
-        if findings := _confirmed(asked, look):
-            return tuple(findings)
-    return ()
+        if findings := _confirmed(chosen[: MAX_CASES if own_values else 2], look):
+            return Explained(findings, tuple(defects))
+    return Explained((), tuple(defects))
 
 
-def _confirmed(asked: Sequence[Outcome], look: Callable[[Sequence[Outcome], int], list[list[Finding]]]) -> list[Finding]:
+def _confirmed(
+    asked: Sequence[Outcome], look: Callable[[Sequence[Outcome], int], list[tuple[Finding, ...]]]
+) -> tuple[Finding, ...]:
     """What the launches show, each finding found again on other values. A launch that only repeats others is not run again."""
     found = look(asked, 0)
     confirmed: set[int] = set()
     while True:
-        best = ordered([finding for findings in found for finding in findings])[:MAX_FINDINGS]
+        best = ordered(consistent([finding for findings in found for finding in findings]))[:MAX_FINDINGS]
         unsure = [n for n, findings in enumerate(found) if n not in confirmed and any(one in best for one in findings)]
         if not unsure:
-            return best
+            return tuple(best)
         for number, again in zip(unsure, look([asked[n] for n in unsure], 1), strict=True):
             known = {(one.name, one.line) for one in again}
-            found[number] = [one for one in found[number] if (one.name, one.line) in known]
+            found[number] = tuple(one for one in found[number] if (one.name, one.line) in known)
         confirmed.update(unsure)
 
 
@@ -120,7 +141,7 @@ def _programs(count: int) -> tuple[int, ...]:
 def _recorded(
     lab: Lab, stages: Stages, source: KernelSource, bundle: KernelBundle, attempts: Sequence[_Attempt],
     options: InterpretOptions,
-) -> list[list[Finding]]:  # fmt: skip
+) -> list[_Walked]:  # fmt: skip
     """What the walk finds in each attempt."""
     names = [f"{number} {one.case}" for number, one in enumerate(attempts)]
     pairs = [(name, one.config) for name, one in zip(names, attempts, strict=True)]
@@ -131,20 +152,40 @@ def _recorded(
     return [_walked(lab, stages, bundle, one, outcome) for one, outcome in zip(attempts, outcomes, strict=True)]
 
 
-def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, attempt: _Attempt, outcome: Outcome) -> list[Finding]:
-    if outcome.status != "ran" or outcome.y is None or not outcome.flow:
-        return []
-    problem, config, launch = attempt.problem, bundle.configs[attempt.config], bundle.launches[attempt.case, attempt.config]
+def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, attempt: _Attempt, outcome: Outcome) -> _Walked:
+    if not outcome.flow:
+        return _Walked()
+    config, launch = bundle.configs[attempt.config], bundle.launches[attempt.case, attempt.config]
+    try:
+        with np.errstate(all="ignore"):
+            run = run_of(lab, stages, config, launch, attempt.problem, outcome)
+            findings = walk(run) if run.wrong.any() or outcome.overrun else []
+            lines = [None if finding.line is None else bundle.made.origin(finding.line) for finding in findings]
+    except Exception as error:  # a stranger's kernel made the record: whatever trips the walk costs nobody more than a reason
+        return _Walked(defect=defect(attempt.case, attempt.config, error))
+    return _Walked(tuple(
+        replace(finding, case=attempt.case, line=line) for finding, line in zip(findings, lines, strict=True)
+    ))  # fmt: skip
+
+
+def run_of(lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Problem, outcome: Outcome) -> Run:
+    """One recorded launch to be walked; of one that broke off, all is taken for wrong. Raises ValueError for a bad record."""
     M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
-    reference = lab.reference(problem, slices(lab, config, launch, M, N, K))
-    wrong = ~((outcome.y.double() - reference.y).abs() <= reference.bound)
-    if not bool(wrong.any()) and not outcome.overrun:
-        return []
-    # What is recorded was made by a stranger's kernel: a flow that trips the walk is one that cannot be followed.
-    with contextlib.suppress(Exception), np.errstate(all="ignore"):
-        tape = parse(outcome.flow)
-        provenance = Provenance(tape, stages.left.tensor, stages.right.tensor)
-        findings = walk(Run(lab, stages, problem, config, launch.grid, tape, provenance, outcome.y.numpy(), wrong.numpy()))
-        lines = [None if finding.line is None else bundle.made.origin(finding.line) for finding in findings]
-        return [replace(finding, case=attempt.case, line=line) for finding, line in zip(findings, lines, strict=True)]
-    return []
+    if outcome.y is None:
+        y, wrong = torch.full((M, N), torch.nan), torch.ones(M, N, dtype=torch.bool)
+    else:
+        reference = lab.reference(problem, slices(lab, config, launch, M, N, K))
+        y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
+    tape = parse(outcome.flow)
+    provenance = Provenance(tape, stages.left.tensor, stages.right.tensor)
+    return Run(lab, stages, problem, config, launch.grid, tape, provenance, y.numpy(), wrong.numpy(), outcome.y is not None)
+
+
+def defect(case: str, config: int, error: Exception) -> str:
+    """Where the ledger failed, for those who fix it; without a path of this machine."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" at {Path(last[0].filename).name}:{last[0].lineno}" if last else ""
+    return (
+        f"a defect of the grader: the ledger stopped in {case}, config {config} ({type(error).__name__}{place}); "
+        "points do not depend on it; send this line and the kernel to whoever runs the grader"
+    )

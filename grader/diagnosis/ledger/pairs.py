@@ -20,7 +20,10 @@ SAMPLE = 9
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs."""
+    """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs.
+
+    ended: whether it came to its end; one that broke off shows what its first programs did, and nothing of the whole.
+    """
 
     lab: Lab
     stages: Stages
@@ -31,6 +34,7 @@ class Run:
     provenance: Provenance
     y: Array
     wrong: Array
+    ended: bool = True
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -307,4 +311,7 @@ def span(numbers: Array, letter: str = "") -> str:
     steps = np.unique(np.diff(distinct))
     if len(steps) == 1:
         return f"{letter}{low}:{high + 1}:{int(steps[0])}"
-    return ", ".join(str(int(i)) for i in distinct[:4]) + (", ..." if len(distinct) > 4 else "")
+    ends = np.flatnonzero(np.diff(distinct) != 1)
+    runs = [(int(a), int(b)) for a, b in zip(distinct[[0, *(ends + 1)]], distinct[[*ends, -1]], strict=True)]
+    words = [f"{a}:{b + 1}" if b > a else str(a) for a, b in runs[:4]]
+    return ", ".join(words) + (", ..." if len(runs) > 4 else "")

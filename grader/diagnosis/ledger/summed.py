@@ -46,7 +46,7 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
         findings.append(_advance(run, pairs, left, e, need))
     if not right_good:
         findings.append(_advance(run, pairs, right, e, need))
-    return [finding for finding in findings if finding]
+    return [finding for finding in findings if finding] or _only_pairs(run, pairs, e)
 
 
 def _masked_rows(run: Run, pairs: Pairs, e: int) -> Finding | None:
@@ -73,8 +73,7 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
     split, K = run.config.split_k, run.sizes[2]
     tiles: dict[tuple[int, int], list[Pairs]] = {}
     for pairs in followed:
-        if pairs.turn.size:
-            tiles.setdefault((int(pairs.m[0]), int(pairs.n[0])), []).append(pairs)
+        tiles.setdefault((int(pairs.m[0]), int(pairs.n[0])), []).append(pairs)
     for parts in tiles.values():
         programs = {pairs.program for pairs in parts}
         shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
@@ -86,9 +85,12 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
         total = np.sum(counts, axis=0)
         if (total == 1).all():
             return []
-        line = parts[-1].flow.terms[-1].line
+        line = parts[-1].flow.terms[-1].line if parts[-1].flow.terms else parts[-1].store.line
         if split == 1:
             return []
+        if not total.any():
+            return [Finding("slices_leave_out", LOOP, line, f"none of the {split} slices multiplies anything", "every k in one slice",
+                            "the number of turns of a slice is rounded down, here to 0")]  # fmt: skip
         first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
         if len(parts) > 1:
             first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
@@ -96,6 +98,9 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
         if len(parts) > 1 and all((count == 1).all() for count in counts):
             return [Finding("slice_walks_all_of_k", LOOP, line, first, f"each slice a {split}-th of K, 0:{K} together",
                             f"each of the {split} slices walks all of K, so that Y is {split} times what it should be")]  # fmt: skip
+        if len(parts) > 1 and all((count == counts[0]).all() for count in counts):
+            return [Finding("slices_overlap", LOOP, line, first, "every k in one slice",
+                            "every slice multiplies the same k: the number of the slice is not in the addresses")]  # fmt: skip
         if len(twice):
             return [Finding("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
                             "every k in one slice", "neighbouring slices of K overlap")]  # fmt: skip
@@ -106,6 +111,16 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
 
 
 def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:
+    K, turns = run.sizes[2], int(pairs.turn.max()) + 1
+    asked = [np.concatenate([side.k[e][(pairs.turn == turn) & side.asked[e] & pairs.alive[e]] for side in (pairs.left, pairs.right)])
+             for turn in range(turns)]  # fmt: skip
+    past = [turn for turn, ks in enumerate(asked) if len(ks) and ks.min() >= K]
+    if past and past == list(range(past[0], turns)):
+        return Finding(
+            "loop_too_long", LOOP, pairs.flow.terms[-1].line,
+            f"the loop makes {turns} turns, and multiplies what lies behind K = {K} in memory from turn {past[0]} on",
+            f"{past[0]} turns", "the loop goes on behind the end of K", pairs.program, past[0],
+        )  # fmt: skip
     side = pairs.left if (pairs.left.live[e] & behind).any() else pairs.right
     p = int(np.flatnonzero(behind)[0])
     return Finding(
@@ -136,6 +151,9 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Finding]:
     bad = live & (left.k[e] // unit != right.k[e] // unit)
     if not bad.any():
         return []
+    started = bool((pairs.turn[bad] > 0).all())
+    if started and (found := _drifting(run, pairs, e, int(pairs.turn[bad].min()))):
+        return [found]
     p = int(np.flatnonzero(bad)[0])
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
@@ -144,6 +162,28 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Finding]:
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {_k_span(right.k[e, p : p + 1], unit)} of W{words}",
         "the same k on both sides", "X and W are multiplied in different orders of k", pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
+
+
+def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Finding | None:
+    """Both sides begin alike, and their steps from turn to turn differ."""
+    unit = pairs.right.operand.unit
+    moved = []
+    for side in (pairs.left, pairs.right):
+        asked = _by_turn(pairs, side, e)
+        if not len(asked[0]) or len(asked[turn]) != len(asked[0]):
+            return None
+        steps = np.unique(asked[turn] - asked[0])
+        if len(steps) != 1:
+            return None
+        moved.append(int(steps[0]) // turn)
+    side = pairs.left if moved[0] == 0 else pairs.right
+    name = "k_not_advanced" if 0 in moved else "words_advanced_too_far" if unit > 1 and moved[1] == unit * moved[0] else "advanced_wrongly"
+    return Finding(
+        name, ADVANCE, run.line_of_load(int(side.node[0]), side.operand.tensor),
+        f"from turn {turn - 1} to turn {turn} X moves on by {moved[0]} of k, and W by {moved[1]}", "the same step on both sides",
+        f"the pointers of {side.operand.letter} do not advance" if 0 in moved else
+        "the pointers of X and of W move on by different steps along K", pairs.program, turn,
+    )  # fmt: skip
 
 
 def _by_turn(pairs: Pairs, side: Side, e: int) -> list[Array]:
@@ -214,6 +254,12 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
     missing, twice = np.flatnonzero(need & (counts == 0)), np.flatnonzero(counts > 1)
     turns = int(pairs.turn.max()) + 1
     line = pairs.flow.terms[-1].line
+    unit = pairs.right.operand.unit
+    left_out = sorted({int(k) for k in missing % unit})
+    if unit > 1 and len(missing) * unit == len(left_out) * K and not len(twice):
+        words = f"nibble{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
+        return Finding("nibbles_left_out", LOOP, line, f"k = {span(missing)} is never multiplied", "all eight nibbles of a word",
+                       f"{words} of each word {'are' if len(left_out) > 1 else 'is'} left out", pairs.program)  # fmt: skip
     by_turn = _by_turn(pairs, pairs.left, e)
     depth = max(len(np.unique(ks)) for ks in by_turn)
     if len(twice):
@@ -232,6 +278,11 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
         return None
     if not len(missing):
         return None
+    asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
+    if (run.stages.needed is None and unit == 1 and all(asked)) or (asked[0] and unit > 1):
+        return Finding("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+                       f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
+                       "the masks of the loads end before K does", pairs.program)  # fmt: skip
     return Finding(
         _missing_name(run, missing, need, depth, turns), LOOP, line,
         f"the loop ends after {turns} turn{'s' if turns != 1 else ''} of {depth}; k = {span(missing)} is never multiplied",

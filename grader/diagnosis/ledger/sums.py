@@ -17,7 +17,7 @@ HALF = ("fp16", "bf16")
 
 
 def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
-    """Products of the program that reach none of its stores."""
+    """Products of the program that reach none of its stores; none where a value of unknown origin does."""
     waiting = [store.inputs[0] for store in stores]
     seen = set(waiting)
     while waiting:
@@ -25,6 +25,8 @@ def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
             if i not in seen:
                 seen.add(i)
                 waiting.append(i)
+    if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
+        return []
     nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
     return [node for node in nodes if run.provenance.is_product(node) and node.number not in seen]
 
@@ -72,7 +74,10 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Finding], bool]:
         if cast is None and float((same | (apart <= LOOSE * bound)).mean()) < 0.98:
             return [], False
         findings += [cast] if cast else []
-    findings += _repeated(run, pairs, held)
+    repeated = _repeated(run, pairs, held)
+    if repeated:  # what it multiplies overflows for that reason
+        findings = [finding for finding in findings if finding.rank != CAST]
+    findings += repeated
     if not any(finding.rank == SUM and finding.name != "unwritten_or_stale" for finding in findings):
         factors = _factors(run, pairs, held)
         if factors:  # a sum that lacks its scale overflows for that reason
@@ -196,7 +201,7 @@ def _repeated(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
 
 def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     """The factor between products and Y: right scales, from the right places, once."""
-    if not run.stages.scales or not pairs.flow.terms:
+    if not pairs.flow.terms:
         return []
     terms = pairs.flow.terms
     findings = [finding for scale in run.stages.scales if (finding := _misplaced(run, pairs, scale.tensor))]
@@ -213,7 +218,8 @@ def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     line = terms[0].factors[0].line if terms[0].factors else pairs.store.line
     e = int(np.flatnonzero(known)[0])
     at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] the sum is multiplied by {total[e]:.4g}"
-    expected = f"{wanted[e]:.4g}, which is {' times '.join(scale.words for scale in run.stages.scales)}"
+    scales = " times ".join(scale.words for scale in run.stages.scales)
+    expected = f"{wanted[e]:.4g}" + (f", which is {scales}" if scales else "")
     short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
     values = [value[known] for value in _scale_values(run, pairs, carried=True)]
     for powers in np.ndindex(*(5,) * len(values)):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from grader.diagnosis.ledger.explaining import explain
-from grader.diagnosis.likeness import Diagnosis, diagnose
+from grader.diagnosis.likeness import diagnose
 from grader.judging.checking import Finding as Checked
+from grader.judging.judged import Diagnosis
 from grader.labs import Lab
 from grader.labs.divergence import Finding
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
@@ -18,11 +19,19 @@ ASKED = 3
 """How many of the smallest failing cases tell classes apart."""
 
 
+@dataclass(frozen=True)
+class Told:
+    """diagnoses: one for each outcome, None where nothing is said. defects: where the ledger itself failed."""
+
+    diagnoses: list[Diagnosis | None]
+    defects: tuple[str, ...] = ()
+
+
 def tell(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
     checked: Sequence[Checked], seed: int, options: InterpretOptions,
-) -> list[Diagnosis | None]:  # fmt: skip
-    """One diagnosis for each failing outcome, all of them None where the ledger has nothing to say.
+) -> Told:  # fmt: skip
+    """One diagnosis for each failing outcome, none at all where the ledger has nothing to say.
 
     An outcome that changed its inputs is left to others: what it read later was not what the case holds. What is said
     comes from public cases alone.
@@ -30,20 +39,22 @@ def tell(
     failing = [
         outcome
         for outcome, finding in zip(outcomes, checked, strict=True)
-        if outcome.status == "ran" and outcome.y is not None and not finding.ok and not finding.skipped
+        if outcome.status in ("ran", "crash") and not finding.ok and not finding.skipped
     ]
     public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
     if not public or any(outcome.changed for outcome in failing):
-        return [None] * len(outcomes)
-    findings = explain(lab, source, bundle, problems, public, seed, options)
+        return Told([None] * len(outcomes))
+    explained = explain(lab, source, bundle, problems, public, seed, options)
+    findings = explained.findings
     if not findings:
-        return [None] * len(outcomes)
+        return Told([None] * len(outcomes), explained.defects)
     name = _called(lab, bundle, problems, findings[0].name.split(" or "), outcomes, checked, failing)
     diagnosis = Diagnosis(
         name, findings[0].reason, "", "", told(source, findings), general(source, findings),
         tuple(finding.name.split(" or ")[0] for finding in findings),
     )  # fmt: skip
-    return [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
+    diagnoses = [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
+    return Told(diagnoses, explained.defects)
 
 
 def _called(

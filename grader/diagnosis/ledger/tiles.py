@@ -14,6 +14,7 @@ from grader.labs.divergence import GRID, STORE, TILE, Finding
 
 Tile = tuple[int, int]
 MAX_NAMED = 3
+DIVISIONS = ("idiv", "sdiv", "udiv")
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def _empty_rows(run: Run, tiles: TileMap) -> Finding | None:
         return None
     need = np.asarray(run.stages.needed(run.problem)).any(axis=1).reshape(-1)
     columns = {j for _, j in tiles.missing}
-    if any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
+    if not need.any() or any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
         return None
     j = min(columns)
     return Finding("empty_row_unwritten", STORE, tiles.line,
@@ -198,10 +199,17 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Findin
             program, tile = next(iter(outside.items()))
             found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
     expected = "each tile from one program"
+    reason = _axes(run, tiles)
+    if reason:
+        return Finding("program_ids_swapped", TILE, tiles.line, found, expected, reason)
     divided = _division(run, tiles)
     if divided:
         line, reason = divided
         return Finding("program_ids_swapped", TILE, line, found, expected, reason)
+    grouped = _group(run, tiles)
+    if grouped:
+        line, reason = grouped
+        return Finding("tile_map", TILE, line, found, expected, reason)
     addressed = set(tiles.stored) | set(tiles.meant.values())
     rows, columns = ({tile[d] for tile in addressed} for d in (0, 1))
     if len(rows) == 1 and len(columns) == 1:
@@ -217,12 +225,51 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Findin
                    "the numbers of the tiles do not follow from the program ids as the grid needs")  # fmt: skip
 
 
+def _axes(run: Run, tiles: TileMap) -> str:
+    """Program ids of two axes, each taken for the tiles that the grid counts on the other one; else ""."""
+    if run.grid[0] == run.grid[1] or run.grid[1] == 1:
+        return ""
+    own = _own(tiles)
+    numbers = [np.array(np.unravel_index([program for program, _ in own], run.grid))[axis] for axis in (0, 1)]
+    for axis in (0, 1):  # program_id(axis) numbers the row tiles, program_id(1 - axis) the column tiles
+        follows = all((numbers[axis if d == 0 else 1 - axis] == [tile[d] for _, tile in own]).all() for d in (0, 1))
+        if follows and (run.grid[axis], run.grid[1 - axis]) == (tiles.count[1], tiles.count[0]):
+            return (f"program_id({axis}) is taken for the row tile, and the grid counts the column tiles on axis {axis}: "
+                    f"it is {run.grid[:2]}, and Y has {tiles.count[0]} x {tiles.count[1]} tiles")  # fmt: skip
+    return ""
+
+
+def _own(tiles: TileMap) -> list[tuple[int, Tile]]:
+    """Programs and the tiles that they store or address."""
+    return [*((program, tile) for program, found in tiles.by_program.items() for tile in found), *tiles.meant.items()]
+
+
+def _group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
+    """Programs in groups of row tiles, the last of which is smaller than the others: the line, and the words."""
+    nodes = run.tape.nodes
+    if not any(tile[0] >= tiles.count[0] for tile in tiles.meant.values()):
+        return None
+    for numbers in run.tape.programs.values():
+        for number in numbers:
+            node = nodes[number]
+            if node.op not in ("srem", "urem") or nodes[node.inputs[0]].op not in ("srem", "urem"):
+                continue
+            inner, divisor = nodes[node.inputs[0]], nodes[node.inputs[1]].data
+            if nodes[inner.inputs[0]].op != "get_program_id" or divisor is None:
+                continue
+            size = int(divisor.reshape(-1)[0])
+            if size > 1 and tiles.count[0] % size:
+                return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
+                                   f"group has {tiles.count[0] % size}")  # fmt: skip
+    return None
+
+
 def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
     """The program id divided by the number of the wrong tiles: the line, and the words."""
     for program, numbers in run.tape.programs.items():
         for number in numbers:
             node = run.tape.nodes[number]
-            if node.op not in ("idiv", "srem", "urem") or program not in tiles.meant:
+            if node.op not in (*DIVISIONS, "srem", "urem") or program not in tiles.meant:
                 continue
             first = run.tape.nodes[node.inputs[0]]
             divisor = run.tape.nodes[node.inputs[1]].data
@@ -230,8 +277,8 @@ def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
                 continue
             by = int(divisor.reshape(-1)[0])
             rows, columns = _is_tile(tiles, node.op, by, 0), _is_tile(tiles, node.op, by, 1)
-            sign = "//" if node.op == "idiv" else "%"
-            quotient = node.op == "idiv"
+            quotient = node.op in DIVISIONS
+            sign = "//" if quotient else "%"
             if rows and not columns and (by != tiles.count[1] if quotient else by != tiles.count[0]):
                 return node.line, _division_words(tiles, sign, by, "row", quotient)
             if columns and not rows and (by != tiles.count[0] if quotient else by != tiles.count[1]):
@@ -243,10 +290,11 @@ def _is_tile(tiles: TileMap, op: str, by: int, axis: int) -> bool:
     """Whether program_id op `by` is the tile number along an axis, for every program that stored."""
     if by <= 0:
         return False
-    own = [(program, tile[axis]) for program, found in tiles.by_program.items() for tile in found]
-    own += [(program, tile[axis]) for program, tile in tiles.meant.items()]
+    own = [(program, tile[axis]) for program, tile in _own(tiles)]
+    if op not in DIVISIONS and by not in tiles.count and all(program < by for program, _ in own):
+        return False  # a remainder that never begins anew, by no number of tiles, is the program id itself
     return len({tile for _, tile in own}) > 1 and all(
-        (program // by if op == "idiv" else program % by) == tile for program, tile in own)  # fmt: skip
+        (program // by if op in DIVISIONS else program % by) == tile for program, tile in own)  # fmt: skip
 
 
 def _division_words(tiles: TileMap, sign: str, by: int, axis: str, quotient: bool) -> str:

@@ -13,7 +13,7 @@ from grader.diagnosis.ledger import addresses, operands, summed, sums, tiles
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Lost
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import CONVERT, TILE, UNPACK, Finding
+from grader.labs.divergence import CONVERT, FACTOR, GRID, LOAD, PAIR, TILE, UNPACK, Finding
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
@@ -21,7 +21,6 @@ MAX_PROGRAMS = 12
 
 def walk(run: Run) -> list[Finding]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    findings = [*tiles.look(run), *tiles.past_the_ends(run)]
     followed: list[tuple[int, list[Node], Pairs]] = []
     for program in _spread(list(run.tape.programs)):
         if len(followed) >= MAX_PROGRAMS:
@@ -34,15 +33,21 @@ def walk(run: Run) -> list[Finding]:
             if len(lanes):
                 with contextlib.suppress(Lost):
                     followed.append((program, stores, pairs_of(run, program, store, lanes)))
+    stored = addresses.misplaced(run, [pairs for _, _, pairs in followed])
+    if stored:  # where things lie in Y then says nothing of tiles and masks
+        findings, used = [stored[0]], stored[1]
+        followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed]
+    else:
+        findings = [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else []
     rules = addresses.followed(run, [pairs for _, _, pairs in followed])
     for program, stores, pairs in followed:
         with contextlib.suppress(Lost):
             findings += _look(run, program, stores, pairs, rules)
-    if run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed):
+    if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Lost):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
-        findings = [finding for finding in findings if finding.name != "store_mask_too_short"]
+        findings = [finding for finding in findings if finding.name not in ("store_mask_too_short", "wrong_block")]
     return ordered(findings)
 
 
@@ -60,6 +65,8 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     summed, explained = sums.look(run, pairs, held)
     if not explained:
         return []
+    if not all(finding.reason for finding in values):  # what such an operand holds besides is unknown
+        summed = [finding for finding in summed if finding.rank != FACTOR]
     if lost:
         everything = sums.dropped(run, program, stores)
         pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
@@ -70,8 +77,30 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     return [*places, *values, *([lost] if lost else []), *summed]
 
 
+def consistent(findings: list[Finding]) -> list[Finding]:
+    """Findings of several cases without those that another case shows to be something else.
+
+    Blocks that are merely others than those of their row are told of where no rule explains which ones they are. Where
+    Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were; and one
+    map of tiles shows itself in many ways, of which the first case with a reason tells.
+    """
+    if any(finding.name.startswith(("y_strides_swapped", "y_column_major")) for finding in findings):
+        findings = [one for one in findings if one.rank not in (GRID, TILE) and not one.name.startswith("store_")]
+    blocks = [one for one in findings if one.rank in (LOAD, PAIR) and one.name not in ("wrong_block", "block_not_transposed")]
+    if blocks:
+        findings = [one for one in findings if one.name != "wrong_block"]
+    maps = [finding for finding in findings if finding.rank in (GRID, TILE)]
+    told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
+    return [one for one in findings if one.rank not in (GRID, TILE) or one is told]
+
+
 def ordered(findings: list[Finding]) -> list[Finding]:
-    """By rank, the first of each name; where a later one leaves less open than the first, that one."""
+    """By rank, the first of each name; where a later one leaves less open than the first, that one.
+
+    What has no reason is told only where nothing of its rank has one.
+    """
+    reasons = {finding.rank for finding in findings if finding.reason}
+    findings = [finding for finding in findings if finding.reason or finding.rank not in reasons]
     kept: list[Finding] = []
     seen: set[str] = set()
     lines: set[tuple[int, int | None]] = set()

@@ -71,10 +71,8 @@ def parts(problem: Problem, walk: Walk, transposed: bool = True) -> Iterator[tup
     yield from zip(rows, x @ w, x.abs() @ w.abs(), strict=True)
 
 
-def walked(
-    *walks: Walk, transposed: bool = True, kept: float = 1.0
-) -> Callable[[Problem, Config], Iterator[Imitation]]:
-    """The product over other blocks than the right ones; each turn multiplies the sum by `kept` before it adds."""
+def walked(*walks: Walk, transposed: bool = True) -> Callable[[Problem, Config], Iterator[Imitation]]:
+    """The product over other blocks than the right ones."""
 
     def imitate(problem: Problem, config: Config) -> Iterator[Imitation]:
         M, N, K = sizes(problem)
@@ -83,8 +81,8 @@ def walked(
             size = torch.zeros_like(y)
             for row, part, magnitude in parts(problem, walk, transposed):
                 here = slice(row * BLOCK, (row + 1) * BLOCK)
-                y[:, here] = kept * y[:, here] + part
-                size[:, here] = kept * size[:, here] + magnitude
+                y[:, here] += part
+                size[:, here] += magnitude
             bound = U_FP16 * y.abs() + 2 * K * U_FP32 * size + FP16_UNDERFLOW
             yield Imitation(y, bound.nan_to_num(0.0))
 
@@ -204,8 +202,6 @@ MISTAKES = (
     walk_mistake("accumulator_overwritten", "the product of each block row's last block alone",
                  "each turn of the loop must keep what the turns before it summed up",
                  lambda p, r: between(p, p.blocks(r)[-1:])),
-    Mistake("accumulated_twice", "a sum that each turn of the loop adds to itself once more",
-            "what does tl.dot return when it is given the accumulator?", walked(right_walk, kept=2.0)),
     walk_mistake("at_most_n_blocks", "block rows cut off after a fixed number of blocks",
                  "how many blocks may a block row hold?", *(_at_most(count) for count in (4, 8, 2, 1, 16, 3, 5, 6))),
     walk_mistake("col_as_element", "the block column used as the index of an element of X", COLUMNS,

@@ -89,10 +89,6 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
          "the bounds of the block row before are used: crow_indices begins with a zero"),
         (meets and (own == row + 1).all(), "row", "crow_one_ahead",
          "the bounds of the next block row are used: row r begins at crow_indices[r]"),
-        (meets and mixed and (own <= row).all() and (own == row).any() and block.min() == 0, "row", "row_start_ignored",
-         "the loop begins with the first block of all, not with the first of its block row"),
-        (meets and mixed and (own >= row).all() and (own == row).any(), "row", "row_end_ignored",
-         "the loop does not end with the last block of its block row"),
         (not mixed and not meets and (blocks.left_k == cols[block] + inside).all(), "columns", "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
         (not mixed and not meets and (blocks.left_k == row * BLOCK + inside).all(), "columns", "x_by_block_row",
@@ -101,7 +97,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
         (not mixed and not meets and (blocks.left_k == from_start * BLOCK + inside).all(), "columns", "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
-        ((block == x_block).all(), "columns", "values_by_column",
+        (not turned and (block == x_block).all(), "columns", "values_by_column",
          "the values are indexed by block column instead of by the number of the block"),
         (mixed and ((number >= 0) & (block == number - start)).all(), "columns", "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
@@ -111,13 +107,26 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
     )  # fmt: skip
     looked_up = {"row": "crow_indices_ptr", "columns": ""}
     found = [Rule(aspect, name, reason, looked_up.get(aspect, "")) for holds, aspect, name, reason in rules if holds]
+    if meets and mixed:  # an empty block row shows nothing but foreign blocks
+        found += [
+            Rule("row", name, reason, looked_up["row"], telling=bool((own == row).any()))
+            for holds, name, reason in (
+                ((own <= row).all() and block.min() == 0, "row_start_ignored",
+                 "the loop begins with the first block of all, not with the first of its block row"),
+                ((own >= row).all(), "row_end_ignored", "the loop does not end with the last block of its block row"),
+            ) if holds
+        ]  # fmt: skip
+    if not meets and (block == row).all():
+        found.append(Rule("columns", "values_by_block_row", "the values are indexed by block row instead of by the number of the block",
+                          telling=not in_row.all()))  # fmt: skip
     if meets and mixed:
         found += [
             Rule("row", "block_row_of_tokens", "the block row follows the tile of tokens, not the tile of outputs",
                  looked_up["row"], tile, bool(own.max() > 0))
             for tile in TOKEN_TILES if (own == blocks.m // tile).all()
         ]  # fmt: skip
-    return Rules(frozenset({"inside", "columns", *(("row",) if mixed else ())}), tuple(found))
+    asked = {"inside": bool((r != blocks.n % BLOCK).any()), "columns": mixed or not meets, "row": bool(mixed)}
+    return Rules(frozenset(aspect for aspect, wrong in asked.items() if wrong), tuple(found))
 
 
 def _numbers(problem: Problem) -> Array:

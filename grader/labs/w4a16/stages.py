@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from grader.labs.divergence import CONVERT, UNPACK
+from grader.labs.divergence import CONVERT, SCALE, UNPACK
 from grader.labs.inputs import normal, pack_int4
 from grader.labs.stages import (
     Array,
@@ -65,7 +65,9 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Arr
 def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
     """Which nibble of its word the operand holds, and as which number."""
     words = exact(problem, "qweight_ptr").astype(np.int64)[values.k // 8, values.row]
-    scale = exact(problem, "scales_ptr").astype(np.float64)[values.row]
+    scales = exact(problem, "scales_ptr").astype(np.float64)
+    used_scale = values.used.get("scales_ptr", np.full(values.row.shape, -1))
+    scale = scales[np.where((used_scale >= 0) & (used_scale < len(scales)), used_scale, values.row)]
     position = values.partner - values.k
     inside = (position >= 0) & (position < 8)
     position = np.where(inside, position, 0)
@@ -75,6 +77,8 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Ar
     for beta in (np.ones_like(scale), scale):
         held = values.value / beta
         verdicts = _explained(held, words, nibbles, position, right, beta is scale, values, inside)
+        if verdicts is not None and beta is scale:
+            return [*_scales_taken(scales, used_scale, values), *verdicts], scales[np.where(used_scale >= 0, values.target, values.row)]
         if verdicts is not None:
             return verdicts, beta
     held = values.value
@@ -85,6 +89,21 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Ar
                 f"({values.k[at] // 8}, {values.row[at]}), which is {words[at] & 0xFFFFFFFF:#010x}", f"{right[at]:.0f}")  # fmt: skip
 
     return (Verdict("opened_otherwise", "", wrong, describe, rank=UNPACK),), np.ones_like(scale)
+
+
+def _scales_taken(scales: Array, used: Array, values: Values) -> list[Verdict]:
+    """Words that were multiplied by another channel's scale than that of the column they are for."""
+    wrong = (used >= 0) & (used != values.target) & (used != values.row)
+    if not wrong.any():
+        return []
+    one = len(np.unique(used[used >= 0])) == 1 and len(np.unique(values.target[used >= 0])) > 1
+
+    def describe(at: tuple[int, ...]) -> tuple[str, str]:
+        return f"W[{values.row[at]}, ...] is multiplied by scales[{used[at]}]", f"scales[{values.target[at]}]"
+
+    if one:
+        return [Verdict("one_scale_for_all_channels", "one element of scales is used for the whole tile", wrong, describe, rank=SCALE)]
+    return [Verdict("scale_without_tile_offset", "scales is loaded without the offset of the tile", wrong, describe, rank=SCALE)]
 
 
 def _explained(held: Array, words: Array, nibbles: Array, position: Array, right: Array, scaled: bool, values: Values,
@@ -172,6 +191,11 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
     if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k % (K // 8)).all():
         reason = "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k"
         rules.append(Rule("words", "packed_in_planes", reason))
+    rules += [
+        Rule("words", "word_of_k", f"element k is looked for in word k // {per_word}; a word holds eight")
+        for per_word in (1, 2, 4, 16)
+        if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k // per_word).all()
+    ]
     return Rules(frozenset({"words"}), tuple(rules))
 
 

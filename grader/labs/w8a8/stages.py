@@ -34,6 +34,7 @@ CLAMPS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "clamp_to_minus_127": ("clamped to [-127, 127], but int8 begins at -128", lambda q: np.clip(q, -127, 127)),
     "clamp_to_unsigned": ("clamped to numbers from 0 on, but int8 has negative ones", lambda q: np.clip(q, 0, 127)),
     "no_clamp ": ("there is no clamp", lambda q: q),
+    "clamp_to_unsigned  ": ("clamped to 0..255, but int8 has negative numbers", lambda q: np.clip(q, 0, 255)),
     "clamp_to_unsigned ": ("clamped to 0..255, but int8 has negative numbers", lambda q: _wrap(np.clip(q, 0, 255))),
 }  # fmt: skip
 RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {

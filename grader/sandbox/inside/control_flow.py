@@ -148,7 +148,9 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     for at in range(first, last, stride):
         if Turns.watch is not None:
             Turns.watch()
-        yield tl.core.tensor(interpreter.TensorHandle(np.array([at], dtype=numpy_type), dtype), dtype)
+        handle = interpreter.TensorHandle(np.array([at], dtype=numpy_type), dtype)
+        handle._argument = True  # as plain a number as the kernel's arguments, for whoever asks where values come from
+        yield tl.core.tensor(handle, dtype)
 
 
 def _bounds(arg1: Any, arg2: Any = None, step: Any = None, *_: Any, **__: Any) -> tuple[Any, Any, Any]:

@@ -30,7 +30,8 @@ def interpret_one(
     request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
     "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
-    A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no buffers.
+    A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
+    buffers; a record holds what was done till then.
     """
     language_shims.install()
     buffers, arguments, areas = [], dict(request["scalars"]), {}
@@ -56,7 +57,7 @@ def interpret_one(
         with check.active(), recorder.active() if recorder else contextlib.nullcontext():
             module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
     except Exception as error:
-        return {**faults.describe(error, module.path), "memory": check.findings()}, []
+        return {**faults.describe(error, module.path), "memory": check.findings()}, [recorder.answer()] if recorder else []
     answer = {
         "seconds": time.perf_counter() - started,
         "memory": check.findings(),

@@ -69,7 +69,8 @@ class Recorder:
             return converted
 
         self._put(interpreter, "_implicit_cvt", convert_argument)
-        self._hook_reductions(interpreter)
+        self._hook_reductions()
+        self._hook_fillers()
         self._hook_transposition(interpreter, builder)
         self._hook_libdevice()
         try:
@@ -236,30 +237,44 @@ class Recorder:
             self._add(name, data, None, extra=extra)
             self.nodes[-1][4] = list(addresses.shape)
 
-    def _hook_reductions(self, interpreter: Any) -> None:
+    def _hook_reductions(self) -> None:
+        import reductions
         import triton.language as tl
 
         names = {id(getattr(tl.standard, name, None)): kind for name, kind in (
             ("_sum_combine", "sum"), ("_elementwise_max", "max"), ("_elementwise_min", "min"), ("_prod_combine", "prod"),
         )}  # fmt: skip
-        for owner, op in ((interpreter.ReduceOps, "reduce"), (interpreter.ScanOps, "scan")):
-            original = owner.apply_impl
+        for name, op in (("reduced", "reduce"), ("scanned", "scan")):
+            original = getattr(reductions, name)
 
-            def apply_impl(this: Any, given: Any, original: Any = original, op: str = op) -> Any:
+            def call(inputs: Any, axis: Any, combine_fn: Any, *rest: Any, original: Any = original, op: str = op) -> Any:
                 if not self.recording or self.full or self.quiet:
-                    return original(this, given)
-                inputs = [self._number(tensor.handle) for tensor in (given if isinstance(given, tuple) else (given,))]
+                    return original(inputs, axis, combine_fn, *rest)
+                numbers = [self._number(tensor.handle) for tensor in inputs]
                 self.quiet += 1
                 try:
-                    result = original(this, given)
+                    results = original(inputs, axis, combine_fn, *rest)
                 finally:
                     self.quiet -= 1
-                kind = names.get(id(this.combine_fn), "other")
-                for one in result if isinstance(result, list | tuple) else (result,):
-                    self._add(op, inputs, one.handle, [kind, this.axis if this.axis is None else int(this.axis)])
-                return result
+                along = None if axis is None else int(axis) % len(inputs[0].shape)
+                for one in results:
+                    self._add(op, numbers, one.handle, [names.get(id(combine_fn), "other"), along])
+                return results
 
-            self._put(owner, "apply_impl", apply_impl)
+            self._put(reductions, name, call)
+
+    def _hook_fillers(self) -> None:
+        """What stands for elements outside a block is a constant."""
+        import tile_access
+
+        original = tile_access._filler
+
+        def filler(*args: Any) -> Any:
+            handle = original(*args)
+            handle._argument = True
+            return handle
+
+        self._put(tile_access, "_filler", filler)
 
     def _hook_transposition(self, interpreter: Any, builder: Any) -> None:
         """`.T` swaps the last two axes without asking the builder; here it asks."""

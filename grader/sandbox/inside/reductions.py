@@ -65,8 +65,12 @@ def _fit(value: Any, dtype: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
     """As tl.reduce."""
     if not isinstance(input, (tuple, list, tl.tuple)):
-        return reduce((input,), axis, combine_fn, keep_dims)[0]
-    inputs, axis, keep_dims = list(input), plain(axis), plain(keep_dims)
+        return reduced([input], plain(axis), combine_fn, plain(keep_dims))[0]
+    return reduced(list(input), plain(axis), combine_fn, plain(keep_dims))
+
+
+def reduced(inputs: list[Any], axis: int | None, combine_fn: Any, keep_dims: bool) -> tuple[Any, ...]:
+    """The reduction of tensors of one shape; axis None: over all of them."""
     arrays = [tensor.handle.data for tensor in inputs]
     dtypes = [tensor.dtype for tensor in inputs]
     dimensions = len(inputs[0].shape)
@@ -113,15 +117,19 @@ def _tree(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) 
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
     """As tl.associative_scan."""
     if not isinstance(input, (tuple, list, tl.tuple)):
-        return associative_scan((input,), axis, combine_fn, reverse)[0]
-    inputs = list(input)
-    axis, dtypes = plain(axis) % len(inputs[0].shape), [tensor.dtype for tensor in inputs]
+        return scanned([input], plain(axis), combine_fn, plain(reverse))[0]
+    return scanned(list(input), plain(axis), combine_fn, plain(reverse))
+
+
+def scanned(inputs: list[Any], axis: int, combine_fn: Any, reverse: bool) -> tuple[Any, ...]:
+    """The scan of tensors of one shape."""
+    axis, dtypes = axis % len(inputs[0].shape), [tensor.dtype for tensor in inputs]
     parts = [np.moveaxis(tensor.handle.data, axis, 0) for tensor in inputs]
-    if plain(reverse):
+    if reverse:
         parts = [part[::-1] for part in parts]
     known = None if is_packed(dtypes[0]) else _known_scan(combine_fn, parts[0])
     results = [known] if known is not None else _walk(combine_fn, parts, dtypes)
-    if plain(reverse):
+    if reverse:
         results = [result[::-1] for result in results]
     return tuple(_tensor(np.moveaxis(r, 0, axis), dtype) for r, dtype in zip(results, dtypes, strict=True))
 

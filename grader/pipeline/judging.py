@@ -1,0 +1,79 @@
+"""judge: from what was run to a lab's report, the same for every road: findings, reasons, memory, points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from grader.building import BuildOptions
+from grader.diagnosis.reasons import reasons
+from grader.diagnosis.shrinking import smallest_failing
+from grader.judging.checking import Finding, check
+from grader.judging.judged import Diagnosis, Judged
+from grader.judging.memory import sentences
+from grader.judging.rubric import Rubric, Tiers
+from grader.judging.scoring import score
+from grader.labs import Lab
+from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SpeedSample
+from grader.running.interpreter import InterpretOptions
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of a lab's launches. watched: those whose every access the interpreter looked at. samples: None without a GPU."""
+
+    outcomes: Sequence[Outcome]
+    watched: Sequence[Outcome]
+    samples: Sequence[SpeedSample] | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """By what a lab is judged. tiers: None where speed is not graded. capabilities: what the kernel was compiled for."""
+
+    rubric: Rubric
+    tiers: Tiers | None
+    capabilities: tuple[int, ...]
+    seed: int
+
+
+def judge(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, terms: Terms,
+    how: InterpretOptions, *, checked: Sequence[Finding] | None = None, asked: Sequence[int] | None = None,
+    smallest: BuildOptions | None = None,
+) -> LabReport:  # fmt: skip
+    """The report of one lab. Needs no GPU.
+
+    how: for launches that explain a wrong kernel. checked: the findings, where they are known already. asked: the outcomes
+    that likeness is asked about; None: all. smallest: how to build smaller problems where nothing explains a failure.
+    """
+    findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle) for one in ran.outcomes]
+    found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
+    diagnoses = found.diagnoses
+    if smallest is not None:
+        diagnoses = _with_smallest(lab, source, bundle, ran.outcomes, diagnoses, terms.seed, smallest)
+    located = sentences(lab, source, problems, ran.watched)
+    judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
+    return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects)
+
+
+def _with_smallest(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outcome],
+    diagnoses: Sequence[Diagnosis | None], seed: int, how: BuildOptions,
+) -> list[Diagnosis | None]:  # fmt: skip
+    """Where no failing case could be explained: the smallest sizes that still fail, added to the smallest case."""
+    answers = list(diagnoses)
+    open_numbers = [
+        number for number, diagnosis in enumerate(diagnoses)
+        if diagnosis and not diagnosis.mistake and not lab.case(outcomes[number].case).hidden
+    ]  # fmt: skip
+    if not open_numbers or any(diagnosis and diagnosis.mistake for diagnosis in diagnoses):
+        return answers
+    cases = {number: lab.case(outcomes[number].case) for number in open_numbers}
+    number = min(open_numbers, key=lambda n: cases[n].M * cases[n].N * cases[n].K)
+    found = smallest_failing(lab, source, bundle, cases[number], outcomes[number].config, seed, how)
+    diagnosis = answers[number]
+    if found and diagnosis:
+        small = f"; it fails from M={found.M} N={found.N} K={found.K} on"
+        answers[number] = replace(diagnosis, evidence=diagnosis.evidence + small)
+    return answers
