@@ -241,4 +241,4 @@ def test_the_budget_ends_a_probe(monkeypatch):
     monkeypatch.setattr(reasons, "TELL_SECONDS", -1.0)
     monkeypatch.setattr(reasons, "diagnose", lambda *_: [None])
     found = reasons.reasons(lab, source, bundle, problems, outcomes, checked, outcomes, 1, InterpretOptions(1, start=start))
-    assert found == [None]
+    assert found.diagnoses == [None]

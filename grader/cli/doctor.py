@@ -7,11 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-import typer
-from rich.markup import escape
-
 from grader.gpu.devices import cuda_problem, gpus
-from grader.reporting.text import Terminal
 from grader.sandbox import bubblewrap
 
 PYTHONS = ((3, 11), (3, 14))
@@ -112,17 +108,3 @@ def _triton_works() -> Line:
     if "nvidia" not in backends:
         return Line("compiler", "broken", "Triton has no NVIDIA backend", "install the triton package from PyPI")
     return Line("compiler", "ok", "Triton compiles for NVIDIA GPUs, with or without one here")
-
-
-def doctor() -> None:
-    """Say what this machine can grade, what is missing, and how to get it."""
-    console = Terminal(highlight=False)
-    lines = examine()
-    marks = {"ok": "[green]✓[/]", "limited": "[yellow]–[/]", "broken": "[red]✗[/]"}
-    width = max(len(line.thing) for line in lines)
-    for line in lines:
-        console.print(f"{marks[line.state]} {line.thing:<{width}}  {escape(line.found)}", soft_wrap=True)
-        if line.advice:
-            console.print(f"  {'':<{width}}  [dim]{escape(line.advice)}[/]", soft_wrap=True)
-    console.print(verdict(lines))
-    raise typer.Exit(1 if any(line.state == "broken" for line in lines) else 0)

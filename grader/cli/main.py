@@ -6,9 +6,8 @@ from importlib.util import find_spec
 
 import typer
 
-from grader.cli.calibrate import calibrate
-from grader.cli.doctor import doctor
 from grader.cli.grade import grade, watch
+from grader.cli.machine import calibrate, doctor
 
 app = typer.Typer(
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",

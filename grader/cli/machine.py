@@ -1,4 +1,4 @@
-"""`python -m grader calibrate`: the tier table of this machine's GPU."""
+"""`python -m grader doctor` and `calibrate`: what this machine can grade, and the tier table of its GPU."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from grader.cli.arguments import cores, errors, graphics_card, refuse
 from grader.reporting.atomic import write_whole
+from grader.reporting.text import Terminal
 
 
 def calibrate(
@@ -41,3 +43,19 @@ def calibrate(
         write_whole(folder / name, table)
         typer.echo(f"wrote {folder / name}")
     typer.echo(table)
+
+
+def doctor() -> None:
+    """Say what this machine can grade, what is missing, and how to get it."""
+    from grader.cli.doctor import examine, verdict
+
+    console = Terminal(highlight=False)
+    lines = examine()
+    marks = {"ok": "[green]✓[/]", "limited": "[yellow]–[/]", "broken": "[red]✗[/]"}
+    width = max(len(line.thing) for line in lines)
+    for line in lines:
+        console.print(f"{marks[line.state]} {line.thing:<{width}}  {escape(line.found)}", soft_wrap=True)
+        if line.advice:
+            console.print(f"  {'':<{width}}  [dim]{escape(line.advice)}[/]", soft_wrap=True)
+    console.print(verdict(lines))
+    raise typer.Exit(1 if any(line.state == "broken" for line in lines) else 0)
