@@ -97,7 +97,7 @@ calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
 bench: $(INSTALLED) ## race solutions, ladder and peers on this GPU
 	@$(PY) -m bench race $(ARGS)
 
-figures: $(TEST_INSTALLED) ## draw bench/results/ and write the README's table
+figures: $(TEST_INSTALLED) ## draw bench/results/ and write docs/benchmarks.md
 	@$(PY) -m bench figures $(ARGS)
 
 lint: $(TEST_INSTALLED) ## ruff and mypy
