@@ -18,7 +18,7 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pret
 def race(
     solutions: Annotated[Path, typer.Argument(help="Folder with the solutions and their ladder/.")] = Path("solutions"),
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Where to; default: bench/results/<gpu>.json.")
+        Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/<gpu>.json.")
     ] = None,
 ) -> None:
     """Race solutions, ladder steps and installed peers against cuBLAS fp16 on this GPU."""
@@ -43,30 +43,27 @@ def race(
 
 @app.command()
 def figures(
-    json_file: Annotated[Path, typer.Option("--json", help="A record of `bench`.")] = SHOWN,
+    json_file: Annotated[Path, typer.Option("--json", help="A record of `race`.")] = SHOWN,
     folder: Annotated[Path, typer.Option(help="Where the drawings go.")] = Path("bench/figures"),
-    readme: Annotated[Path, typer.Option(help="The file whose table is written between its bench markers.")] = Path(
-        "README.md"
-    ),
+    document: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/benchmarks.md"),
 ) -> None:
-    """Draw a benchmark record and write the README's performance table from it."""
+    """Draw a benchmark record and write docs/benchmarks.md from it."""
     from bench.figures import draw
-    from bench.tables import MissingMarkers, with_table
+    from bench.tables import page
     from grader.authoring.benchmarks import UnusableRecord, load
 
     try:
         record = load(json_file)
-        text = with_table(readme.read_text(encoding="utf-8"), record)
-    except (UnusableRecord, MissingMarkers) as problem:
+    except UnusableRecord as problem:
         raise refuse(str(problem)) from None
-    except OSError as problem:
-        raise refuse(f"{readme} cannot be read ({problem.strerror}); run this in the repository's root") from None
+    if not document.resolve().parent.is_dir():
+        raise refuse(f"the folder of {document} does not exist; run this in the repository's root")
     folder.mkdir(parents=True, exist_ok=True)
     for name, svg in draw(record).items():
         write_whole(folder / name, svg)
         typer.echo(f"wrote {folder / name}")
-    write_whole(readme, text)
-    typer.echo(f"wrote the table of {readme}")
+    write_whole(document, page(record))
+    typer.echo(f"wrote {document}")
 
 
 if __name__ == "__main__":

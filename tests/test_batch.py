@@ -256,7 +256,7 @@ def test_ctrl_c_stops_the_command_cleanly(few, tmp_path):
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130, complaint
-    assert "the same command goes on from there" in complaint
+    assert "rerun the same command to resume" in complaint
     assert "Traceback" not in complaint
     assert not psutil.wait_procs(below, timeout=15)[1]
 

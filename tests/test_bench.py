@@ -18,7 +18,7 @@ from bench.figures import draw
 from bench.peers import all_peers
 from bench.running import contestants
 from bench.shapes import all_shapes, shapes_of
-from bench.tables import BEGIN, END, MissingMarkers, markdown, terminal_table, with_table
+from bench.tables import PICTURES, markdown, page, terminal_table
 from grader.authoring.benchmarks import SHOWN, Entry, Record, UnusableRecord, from_json, load, to_json
 from grader.labs import all_labs
 from grader.model import KernelSource
@@ -96,16 +96,12 @@ def test_tables_hold_every_timed_entry_and_every_reason():
     assert "absent is not installed" in terminal_table(record)
 
 
-def test_the_table_goes_between_the_markers():
+def test_the_page_shows_every_drawing_and_the_tables():
     record = sample_record()
-    readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    written = with_table(readme, record)
-    assert written.startswith(f"before\n{BEGIN}\n")
-    assert written.endswith(f"{END}\nafter\n")
-    assert "old" not in written
-    assert with_table(written, record) == written
-    with pytest.raises(MissingMarkers):
-        with_table("nothing here", record)
+    written = page(record)
+    assert written.endswith(markdown(record))
+    assert set(PICTURES) == set(draw(record))
+    assert re.findall(r"\(\.\./bench/figures/([\w.]+)\)", written) == list(PICTURES)
 
 
 def test_figures_are_svg_and_the_same_each_time():
@@ -158,22 +154,19 @@ def test_peers_have_names_of_their_own():
     assert absent.missing() == "surely_not_installed is not installed"
 
 
-def test_readme_and_record_agree():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    if not COMMITTED.exists():
-        assert f"{BEGIN}\n{END}" in readme, "the README has numbers without a record; run `make bench`"
-        return
-    assert with_table(readme, load(COMMITTED)) == readme, "README.md and bench/results/ differ; run `make figures`"
+def test_the_page_and_the_record_agree():
+    committed = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert page(load(COMMITTED)) == committed, "docs/benchmarks.md and bench/results/ differ; run `make figures`"
 
 
-def test_readme_tells_the_measured_throughput():
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+def test_instructors_read_the_measured_throughput():
+    text = " ".join((ROOT / "docs" / "instructor.md").read_text(encoding="utf-8").split())
 
     def result(name):
         return json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
 
     one, two = (60 * run["students"] / run["seconds"] for run in result("batch_nvidia_h200")["runs"])
-    assert f"{one:.0f} students a minute on one H200" in readme
-    assert f"and {two:.0f} on two" in readme
-    assert f"`throughput_nvidia_h200.json` ({result('throughput_nvidia_h200')['ratio']:.0f} times as many" in readme
-    assert f"`throughput_cpu.json` ({result('throughput_cpu')['ratio']:.1f} times" in readme
+    assert f"{one:.0f} students a minute on one H200" in text
+    assert f"and {two:.0f} on two" in text
+    assert f"`throughput_nvidia_h200.json` ({result('throughput_nvidia_h200')['ratio']:.0f} times as many" in text
+    assert f"`throughput_cpu.json` ({result('throughput_cpu')['ratio']:.1f} times" in text

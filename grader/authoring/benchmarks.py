@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 SCHEMA_VERSION = 1
 SHOWN = Path("bench") / "results" / "nvidia_h200.json"
-"""The record that the README, the drawings and the notebooks' ladders show."""
+"""The record that docs/benchmarks.md, the drawings and the notebooks' ladders show."""
 
 Kind = Literal["solution", "ladder", "peer"]
 Status = Literal["timed", "skipped", "failed"]

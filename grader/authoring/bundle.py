@@ -7,8 +7,9 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-SINGLE = ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore")
-FOLDERS = {"assignment": "*.py", "notebooks": "*.ipynb", "grader": "**/*"}
+SINGLE = ("Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore",
+          "bench/figures/speedup_tokens.svg")  # fmt: skip
+FOLDERS = {"assignment": "*.py", "notebooks": "*.ipynb", "grader": "**/*", "docs": "*.md"}
 HANDOUTS = "notebooks/*.md"
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip

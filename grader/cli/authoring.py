@@ -12,9 +12,9 @@ from grader.cli.arguments import refuse
 
 def release(
     secrets_file: Annotated[
-        Path, typer.Option("--secrets", help="The file that must not be among what students get.")
+        Path, typer.Option("--secrets", help="Secrets that must not get into the archive.")
     ] = Path("secrets.toml"),
-    bundle: Annotated[Path, typer.Option(help="The archive of what students get.")] = Path("build/student.zip"),
+    bundle: Annotated[Path, typer.Option(help="The archive to write for students.")] = Path("build/student.zip"),
 ) -> None:
     """Regenerate assignment/ and notebooks/*.ipynb from their sources, and pack what students get (for instructors)."""
     from grader.authoring.bundle import SecretTold, write_bundle

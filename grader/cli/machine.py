@@ -14,9 +14,9 @@ from grader.reporting.text import Terminal
 
 
 def calibrate(
-    path: Annotated[Path, typer.Argument(help="The solutions: a folder that solves every lab.")] = Path("solutions"),
+    path: Annotated[Path, typer.Argument(help="Folder with a solution for every lab.")] = Path("solutions"),
     repeats: Annotated[int, typer.Option(min=1, help="Runs in separate GPU processes; the median counts.")] = 3,
-    out: Annotated[Path | None, typer.Option(help="Folder of the tables; default: the grader's own.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the table (default: the grader's own).")] = None,
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Also write sm_<cc>.toml, for other GPUs of this compute capability.")
     ] = False,
@@ -46,7 +46,7 @@ def calibrate(
 
 
 def doctor() -> None:
-    """Say what this machine can grade, what is missing, and how to get it."""
+    """Show what this machine can grade, what is missing, and how to get it."""
     from grader.cli.doctor import examine, verdict
 
     console = Terminal(highlight=False)

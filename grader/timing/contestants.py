@@ -1,7 +1,7 @@
 """The two that race: a student's kernel, whose every replay is of another graph on other data, and cuBLAS fp16.
 
 Both are preceded by the same last steps: the judge's own memory is wiped, the baseline's outputs become NaN, and a buffer
-four times the size of L2 is written and read. Before a student's replay all inputs are new (stage.py), scratch memory is
+four times the size of L2 is written and read. Before a student's replay all inputs are new (replays.py), scratch memory is
 zero, and the launches are recorded anew, for their new places and order. The checks of a student's replay run while the
 host prepares the baseline's; no student's kernel runs before they are over.
 The dense weights of the baseline are made once a race: they cost more than the race to renew, only cuBLAS reads them,

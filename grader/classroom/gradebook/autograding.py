@@ -61,7 +61,7 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
     device = Enum(("auto", "cpu", "cuda"), "auto", help="Where kernels run; auto: a GPU where one is there.").tag(
         config=True
     )
-    jobs = Integer(0, help="Sandboxes at once; 0: one a core.").tag(config=True)
+    jobs = Integer(0, help="Parallel sandboxes (0: one per core).").tag(config=True)
     secrets = Unicode(
         SECRETS, help="File with the seed and the hidden cases, in the course's folder; none when it is not there."
     ).tag(config=True)

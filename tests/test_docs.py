@@ -1,0 +1,147 @@
+"""What the documents say exists: links, paths, commands; the README is short, and architecture.md names every package in order."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from grader.cli.main import app
+from tests.submissions import mistakes
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md",
+                 ROOT / "notebooks" / "HANDOUT.zh.md", *(ROOT / "docs").glob("*.md"))
+)  # fmt: skip
+WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), *(ROOT / "docs" / "examples").glob("*.yml")])
+SHOWN = (".ci", ".devcontainer", ".github")
+FOLDERS = tuple(
+    f"{path.name}/" for path in sorted(ROOT.iterdir())
+    if path.is_dir() and (path.name in SHOWN or not path.name.startswith((".", "_", "build", "report", "course")))
+)  # fmt: skip
+MADE = {"secrets.toml", "nbgrader_config.py"}
+"""Files that a command writes, so that they are not in the repository."""
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def placed(path: str) -> str:
+    """A path of a document with the placeholders of a lab filled in."""
+    return path.replace("<id>", "w8a8").replace("ID", "w8a8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", text_of(page))
+    for link in links:
+        if link.startswith(("http:", "https:")):
+            continue
+        target, _, anchor = link.partition("#")
+        place = (ROOT / page).parent / target if target else ROOT / page
+        assert place.exists(), f"{page} links to {link}"
+        if anchor:
+            assert anchor in anchors(os.path.relpath(place, ROOT)), f"{page} links to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_are_there(page):
+    """In backticks: whatever begins with a folder of the repository, and the names of Python, TOML and Markdown files."""
+    names = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")}
+    names |= {path.name for path in ROOT.iterdir()} | MADE
+    for code in re.findall(r"`([^`\n]+)`", text_of(page)):
+        if code.startswith(FOLDERS) and " " not in code:
+            path = placed(code)
+            if "<" in path or path.startswith("tests/mistakes/") or (page == "docs/new-lab.md" and "ID" in code):
+                path = path[: path.rindex("/")]
+            assert list(ROOT.glob(path.rstrip("/"))), f"{page} names {code}"
+        elif re.fullmatch(r"[\w.-]+\.(py|toml|md)", code):
+            assert placed(code) in names, f"{page} names {code}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, "Dockerfile", ".devcontainer/devcontainer.json",
+                                  *(path.relative_to(ROOT).as_posix() for path in WORKFLOWS)])  # fmt: skip
+def test_commands_are_there(page):
+    text = text_of(page)
+    targets = set(re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE))
+    said = re.findall(r"(?:`|^    |run: |&& |\n {10})make ([a-z][\w-]*)", text, re.MULTILINE)
+    assert set(said) <= targets
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert set(re.findall(r"python -m grader ([a-z][\w-]*)", text)) <= commands
+    for module in re.findall(r"python -m ((?:grader|bench|tests)(?:\.\w+)*)", text):
+        place = ROOT / module.replace(".", "/")
+        assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), f"{page} runs {module}"
+
+
+def test_the_readme_is_short():
+    assert len(text_of("README.md").splitlines()) <= 120
+
+
+def test_architecture_names_every_package_in_the_order_of_the_layers():
+    project = tomllib.loads(text_of("pyproject.toml"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    section = text_of("docs/architecture.md").partition("## Packages")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `grader/([\w.]+?)(?:/|\.py)` \|", section, re.MULTILINE)
+    assert rows == layers
+
+
+def test_every_place_that_decides_is_one_click_from_the_readme():
+    assert "docs/architecture.md#where-is-x-decided" in text_of("README.md")
+    section = text_of("docs/architecture.md").partition("## Where is X decided?")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| (.+) \|$", section, re.MULTILINE)[1:]
+    named = {row[0].split(":")[0].strip() for row in rows}
+    assert {"tolerance", "message of a compile error", "diagnosis", "tier", "rubric", "Canvas column",
+            "a lab's cases", "sandbox walls", "clock"} <= named  # fmt: skip
+    assert [what for what, where in rows if "`" not in where] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_and_forms_are_yaml(path):
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if "body" in document:
+        assert {"name", "description"} <= set(document)
+        ids = [part["id"] for part in document["body"] if part["type"] != "markdown"]
+        assert len(set(ids)) == len(ids) >= 3
+    elif "jobs" in document:
+        for job in document["jobs"].values():
+            assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+
+
+@pytest.mark.slow
+def test_the_report_of_the_readme_is_a_real_one(tmp_path):
+    """The kernel that truncates, graded with the seed that the report names; the README leaves rows out and nothing else."""
+    said = text_of("README.md").partition("<!-- report: begin -->\n")[2].partition("<!-- report: end -->")[0]
+    wrong = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "truncation"))
+    path = tmp_path / "w8a8.py"
+    path.write_text(wrong.source, encoding="utf-8")
+    seed = re.search(r"seed (\d+)", said)[1]
+    command = [sys.executable, "-m", "grader", "grade", str(path), "--lab", "w8a8", "--device", "cpu", "--seed", seed]
+    environment = {**os.environ, "COLUMNS": "96"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+
+    def comparable(text: str) -> list[str]:
+        """Lines without what depends on the machine: versions, the binary's facts, seconds."""
+        text = re.sub(r"^ *config \d+ \(.*?\n(?= *(?:config|\.\.\.|\n))", "", text, flags=re.DOTALL | re.MULTILINE)
+        text = re.sub(r"torch \S+ triton \S+", "", text)
+        return [re.sub(r"in [\d.]+ s$", "", line.strip()) for line in text.splitlines() if line.strip()]
+
+    real = iter(comparable(done.stdout))
+    for line in itertools.filterfalse("...".__eq__, comparable(said)):
+        assert line in real, f"the report has no line {line!r} after those before it"
