@@ -42,13 +42,15 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
 
 def _no_turn(run: Run, pairs: Pairs) -> list[Finding]:
     """Nothing is multiplied for elements of Y that have blocks."""
-    if run.stages.needed is None:
+    tile, (_, n, _) = store_tile(run, pairs.store), places_in_output(run, pairs.store)
+    if run.stages.needed is None or tile is None or n[0] % tile[1]:
         return []
     needed = run.stages.needed(run.problem)[np.clip(pairs.n, 0, run.sizes[1] - 1)].any(axis=1)
     if not needed.any():
         return []
+    names = "block_count_as_end or last_block_dropped or first_block_dropped or at_most_n_blocks or crow_without_leading_zero"
     return [Finding(
-        "block_count_as_end or last_block_dropped or at_most_n_blocks or crow_without_leading_zero", LOOP, pairs.store.line,
+        names, LOOP, pairs.store.line,
         f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row",
         "the loop makes no turn for a block row that has blocks", pairs.program,
     )]  # fmt: skip

@@ -36,7 +36,7 @@ def walk(run: Run) -> list[Finding]:
     stored = addresses.misplaced(run, [pairs for _, _, pairs in followed])
     if stored:  # where things lie in Y then says nothing of tiles and masks
         findings, used = [stored[0]], stored[1]
-        followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed]
+        followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
     else:
         findings = [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else []
     rules = addresses.followed(run, [pairs for _, _, pairs in followed])
