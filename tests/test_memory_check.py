@@ -368,3 +368,22 @@ def test_what_the_grader_does_wrong_is_not_the_students(tmp_path, monkeypatch):
     said = faults.describe(raised.value, str(kernel))
     assert (said["error"], said["line"]) == ("GraderDefect", 4)
     assert said["message"].startswith("memory_check.py:2: KeyError")
+
+
+@pytest.mark.parametrize(
+    ("ended", "programs", "goes_on"),
+    [(30, 100, True), (25, 100, True), (24, 100, False), (0, 100, False), (7, 8, False), (8, 8, False)],
+)
+def test_many_small_programs_are_no_endless_loop(monkeypatch, ended, programs, goes_on):
+    """A launch goes on past its seconds, once, where its programs end so fast that the others will have ended in time."""
+    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandboxed"))
+    import memory_check
+    from faults import LaunchEnded
+
+    check = memory_check.MemoryCheck([], "kernel_module.py", 24.0, programs)
+    check.deadline, check.ended = 0.0, ended
+    if goes_on:
+        check._late()
+        assert check.deadline == 3 * 24.0
+    with pytest.raises(LaunchEnded, match=f"within {96 if goes_on else 24} s"):
+        check._late()

@@ -289,3 +289,30 @@ def test_a_name_that_nothing_defines(tmp_path):
 def test_a_single_file_answers_for_its_labs_only(tmp_path):
     assert list(read_text(tmp_path, BASE)) == ["w8a8"]
     assert list(read_text(tmp_path, BASE, all_labs=True)) == [lab.id for lab in LABS]
+
+
+@pytest.mark.parametrize(
+    ("edit", "kept"),
+    [
+        (("import triton\n", "import os, triton\n"), "import triton\n"),
+        (("CONFIGS", "SIZES = {}\nfor e in (4, 5):\n    SIZES[e] = 2**e\nCONFIGS"), "SIZES[e] = 2**e"),
+        (("CONFIGS", "class Sizes:\n    M = 16\n\n\nSIZES = {4: Sizes.M}\nCONFIGS"), "class Sizes"),
+        (("CONFIGS", "import itertools\nSIZES = dict(itertools.product((4,), (16,)))\nCONFIGS"), "itertools.product"),
+    ],
+)
+def test_what_fills_a_constant_comes_with_it(tmp_path, edit, kept):
+    text = BASE.replace("@triton.autotune(", "CONFIGS = [triton.Config({'BLOCK_M': SIZES[4]})]\n\n\n@triton.autotune(")
+    text = text.replace("    configs=[", "    configs=CONFIGS + [")
+    text = text.replace(*edit, 1)
+    if "SIZES =" not in text:
+        text = text.replace("CONFIGS =", "SIZES = {4: 16}\nCONFIGS =", 1)
+    source = read_text(tmp_path, text)["w8a8"]
+    assert isinstance(source, KernelSource), source
+    assert kept in source.module
+    assert "os" not in {name for line in source.module.split("\n") if line.startswith("import ") for name in line.split()}
+
+
+def test_constexpr_under_another_name(tmp_path):
+    text = BASE.replace("import triton\n", "import triton\nfrom triton.language import constexpr as ce\n")
+    source = read_text(tmp_path, text.replace(": tl.constexpr", ": ce"))["w8a8"]
+    assert isinstance(source, KernelSource), source

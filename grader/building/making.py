@@ -118,7 +118,9 @@ class _Maker:
                     )
         arguments = node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
-            raise NotMade(f"{self._place(node.lineno)}: {node.name} has *args, **kwargs or keyword-only parameters; name each")
+            cause = f"{node.name} has *args, **kwargs or keyword-only parameters, which Triton does not compile"
+            text = self.source.module.split("\n")[node.lineno - 1]
+            raise NotMade(paragraph(self._place(node.lineno), cause, "name each parameter, without *", text=text, column=node.col_offset))
         return node
 
     def _binding(self, name: str, report: Report) -> tuple[_Part, Global]:

@@ -101,7 +101,7 @@ def permitted(thing: Any) -> bool:
         return False
     if thing is None or isinstance(thing, bool | int | float | str | tl.dtype | tl.constexpr):
         return True
-    if any(thing is kind for kind in (tl.constexpr, tl.range, tl.static_range)):
+    if any(thing is kind for kind in (tl.constexpr, tl.range, tl.static_range, tl.pointer_type)):
         return True
     if isinstance(thing, enum.Enum) or type(thing).__name__ == "PropagateNan":
         return True
@@ -251,9 +251,17 @@ class Resolver(ast.NodeVisitor):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
             return self._refuse(node, "an annotated target is no variable", "annotate variables only")
-        self.visit(node.annotation)
+        if not self._names_a_type(node.annotation):
+            self.visit(node.annotation)
         if node.value is not None:
             self.visit(node.value)
+
+
+    def _names_a_type(self, annotation: ast.expr) -> bool:
+        """Whether an annotation is a class of triton.language (`tl.tensor`), which says something to readers only."""
+        chain = _chain(annotation) if isinstance(annotation, ast.Attribute) else []
+        root = self.known.get(chain[0]) if len(chain) == 2 else None
+        return root is not None and root.thing is language() and isinstance(getattr(language(), chain[1], None), type)
 
 
 _MISSING = object()

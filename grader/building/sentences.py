@@ -9,6 +9,11 @@ from grader.model import KernelSource, MadeModule
 from grader.sandbox import Answer
 from grader.teaching import Fault, fault_of, teach, teach_config
 
+DEFECT = (
+    "not gradable here: the grader itself failed at this line ({}), which says nothing of your kernel; "
+    "send this sentence and your file to the instructor, who can report it as a defect of the grader"
+)
+
 
 def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None = None) -> str:
     """A sandbox's error as a paragraph with the student's own place in it, or as the sentence that it is already.
@@ -21,6 +26,9 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
     if fault.kind == "ContractError":
         index = re.match(r"config (\d+) of ", fault.message)
         return teach_config(source, int(index[1]), fault.message) if index else fault.message
+    if fault.kind == "GraderDefect":
+        where = f"{source.locate(fault.line)}: " if fault.line is not None else ""
+        return where + DEFECT.format(fault.message)
     if fault.kind in ("Unsupported", "LaunchEnded"):
         return f"{source.locate(fault.line)}: {fault.message}" if fault.line is not None else fault.message
     return teach(fault, source)

@@ -18,7 +18,7 @@ from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
 from grader.reading.files import Cell, UnreadableFile, executed_cells, read_cells
 from grader.reading.history import latest
-from grader.reading.selection import Statement, closure, module_text, statements, unbound
+from grader.reading.selection import Statement, closure, constexpr_names, module_text, statements, unbound
 from grader.teaching.refused import pointed, undefined_name
 
 MAX_FILES = 200
@@ -238,7 +238,7 @@ def is_stub(node: ast.stmt) -> bool:
 def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource | Refusal:
     node = definition.node
     assert isinstance(node, ast.FunctionDef)
-    message = _signature_fault(lab, node, definition)
+    message = _signature_fault(lab, node, definition, constexpr_names(file.statements))
     if message:
         return Refusal("rejected", message)
     roots = [lab.kernel, lab.grid]
@@ -262,7 +262,9 @@ def _selected(everything: Sequence[Statement], roots: Sequence[str], kernel: str
     return Refusal("rejected", message) if message else selected
 
 
-def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement) -> str | None:
+def _signature_fault(
+    lab: Lab, node: ast.FunctionDef, definition: Statement, constexprs: frozenset[str]
+) -> str | None:
     """What is wrong with the kernel's decorators or parameters, as a sentence."""
     place, cell = definition.place, definition.cell
     if not policy.is_jitted(node):
@@ -287,7 +289,8 @@ def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement) -> 
             f"the first {len(expected)} parameters are {', '.join(expected)}",
         )  # fmt: skip
     for argument in (node.args.posonlyargs + node.args.args)[len(expected) :]:
-        if argument.annotation is None or "constexpr" not in ast.unparse(argument.annotation):
+        written = ast.unparse(argument.annotation) if argument.annotation else ""
+        if "constexpr" not in written and written not in constexprs:
             return pointed(
                 cell.place, cell.source, argument, f"the parameter `{argument.arg}` of {lab.kernel} is not a constexpr",
                 f"write {argument.arg}: tl.constexpr, as for every parameter of your own after `{expected[-1]}`",

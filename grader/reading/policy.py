@@ -12,8 +12,9 @@ from functools import cache
 
 from grader.reading.selection import Statement
 from grader.teaching import refused
+from grader.teaching.names import attribute
 
-MODULES = ("triton", "torch", "math", "typing", "__future__")
+MODULES = ("triton", "torch", "math", "typing", "itertools", "functools", "__future__")
 BUILTINS = frozenset(
     "abs all any bool dict divmod enumerate filter float frozenset int isinstance issubclass len list map max min "
     "pow range reversed round set sorted str sum tuple zip print slice "
@@ -33,13 +34,13 @@ TRITON = frozenset(
 LANGUAGE_MODULES = frozenset("math extra cuda libdevice core standard random".split())
 PLAIN_ATTRIBUTES = frozenset(
     "append extend insert items keys values get copy update pop sort index count join format split strip lower upper "
-    "replace startswith endswith kwargs num_warps num_stages num_ctas maxnreg value shape dtype T type element_ty "
+    "replace startswith endswith zero_ kwargs num_warps num_stages num_ctas maxnreg value shape dtype T type element_ty "
     "primitive_bitwidth load store gather scatter bit_length "
     "Any Optional Union List Dict Tuple Callable Literal Sequence Mapping Iterable".split()
 )
 STATEMENTS = (
-    ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.If, ast.For,
-    ast.Try, ast.Expr,
+    ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.If, ast.For,
+    ast.While, ast.Try, ast.Expr,
 )  # fmt: skip
 
 
@@ -62,8 +63,13 @@ def _language_attributes() -> frozenset[str]:
 
 def violation(selected: list[Statement], kernel: str) -> str | None:
     """The first thing that a submission may not hold, as a sentence; None when there is nothing."""
+    own = frozenset(name for statement in selected for name in _class_attributes(statement.node))
     for statement in selected:
-        message = _statement_violation(statement)
+        message = _foreign_call(statement, selected)
+        if message:
+            return message
+    for statement in selected:
+        message = _statement_violation(statement, own)
         if message:
             return message
     jitted = {statement.node.name for statement in selected if is_jitted(statement.node)}  # type: ignore[attr-defined]
@@ -94,7 +100,17 @@ def _last_name(decorator: ast.expr) -> str:
     return target.id if isinstance(target, ast.Name) else ""
 
 
-def _statement_violation(statement: Statement) -> str | None:
+def _class_attributes(node: ast.stmt) -> set[str]:
+    """What a class of a submission's own holds: `BM` of `class Tiles: BM = 64`."""
+    if not isinstance(node, ast.ClassDef):
+        return set()
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    names |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)}
+    names |= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def _statement_violation(statement: Statement, own: frozenset[str]) -> str | None:
     place = statement.cell.place
     if not isinstance(statement.node, STATEMENTS):
         kind = type(statement.node).__name__
@@ -124,10 +140,23 @@ def _statement_violation(statement: Statement) -> str | None:
                 if module.split(".")[0] in ("triton", "torch") and alias.name not in known:
                     return _import_sentence(statement, node, f"{module}.{alias.name}")
         elif isinstance(node, ast.Attribute):
-            if node.attr not in _allowed_attributes():
+            if node.attr not in _allowed_attributes() | own:
                 return refused.unknown_attribute(place, statement.cell.source, node, statement.node)
+        elif isinstance(node, ast.ClassDef) and node is statement.node:
+            continue
         elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
             return refused.not_compiled(place, statement.cell.source, node)
+    return None
+
+
+def _foreign_call(statement: Statement, selected: list[Statement]) -> str | None:
+    """A sentence where a jit function calls NumPy: at the call, which is what has to change, not at the import."""
+    if not is_jitted(statement.node):
+        return None
+    bound = {name for other in selected if isinstance(other.node, ast.Import) for name in other.binds}
+    for node in ast.walk(statement.node):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound & {"np", "numpy"}:
+            return refused.pointed(statement.cell.place, statement.cell.source, node, *attribute("np", node.attr))
     return None
 
 
@@ -138,17 +167,23 @@ def _import_path_allowed(module: str) -> bool:
     return head != "triton" or all(part in LANGUAGE_MODULES | {"language"} for part in rest)
 
 
+_OWN = "math, itertools, functools and typing"
+
+
 def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
-    cause = f"found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, math and typing"
+    cause = f"found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, {_OWN}"
     step = "remove what needs it from the kernel, its grid and its configs"
     return refused.pointed(statement.cell.place, statement.cell.source, node, cause, step)
 
 
 @cache
 def _allowed_attributes() -> frozenset[str]:
+    import functools
+    import itertools
     import math
 
-    return TORCH | TRITON | LANGUAGE_MODULES | PLAIN_ATTRIBUTES | _language_attributes() | frozenset(dir(math))
+    plain = {name for module in (math, itertools, functools) for name in dir(module) if not name.startswith("_")}
+    return TORCH | TRITON | LANGUAGE_MODULES | PLAIN_ATTRIBUTES | _language_attributes() | plain
 
 
 def _torch_in_kernel(statement: Statement, jitted: set[str], kernel: str) -> str | None:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from grader.model import SourceLine
 from grader.reading.files import Cell
 
-COMPOUND = (ast.If, ast.For, ast.Try)
+COMPOUND = (ast.If, ast.For, ast.While, ast.Try)
+MUTATORS = frozenset("append extend insert update setdefault add remove discard pop popitem clear sort reverse".split())
+"""Methods that change a list, dict or set in place."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Statement:
     node: ast.stmt
     binds: frozenset[str]
     needs: frozenset[str]
+    text: str = ""
+    """What is taken of it, where that is not its own lines: one name of an import of several."""
 
     @property
     def first_line(self) -> int:
@@ -35,12 +39,25 @@ class Statement:
 
 
 def statements(cells: Iterable[Cell]) -> list[Statement]:
-    """Every top-level statement of the cells that parse, in order."""
+    """Every top-level statement of the cells that parse, in order; an import of several names is one for each."""
     return [
-        Statement(cell, node, frozenset(_binds(node)), frozenset(needs(node)))
+        Statement(cell, part, frozenset(_binds(part)), frozenset(needs(part)), "" if part is node else ast.unparse(part))
         for cell in cells
         if cell.tree is not None
         for node in cell.tree.body
+        for part in _single_imports(node)
+    ]
+
+
+def _single_imports(node: ast.stmt) -> list[ast.stmt]:
+    """`import os, triton` as two imports, so that a kernel which needs triton does not bring os along."""
+    if not isinstance(node, ast.Import | ast.ImportFrom) or len(node.names) == 1:
+        return [node]
+    return [
+        ast.copy_location(
+            ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level), alias
+        )
+        for alias in node.names
     ]
 
 
@@ -66,6 +83,18 @@ def closure(everything: list[Statement], roots: Iterable[str]) -> list[Statement
     return [everything[index] for index in sorted(selected)]
 
 
+def constexpr_names(everything: Iterable[Statement]) -> frozenset[str]:
+    """What else the file calls tl.constexpr: `from triton.language import constexpr as ce`, `ce = tl.constexpr`."""
+    found = set()
+    for statement in everything:
+        node = statement.node
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.asname for alias in node.names if alias.name == "constexpr" and alias.asname}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.value).rpartition(".")[2] == "constexpr":
+            found |= statement.binds
+    return frozenset(found)
+
+
 def unbound(selected: list[Statement]) -> dict[str, Statement]:
     """Names that the selection needs and nothing binds, with the statement that needs them."""
     bound = {name for statement in selected for name in statement.binds} | set(dir(builtins))
@@ -81,7 +110,7 @@ def module_text(selected: list[Statement]) -> tuple[str, tuple[SourceLine, ...]]
         cell = statement.cell
         if cell.place not in sources:
             sources[cell.place] = cell.source.encode().split(b"\n")
-        text = _text(statement, sources[cell.place])
+        text = [statement.text] if statement.text else _text(statement, sources[cell.place])
         lines += text
         places += [SourceLine(cell.place, statement.first_line + offset) for offset in range(len(text))]
     return "\n".join(lines) + "\n", tuple(places)
@@ -99,7 +128,7 @@ def _text(statement: Statement, source: list[bytes]) -> list[str]:
 
 
 def _binds(node: ast.stmt) -> set[str]:
-    """Names that a top-level statement binds, or whose value it mutates by a method call (`configs.append(...)`)."""
+    """Names that a top-level statement binds, or whose value it changes in place (`configs.append(...)`, `tiles[2] = 4`)."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
     if isinstance(node, ast.Import):
@@ -107,22 +136,31 @@ def _binds(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {alias.asname or alias.name for alias in node.names}
     if isinstance(node, ast.Assign):
-        names = (name for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name))
-        return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        return {name for target in node.targets for name in _stored(target)}
     if isinstance(node, ast.AnnAssign | ast.AugAssign):
-        return {node.target.id} if isinstance(node.target, ast.Name) else set()
+        return _stored(node.target)
     if isinstance(node, ast.Expr):
         called = node.value
         if isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute):
             owner = called.func.value
-            if isinstance(owner, ast.Name) and called.func.attr in ("append", "extend", "insert"):
+            if isinstance(owner, ast.Name) and called.func.attr in MUTATORS:
                 return {owner.id}
         return set()
     if isinstance(node, COMPOUND):
         inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
         inner += [child for handler in getattr(node, "handlers", []) for child in handler.body]
-        return {name for child in inner for name in _binds(child)}
+        bound = {name for child in inner for name in _binds(child)}
+        return bound | _stored(node.target) if isinstance(node, ast.For) else bound
     return set()
+
+
+def _stored(target: ast.expr) -> set[str]:
+    """The names that an assignment to this target binds, or whose elements it changes."""
+    if isinstance(target, ast.Subscript):
+        return _stored(target.value) if not isinstance(target.value, ast.Name) else {target.value.id}
+    return {name.id for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} | {
+        name for part in ast.walk(target) if isinstance(part, ast.Subscript) for name in _stored(part)
+    }
 
 
 def needs(node: ast.stmt) -> set[str]:

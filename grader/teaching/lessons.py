@@ -424,7 +424,28 @@ LESSONS = (
         "a function calls itself without end, or an expression is nested too deeply",
         "write a loop instead",
     ),
-    # ---- the later passes, which name no line
+    # ---- the later passes, which print an error with its line
+    Lesson(
+        r"op operand #\d must be 1-bit",
+        "the mask is no condition: it holds numbers",
+        "write the condition that it stands for, such as mask=offs < M",
+    ),
+    Lesson(
+        r"'tt\.(atomic_rmw|atomic_cas)' op .*(ptr type matches|type matches)",
+        "the value that is added has another shape or dtype than what the pointers point to",
+        "add at one pointer an element (y_ptr + offsets), with value.to(tl.float16) where Y is fp16",
+    ),
+    Lesson(
+        r"type of return operand|return operand .* match function result",
+        "a kernel returns nothing: its results are what it stores",
+        "delete the value after return, and write results with tl.store",
+    ),
+    Lesson(
+        r"'tt\.\w+' op |'arith\.\w+' op |'scf\.\w+' op ",
+        "the compiler cannot make code of this line: shapes or dtypes of its operands do not fit",
+        "check the shape and dtype of each operand here, or compute it in two steps",
+    ),
+    # ---- and those that name none
     Lesson(
         r"uses too much shared data|out of resource: shared memory",
         "these tiles need more shared memory than a program has",

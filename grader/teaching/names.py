@@ -231,7 +231,7 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     """(cause, next step) for an attribute that is not there. owner: how the text writes what has it: "tl", "x", "w.T"."""
     if owner in ("tl", "triton.language"):
         cause = f"`tl.{name}` is not allowed in a kernel" if _exists(name) else f"triton.language has no `tl.{name}`"
-        near = suggest(name, language_names())
+        near = suggest(name, language_names() - {f"tl.{name}"})
         if name in INSTEAD and not (near and _plain(near) == _plain(f"tl.{name}")):
             return cause, f"write {INSTEAD[name]}"
         return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"

@@ -8,21 +8,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from grader.teaching import names
 from grader.teaching.lessons import CONSTRUCTS
+from grader.teaching.products import accumulator
 from grader.teaching.setting import Setting, jitted, plain_types, shortened, unparsed
-
-
-@dataclass(frozen=True)
-class Told:
-    """What is wrong, where, what stood there, and what to do. `quiet`: the operands' types say nothing here."""
-
-    setting: Setting
-    cause: str
-    next_step: str
-    quiet: bool = False
+from grader.teaching.told import Told
+from grader.teaching.wording import WORDING
 
 
 def undefined_name(setting: Setting) -> Told | None:
@@ -51,7 +43,8 @@ def _plain_constant(setting: Setting, name: str) -> Told:
         (
             unparsed(part.value)
             for part in setting.tree.body
-            if isinstance(part, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in part.targets)
+            if isinstance(part, ast.Assign | ast.AnnAssign)
+            and any(isinstance(t, ast.Name) and t.id == name for t in _targets(part))
         ),
         "...",
     )
@@ -387,5 +380,5 @@ def misspelt_keyword(setting: Setting) -> Told | None:
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
     construct, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
-    misspelt_keyword,
+    misspelt_keyword, accumulator, *WORDING,
 )  # fmt: skip

@@ -16,7 +16,8 @@ from grader.teaching.fault import Fault
 from grader.teaching.lessons import LESSONS, Lesson
 from grader.teaching.names import suggest
 from grader.teaching.setting import Setting, plain_types, shortened, unparsed
-from grader.teaching.special import SPECIAL, Told
+from grader.teaching.special import SPECIAL
+from grader.teaching.told import Told
 
 MAX_TYPES = 3
 SILENT = ("module", "function", "JITFunction", "tuple", "type", "builtin_function_or_method", "None")

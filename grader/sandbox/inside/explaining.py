@@ -18,6 +18,10 @@ MAX_MESSAGE = 600
 MAX_TEXT = 120
 MAX_NAMES = 12
 MAX_CAUSES = 24
+AFTERWARDS = r"Failures have been detected|A signal was caught|Pipeline failed"
+"""What MLIR prints behind an error, at the head of the kernel."""
+NO_LINE = r"we only support tensor pointer usages inside a `scf::ForOp` or `scf::IfOp`"
+"""Reasons that MLIR prints without a line."""
 
 
 def explain(error: BaseException, path: str) -> dict[str, Any]:
@@ -59,16 +63,12 @@ def _around(node: Any, generators: list[Any], chain: list[BaseException], module
     return answer
 
 
-_told_before = 0
-
-
 def keep_places() -> None:
     """Lets Triton's errors keep where its code generator was, and what the names inside a loop or branch stood for.
 
     To be called before each compilation: what the compiler prints from then on belongs to it.
     """
-    global _told_before
-    _told_before = _printed()
+    _listen()
     from triton.compiler import code_generator, compiler
 
     compiler.filter_traceback = lambda error: None
@@ -86,25 +86,29 @@ def keep_places() -> None:
     code_generator.enter_sub_region.__exit__ = leaving
 
 
-def _printed() -> int:
-    """Bytes on standard error so far, where that is a file."""
+def _listen() -> None:
+    """Gives what the compiler's C++ part prints an empty file of its own, the only place where it names lines."""
     try:
-        return os.fstat(2).st_size
+        file = os.open("printed", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        os.dup2(file, 2)
+        os.close(file)
     except OSError:
-        return 0
+        return
 
 
 def _diagnostic(path: str) -> dict[str, Any]:
-    """The last error that the compiler's C++ part printed with a line of the module."""
+    """The first error that the compiler's C++ part printed with a line of the module; a reason without a line comes first."""
     try:
-        text = os.pread(2, 1 << 16, _told_before).decode(errors="replace")
+        text = os.pread(2, 1 << 18, 0).decode(errors="replace")
     except OSError:
         return {}
+    if found := re.search(NO_LINE, text):
+        return {"message": found[0][:MAX_MESSAGE]}
     pattern = rf'{re.escape(os.path.basename(path))}"?:(\d+):(\d+)\)?: error: (.*)'
-    found = re.findall(pattern, text)
+    found = [entry for entry in re.findall(pattern, text) if not re.match(AFTERWARDS, entry[2])]
     if not found:
         return {}
-    line, column, words = found[-1]
+    line, column, words = found[0]
     return {"line": int(line), "column": int(column), "message": words[:MAX_MESSAGE]}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from typing import Any
@@ -46,7 +47,8 @@ def interpret_one(
         )
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
-    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"))
+    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"),
+                                     math.prod(request["grid"]))  # fmt: skip
     recorder = None
     if "record" in request:
         import recording

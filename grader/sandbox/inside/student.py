@@ -102,12 +102,15 @@ class StudentModule:
                     f"its own constexpr parameters are {', '.join(own) or 'none'}"
                 )
             _plain(value, f"{where} sets `{key}`")
-        if getattr(config, "ir_override", None) or getattr(config, "pre_hook", None):
-            raise ContractError(
-                f"{where} has a pre_hook or ir_override; only sizes, num_warps, num_stages and maxnreg count"
-            )
         constants = {name: p.default for name, p in own.items() if p.default is not p.empty}
         constants.update(config.kwargs)
+        if getattr(config, "ir_override", None):
+            raise ContractError(f"{where} has an ir_override; only sizes, num_warps, num_stages and maxnreg count")
+        if getattr(config, "pre_hook", None) and constants.get("SPLIT_K", 1) == 1:
+            raise ContractError(
+                f"{where} has a pre_hook, which is never called: Y arrives zeroed where the config's SPLIT_K is above 1, and "
+                "only there; leave the hook out"
+            )
         missing = [name for name in own if name not in constants and name not in self.heuristics]
         if missing:
             raise ContractError(f"{where} leaves `{missing[0]}` without a value; add it to triton.Config({{...}})")
@@ -121,7 +124,7 @@ class StudentModule:
                 raise ContractError(f"{where} has {option}={value!r}; expected a whole number from {low} to {high}")
             options[option] = value
         if options["num_warps"] & (options["num_warps"] - 1):
-            raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two")
+            raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two: write 1, 2, 4, 8 or 16")
         for name, value in constants.items():
             _plain(value, f"{where}: the default sets `{name}`")
         return {"constants": constants, **options}

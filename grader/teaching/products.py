@@ -1,0 +1,48 @@
+"""Why tl.dot refuses an accumulator: Triton's assertion about it has no words of its own."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from grader.teaching.setting import Setting, shortened, unparsed
+from grader.teaching.told import Told
+
+
+def accumulator(setting: Setting) -> Told | None:
+    """tl.dot(a, b, acc) whose acc is of another dtype or shape than the product that tl.dot was asked for."""
+    node = setting.node
+    if setting.fault.kind != "AssertionError" or setting.fault.message or not isinstance(node, ast.Call):
+        return None
+    words = {word.arg: word.value for word in node.keywords}
+    acc = words.get("acc") or (node.args[2] if len(node.args) > 2 else None)
+    if acc is None or len(node.args) < 2 or unparsed(node.func).rpartition(".")[2] != "dot":
+        return None
+    (dtype, shape), product = _type(setting, acc), _product(setting, node)
+    name, integers = shortened(unparsed(acc)), _type(setting, node.args[0])[0] == "int8"
+    if shape and product and shape != product:
+        cause = f"the accumulator `{name}` is {shape}, the product {product}"
+        return Told(setting, cause, f"make it tl.zeros({_sizes(product)}, dtype=tl.{'int32' if integers else 'float32'})")
+    if integers and dtype == "int32":
+        cause = "with an accumulator tl.dot gives fp32 unless it is told otherwise, and this one is int32"
+        return Told(setting, cause, f"add out_dtype=tl.int32 to the call, or write {name} += tl.dot(a, b)")
+    if dtype and dtype != "fp32":
+        cause = f"the accumulator `{name}` is {dtype}, the product fp32"
+        return Told(setting, cause, "begin with tl.zeros(..., dtype=tl.float32) and convert after the loop")
+    return None
+
+
+def _type(setting: Setting, node: ast.expr) -> tuple[str, str]:
+    """("int8", "[16, 32]") of an expression whose type the compiler told."""
+    found = re.fullmatch(r"(\w+) (\[[\d, ]+\])", setting.type_of(node))
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _product(setting: Setting, node: ast.Call) -> str:
+    """The shape of a product, of its operands' types."""
+    left, right = (re.findall(r"\d+", _type(setting, part)[1]) for part in node.args[:2])
+    return f"[{left[0]}, {right[1]}]" if len(left) == len(right) == 2 else ""
+
+
+def _sizes(shape: str) -> str:
+    return f"({shape[1:-1]})"
