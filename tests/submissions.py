@@ -17,7 +17,7 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 
 TESTS = Path(__file__).parent
-LABS = ("w8a8", "w4a16", "dds")
+LABS = tuple(all_labs())
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -38,11 +38,16 @@ class Mistake:
     out_of_bounds: tuple[str, ...] = ()
 
 
+def with_data(folder: str) -> tuple[str, ...]:
+    """The labs that have a file of kernels in tests/<folder>/; `check-lab` names the others."""
+    return tuple(lab for lab in LABS if (TESTS / folder / f"{lab}.toml").is_file())
+
+
 @cache
 def mistakes() -> tuple[Mistake, ...]:
     """Every entry of tests/mistakes/*.toml, its edits applied to its lab's right kernel."""
     found = []
-    for lab in LABS:
+    for lab in with_data("mistakes"):
         data = tomllib.loads((TESTS / "mistakes" / f"{lab}.toml").read_text(encoding="utf-8"))
         base = (TESTS / "mistakes" / data["base"]).read_text(encoding="utf-8")
         for entry in data["mistake"]:

@@ -120,18 +120,18 @@ def test_figures_of_a_record_with_almost_nothing():
 
 def test_shapes_cover_the_labs():
     for lab in all_labs():
-        assert shapes_of(lab)
-        assert 1 <= len(shapes_of(lab, ladder=True)) < len(shapes_of(lab))
+        assert len(shapes_of(lab, ladder=True)) < max(1, len(shapes_of(lab)))
+    assert sum(bool(shapes_of(lab, ladder=True)) for lab in all_labs()) >= 3
     names = [(shape.lab_id, shape.case.name) for shape in all_shapes()]
     assert len(set(names)) == len(names)
 
 
 def test_contestants_are_the_solutions_and_the_ladder():
     found = contestants(ROOT / "solutions")
-    assert [one.lab.id for one in found[:3]] == list(all_labs())
+    assert [one.lab.id for one in found[: len(all_labs())]] == list(all_labs())
     assert all(isinstance(one.source, KernelSource) for one in found), [one.source for one in found]
     steps = {path.stem for path in (ROOT / "solutions" / "ladder").glob("*.py")}
-    assert {one.name.removeprefix("ladder/") for one in found[3:]} == steps
+    assert {one.name.removeprefix("ladder/") for one in found[len(all_labs()) :]} == steps
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "solutions" / "ladder").glob("*.py")), ids=lambda path: path.stem)
@@ -149,7 +149,7 @@ def test_a_step_of_the_ladder_tells_what_was_measured(path):
 def test_peers_have_names_of_their_own():
     peers = all_peers()
     assert len({peer.name for peer in peers}) == len(peers)
-    assert {peer.lab_id for peer in peers} == set(all_labs())
+    assert {peer.lab_id for peer in peers} == {lab for lab in all_labs() if shapes_of(lab)}
     absent = dataclasses.replace(peers[0], package="surely_not_installed")
     assert absent.missing() == "surely_not_installed is not installed"
 

@@ -23,7 +23,7 @@ from grader.teaching.names import suggest
 from grader.teaching.setting import plain_types
 from grader.teaching.syntax import syntax_sentence
 from tests.reports import kernel_source
-from tests.submissions import LABS, TESTS
+from tests.submissions import TESTS, with_data
 
 MAX_LINES = 6
 NEVER = (
@@ -49,7 +49,7 @@ class Broken:
 def broken() -> tuple[Broken, ...]:
     """Every entry of tests/broken/*.toml, its edits applied to its lab's right kernel."""
     found = []
-    for lab in LABS:
+    for lab in with_data("broken"):
         data = tomllib.loads((TESTS / "broken" / f"{lab}.toml").read_text(encoding="utf-8"))
         base = (TESTS / "mistakes" / data["base"]).read_text(encoding="utf-8")
         for entry in data["broken"]:

@@ -82,7 +82,7 @@ def test_commands_are_there(page):
     targets = set(re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE))
     said = re.findall(r"(?:`|^    |run: |&& |\n {10})make ([a-z][\w-]*)", text, re.MULTILINE)
     assert set(said) <= targets
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    commands = {(command.name or command.callback.__name__).replace("_", "-") for command in app.registered_commands}
     assert set(re.findall(r"python -m grader ([a-z][\w-]*)", text)) <= commands
     for module in re.findall(r"python -m ((?:grader|bench|tests)(?:\.\w+)*)", text):
         place = ROOT / module.replace(".", "/")

@@ -173,7 +173,9 @@ def test_a_split_k_that_is_no_number_of_slices_widens_nothing(value):
 def test_the_document_has_the_margins_of_today():
     text = margins.DOCUMENT.read_text(encoding="utf-8")
     written = text[text.index(margins.BEGIN) + len(margins.BEGIN) : text.index(margins.END)]
-    for line, fresh in zip(written.strip().splitlines(), margins.table().strip().splitlines(), strict=True):
+    labs = [lab for lab in all_labs().values() if f"### {lab.id}\n" in written]
+    assert len(labs) >= 3
+    for line, fresh in zip(written.strip().splitlines(), margins.table(labs).strip().splitlines(), strict=True):
         for told, measured in zip(line.split("|"), fresh.split("|"), strict=True):
             assert told == measured or _close(told, measured), f"{line}\n{fresh}\nrun python -m tests.margins --write"
 

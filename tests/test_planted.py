@@ -16,7 +16,7 @@ from grader.labs import get_lab
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.planting import CONFIGS, base, plans, survivors
-from tests.submissions import LABS, failed_cases, mistakes
+from tests.submissions import failed_cases, mistakes, with_data
 
 
 def name(value):
@@ -39,7 +39,7 @@ def test_some_mistakes_behind_any_tile_fail(mistake, plan, tmp_path):
     assert survivors(mistake, plan, tmp_path) == {}
 
 
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", with_data("mistakes"))
 def test_the_right_kernel_passes_behind_every_tile(lab, tmp_path):
     for plan in plans(base(lab)):
         assert set(survivors(base(lab), plan, tmp_path)) == set(plan)

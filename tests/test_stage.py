@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
 from grader.gpu.arena import Arena, Layout
-from grader.labs import get_lab
+from grader.labs import all_labs, get_lab
 from grader.labs.guarded import GUARD_BYTES, POISON_BYTE
 from grader.model import Case
 from grader.timing.replays import MISFIT, OTHERS, Stage
 
 CPU = torch.device("cpu")
+OWN = {"dds": Case("timed", "", 16, 256, 256, w="sparsity_0.8", launches=3)}
 CASES = {
-    "w8a8": Case("timed", "", 16, 64, 128, launches=3),
-    "w4a16": Case("timed", "", 16, 64, 128, launches=3),
-    "dds": Case("timed", "", 16, 256, 256, w="sparsity_0.8", launches=3),
+    lab.id: OWN.get(lab.id, replace(lab.speed_cases[0], M=16, N=64, K=128, launches=3)) for lab in all_labs().values()
 }
 
 
