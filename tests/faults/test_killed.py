@@ -22,7 +22,7 @@ import pytest
 from tests.faults.conftest import leftovers
 from tests.processes import command_line, descendants
 from tests.submissions import TESTS
-from tests.test_batch import folder_of, variant, wrong
+from tests.unit.classroom.test_batch import folder_of, variant, wrong
 
 KILLS = int(os.environ.get("FAULT_KILLS", "8"))
 SEED = int(os.environ.get("FAULT_SEED", "5"))

@@ -10,9 +10,9 @@ import time
 import psutil
 import pytest
 
+from tests.gpu.test_gpu_correctness import STORE
 from tests.submissions import TESTS
-from tests.test_batch import RIGHT, folder_of, variant, wrong
-from tests.test_gpu import STORE
+from tests.unit.classroom.test_batch import RIGHT, folder_of, variant, wrong
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 

@@ -12,7 +12,7 @@ import pytest
 from grader.reporting.html import page
 from tests.reports import gpu_report, hostile_report, wrong_report
 
-SCREENSHOTS = Path(__file__).parent.parent / "build" / "screenshots"
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from grader.authoring.notebooks import SOURCE, instructor_notebook
-from tests.test_browser import CHROMIUM, FLAGS, SCREENSHOTS
+from tests.integration.test_browser import CHROMIUM, FLAGS, SCREENSHOTS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LAB = "w8a8"
 PATIENCE_MS = 240_000
 SETTINGS = {

@@ -26,7 +26,7 @@ from grader.judging.rubric import load_rubric
 from grader.labs import all_labs, steps_of
 from grader.pipeline.grading import GradeOptions, grade
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NAMES = [path.stem for path in sources(ROOT)]
 LABS = list(all_labs())
 SECONDS = 240

@@ -1,7 +1,7 @@
 """Are the layers and kernels of solutions/ right? On the CPU, against fp64, under Triton's interpreter.
 
 Triton decides at import whether kernels are interpreted, and the rest of the suite needs them compiled. So
-this file is also a program: `python tests/test_layers.py LAB` runs the interpreted checks of one lab and
+this file is also a program: `python tests/kernels/test_layers.py LAB` runs the interpreted checks of one lab and
 prints what came of each.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 import torch
 
-SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
+SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
 LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear"}
 KERNELS = {"w8a8": "W8A8_MM", "w4a16": "W4A16_MM", "dds": "DDS_MM"}
 MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32}

@@ -16,7 +16,7 @@ import yaml
 from grader.cli.main import app
 from tests.submissions import mistakes
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md",

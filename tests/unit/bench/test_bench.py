@@ -23,7 +23,7 @@ from grader.authoring.benchmarks import SHOWN, Entry, Record, UnusableRecord, fr
 from grader.labs import all_labs
 from grader.model import KernelSource
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / SHOWN
 
 

@@ -23,8 +23,8 @@ from grader.classroom.secrets import Secrets
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
 from grader.reporting.junit import junit
+from tests.integration.test_browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 from tests.submissions import TESTS
-from tests.test_browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 
 DUE = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DEVICE = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")

@@ -128,7 +128,7 @@ def test_two_batches_cannot_share_a_journal(tmp_path):
         other = subprocess.run(
             [sys.executable, "-c", "import sys; from pathlib import Path; from grader.classroom.batch.journal import Journal\n"
              "Journal(Path(sys.argv[1]))", str(tmp_path / "journal.sqlite")],
-            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
+            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3],
         )  # fmt: skip
         assert "JournalBusy" in other.stderr
         assert f"process {os.getpid()}" in other.stderr
@@ -145,7 +145,7 @@ import sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 from grader.classroom.batch.journal import Journal, JournalFull
-from tests.test_journal import report
+from tests.unit.classroom.test_journal import report
 kept = 0
 journal = Journal(Path(sys.argv[1]) / "journal.sqlite")
 try:
@@ -166,7 +166,7 @@ print("kept", kept)
     probe = subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, text=True, check=False)
     if probe.returncode:
         pytest.skip(f"no small disk can be mounted here: {probe.stderr.strip()}")
-    command = f"{mount} && {sys.executable} {script} {disk} {Path(__file__).parents[1]}"
+    command = f"{mount} && {sys.executable} {script} {disk} {Path(__file__).parents[3]}"
     done = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "free some space and run the same command again" in done.stdout

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
+SOLUTIONS = Path(__file__).resolve().parents[3] / "solutions"
 SIZES = st.integers(1, 6)
 SEEDS = st.integers(0, 2**32 - 1)
 

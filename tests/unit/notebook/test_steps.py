@@ -14,7 +14,7 @@ from grader.notebook.harness import StepAnswer, check_step
 from grader.reading import read_executed, read_step
 from grader.running.interpreter import InterpretOptions
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 LABS = list(all_labs())
 
 # lab, step, what stands in the solution, what stands there instead, a piece of the answer
