@@ -83,7 +83,7 @@ class PeerRunner(GpuProcess):
     target = staticmethod(serve)
 
     def race(self, peer: Peer, case: Case, seed: int, seconds: float) -> PeerSample:
-        """Races, and starts the process anew when the peer takes it down or takes too long."""
+        """Races, and restarts the process when the peer takes it down or takes too long."""
         sample: PeerSample | Lost = self.ask(PeerJob(peer.name, case, seed), seconds)
         if sample is Lost.LATE:
             return PeerSample("failed", f"took longer than {seconds:.0f} s")

@@ -195,7 +195,7 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
     entry = str(header["entry"])
     machine = struct.unpack_from("<H", cubin, 18)[0] if len(cubin) > 64 and cubin[:4] == b"\x7fELF" else 0
     if machine != 190 or not entry.isidentifier():
-        raise ValueError("a cubin that is none")
+        raise ValueError("not a cubin")
     numbers = {
         name: int(header[name])
         for name in ("num_warps", "shared_bytes", "scratch_bytes_per_program", "profile_scratch_bytes", "registers",

@@ -145,7 +145,7 @@ def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
 
 
 def _config(index: int, data: dict[str, Any]) -> Config:
-    """One config within its limits. Raises ValueError, since the sandbox's own code has refused what a student can mend."""
+    """One config within its limits. Raises ValueError, since the sandbox's own code has refused what a student can fix."""
     if not isinstance(data["constants"], dict) or len(data["constants"]) > MAX_CONSTANTS:
         raise ValueError("constants that are none")
     constants = {str(name): _configured(value) for name, value in data["constants"].items()}

@@ -111,7 +111,7 @@ def _function(data: dict[str, Any], depth: int) -> FunctionReport:
     kind, line = data["function"], data.get("line")
     constexprs, defaults = data.get("constexprs", []), data.get("defaults", {})
     if kind not in ("jit", "constexpr") or not isinstance(line, int) or isinstance(line, bool) or not 0 < line < 1 << 24:
-        raise ValueError("a function that is none")
+        raise ValueError("not a function")
     if not isinstance(constexprs, list) or not isinstance(defaults, dict) or len(constexprs) + len(defaults) > 512:
         raise ValueError("a function's parameters that are none")
     return FunctionReport(
@@ -137,17 +137,17 @@ def constant(value: Any) -> bool | int | float | str | None:
 def _float(text: Any) -> float:
     value = float(text) if isinstance(text, str) and len(text) < 64 else math.nan
     if math.isnan(value):
-        raise ValueError("a float that is none")
+        raise ValueError("not a float")
     return value
 
 
 def _name(text: Any) -> str:
     if not isinstance(text, str) or not NAME.match(text):
-        raise ValueError("a name that is none")
+        raise ValueError("not a name")
     return text
 
 
 def _path(text: Any) -> str:
     if not isinstance(text, str) or (text and not PATH.match(text)):
-        raise ValueError("a module that is none")
+        raise ValueError("not a module")
     return text

@@ -101,7 +101,7 @@ def _read_tiers(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise BadRubric(f"tiers/{path.name} cannot be used ({error}); write it anew with `make calibrate`") from None
+        raise BadRubric(f"tiers/{path.name} cannot be used ({error}); write it again with `make calibrate`") from None
 
 
 def _boundaries(path: Path, values: Any) -> tuple[float, ...]:

@@ -66,7 +66,7 @@ def check(lab_id: str, *, step: str | None = None) -> float | None:
     failed = next((test.name for test in graded.tests if test.kind == "correctness" and test.status == "failed"), None)
     if failed is not None:
         raise NotYet(
-            f"{number(points)} of {number(most)} points so far. Make `{failed}` pass first: mend the kernel, "
+            f"{number(points)} of {number(most)} points so far. Make `{failed}` pass first: fix the kernel, "
             "run its cell, then run this one again."
         )
     return None
@@ -109,7 +109,7 @@ def _check_step(lab: Lab, name: str) -> None:
     others = [Remark(text, "cyan") for text in rest]
     _display(Inline([Remark(f"{mark} {name}: {first}", colour), *others, *_notes()]))
     if not answer.ok:
-        raise NotYet(f"{steps[name].function} is not right yet: mend it, run its cell, then run this one again.")
+        raise NotYet(f"{steps[name].function} is not right yet: fix it, run its cell, then run this one again.")
 
 
 _reports: dict[str, Report] = {}

@@ -81,7 +81,7 @@ def calibrate(
                 for sample in runner.speed(lab, bundles[lab.id], boundaries={}):
                     if sample.status != "timed":
                         raise CannotCalibrate(
-                            f"{lab.id} {sample.case}: {sample.message}; mend that, then calibrate again"
+                            f"{lab.id} {sample.case}: {sample.message}; fix that, then calibrate again"
                         )
                     ratios[lab.id].setdefault(sample.case, []).append(ratio(sample.log_ratios).value)
                     times[lab.id, sample.case] = sample.student_us
@@ -107,7 +107,7 @@ def _build(path: Path, lab: Lab, device: Device, jobs: int, listen: Listener) ->
     listen(lab.id, "building")
     built = build(lab, source, BuildOptions((device.capability,), "all", jobs))
     if isinstance(built, Refusal):
-        raise CannotCalibrate(f"{lab.id}: {built.message}; mend the solution first")
+        raise CannotCalibrate(f"{lab.id}: {built.message}; fix the solution first")
     return built
 
 
@@ -117,7 +117,7 @@ def _check(lab: Lab, bundle: KernelBundle, runner: CudaRunner) -> None:
         problem = make_problem(lab, lab.case(outcome.case), 0)
         finding = check(lab, problem, outcome, bundle)
         if not finding.ok:
-            raise CannotCalibrate(f"{lab.id} {outcome.case}: {finding.message}; mend the solution first")
+            raise CannotCalibrate(f"{lab.id} {outcome.case}: {finding.message}; fix the solution first")
 
 
 def tier_table(calibration: Calibration) -> str:

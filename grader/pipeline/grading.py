@@ -64,7 +64,7 @@ class GradeOptions:
 
 def grade(path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False,
           listen: Listener = unheard) -> Report:  # fmt: skip
-    """Grades one submission. Raises reading.UnusablePath for a path that is none."""
+    """Grades one submission. Raises reading.UnusablePath for a path that cannot be graded."""
     return grade_submission(read(path, labs, all_labs=all_labs), labs, options, listen)
 
 

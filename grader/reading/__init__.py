@@ -155,7 +155,7 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
         return files, ""
     others = [file for file in holders if file is not own[0]]
     names = ", ".join(file.path.name for file in others[:3]) + (" and more" if len(others) > 3 else "")
-    note = f"{lab.kernel} is taken from {own[0].path.name}; it is also in {names}, left alone"
+    note = f"{lab.kernel} is taken from {own[0].path.name}; it is also in {names}, ignored"
     return [file for file in files if file not in others], note
 
 

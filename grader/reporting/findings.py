@@ -77,7 +77,7 @@ def first_said(tests: Sequence[TestResult]) -> dict[str, str]:
 
 
 def next_thing(lab: LabReport) -> str:
-    """What to mend first in a lab that ran, the most certain thing: what does not compile, memory, a finding, a case; or ""."""
+    """What to fix first in a lab that ran, the most certain thing: what does not compile, memory, a finding, a case; or ""."""
     broken = next((test for test in lab.tests if test.kind == "build" and test.status == "failed"), None)
     if broken is not None:
         return headline(broken.message)

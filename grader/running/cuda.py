@@ -1,4 +1,4 @@
-"""run, on a GPU: hands jobs to the process that owns it, watches it from outside, and starts it anew when it dies."""
+"""run, on a GPU: hands jobs to the process that owns it, watches it from outside, and restarts it when it dies."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class GpuProcess:
     def answers(self, job_from: Callable[[int], Any], parts: int, seconds: float) -> Generator[Any]:
         """One answer for each part of a job, or Lost; whoever leaves before the last must not come back to this job.
 
-        job_from(done): the job without its first `done` parts, for a process that starts anew. `seconds` a part.
+        job_from(done): the job without its first `done` parts, for a process that was restarted. `seconds` a part.
         A kernel's faults come as answers. A process that vanishes was ended from outside, which is nobody's fault: the
         part is begun again in a new process, ATTEMPTS times in all, and once only when MAX_LOST parts were lost so.
         """
@@ -169,7 +169,7 @@ def deaths_in(outcomes: Sequence[Outcome]) -> int:
 
 
 def _died(deaths: int) -> str:
-    return f"{deaths} launches before it ended the GPU process; mend those first"
+    return f"{deaths} launches before it ended the GPU process; fix those first"
 
 
 def _outcome(case: str, config: int, answer: Any) -> Outcome:

@@ -229,5 +229,5 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
 
 def _integer(value: Any) -> int:
     if not isinstance(value, int) or abs(value) >= 2**62:
-        raise ValueError("a number that is none")
+        raise ValueError("not a whole number")
     return value

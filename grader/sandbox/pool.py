@@ -203,11 +203,11 @@ def prewarm(*, plain: bool = True, interpreting: bool = True, confined: bool | N
             _pool.parent(interpret, bwrap)
 
 
-def _anew() -> None:
+def _reseeded() -> None:
     global _pool
     _pool.forget()
     _pool = Pool()
 
 
-os.register_at_fork(after_in_child=_anew)
+os.register_at_fork(after_in_child=_reseeded)
 atexit.register(lambda: _pool.end())

@@ -101,7 +101,7 @@ class Supervised:
         self._process = self._connection = None
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """The answer to a request, or its first one. Raises as `more` does, and CannotStart; the next call starts anew."""
+        """The answer to a request, or its first one. Raises as `more` does, and CannotStart; the next call starts a new one."""
         if self._process is None:
             self.start()
         connection = self._connection

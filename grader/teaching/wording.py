@@ -16,7 +16,7 @@ def block_pointer_in_while(setting: Setting) -> Told | None:
     loops = [part for function in jitted(setting.tree) for part in ast.walk(function) if isinstance(part, ast.While)]
     inner = [part for loop in loops for part in ast.walk(loop) if _called(part) == "advance"]
     cause = "Triton moves block pointers in `for` loops only, and this one moves in a `while`"
-    step = "write the loop as for k in range(0, K, BLOCK_K):, or make the block pointer anew in each turn"
+    step = "write the loop as for k in range(0, K, BLOCK_K):, or make a new block pointer in each turn"
     return Told(setting.at(inner[0] if inner else loops[0] if loops else None), cause, step, quiet=True)
 
 

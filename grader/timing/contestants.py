@@ -2,7 +2,7 @@
 
 Both are preceded by the same last steps: the judge's own memory is wiped, the baseline's outputs become NaN, and a buffer
 four times the size of L2 is written and read. Before a student's replay all inputs are new (replays.py), scratch memory is
-zero, and the launches are recorded anew, for their new places and order. The checks of a student's replay run while the
+zero, and the launches are recorded again, for their new places and order. The checks of a student's replay run while the
 host prepares the baseline's; no student's kernel runs before they are over.
 The dense weights of the baseline are made once a race: they cost more than the race to renew, only cuBLAS reads them,
 and a kernel that found them would hold another replay's weights.
@@ -95,7 +95,7 @@ class Baseline:
 
 
 class _Recorded:
-    """The baseline, recorded anew before each replay as a student's launches are."""
+    """The baseline, recorded again before each replay as a student's launches are."""
 
     def __init__(self, baseline: Baseline) -> None:
         self.baseline = baseline

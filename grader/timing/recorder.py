@@ -1,6 +1,6 @@
 """Work that is repeated on other data: a function of a seed, recorded once as a graph where there is a GPU.
 
-A graph of two hundred small operations is queued in the time of one, which is what makes it cheap to draw all inputs anew
+A graph of two hundred small operations is queued in the time of one, which is what makes it cheap to draw new inputs
 and to check all outputs. The seed of a replay lies in device memory until the next one: `forget` puts another in its place.
 """
 

@@ -130,7 +130,7 @@ class Captured:
 
 
 class Flush:
-    """Fills L2 with the lines of a buffer of its own, four times as large, which is written anew first."""
+    """Fills L2 with the lines of a buffer of its own, four times as large, which is rewritten first."""
 
     def __init__(self) -> None:
         l2_bytes = max(torch.cuda.get_device_properties().L2_cache_size, 32 << 20)

@@ -162,7 +162,7 @@ def test_a_lab_is_solved_in_jupyterlab(server: str, tab: Any):
     keep(tab, number[f"{LAB}_step_quantise_check"], "3-steps")
     keep(tab, correctness, "4-wrong")
 
-    # Mended: run from the kernel on, full points.
+    # Fixed: run from the kernel on, full points.
     type_into(tab, kernel, cells[kernel].source)
     run_all(tab)
     cell(tab, correctness).get_by_text("correctness 60/60 points").wait_for()

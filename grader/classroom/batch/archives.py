@@ -25,7 +25,7 @@ MAX_RATIO = 200
 """A member that grows more than this many times is a bomb; notebooks full of outputs stay below 60."""
 
 SECONDS = 120.0
-"""After this the rest of a student's archive is left alone; a class's has as much more as it may be larger."""
+"""After this the rest of a student's archive is ignored; a class's has as much more as it may be larger."""
 
 CHUNK_BYTES = 1 << 20
 UTF8 = 0x800

@@ -82,7 +82,7 @@ class Pages:
         self._drawn[graded.hand_in.key] = self._pool.submit(LAST, html.page, graded.report, seconds=SHORT_SECONDS)
 
     def write(self, out: Path, standings: Sequence[Standing], setup: Setup, *, names: bool) -> None:
-        """Writes index.html and feedback/<student>.html; pages of students who are gone are left alone."""
+        """Writes index.html and feedback/<student>.html; pages of students who are gone stay as they are."""
         folder = out / "feedback"
         folder.mkdir(exist_ok=True)
         rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]

@@ -105,7 +105,7 @@ def stores_to_output(run: Run, program: int) -> list[Node]:
 
 
 def lasting(stores: Sequence[Node]) -> list[Node]:
-    """Those whose elements the program does not store anew later, and atomics."""
+    """Those whose elements the program does not overwrite later, and atomics."""
     kept: list[Node] = []
     for number, store in enumerate(stores):
         again = any(_overlaps(store, later) for later in stores[number + 1 :] if later.op == "store")

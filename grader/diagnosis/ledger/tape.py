@@ -75,7 +75,7 @@ def parse(record: bytes) -> Tape:
     try:
         return _parse(record)
     except (KeyError, TypeError, IndexError, AttributeError, struct.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"a record that is none ({error})") from None
+        raise ValueError(f"not a record ({error})") from None
 
 
 def _parse(record: bytes) -> Tape:
@@ -135,5 +135,5 @@ def _named(names: Sequence[str], number: int) -> str:
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**62:
-        raise ValueError("a number that is none")
+        raise ValueError("not a whole number")
     return value

@@ -292,7 +292,7 @@ def _is_tile(tiles: TileMap, op: str, by: int, axis: int) -> bool:
         return False
     own = [(program, tile[axis]) for program, tile in _own(tiles)]
     if op not in DIVISIONS and by not in tiles.count and all(program < by for program, _ in own):
-        return False  # a remainder that never begins anew, by no number of tiles, is the program id itself
+        return False  # a remainder that never starts over, by no number of tiles, is the program id itself
     return len({tile for _, tile in own}) > 1 and all(
         (program // by if op in DIVISIONS else program % by) == tile for program, tile in own)  # fmt: skip
 

@@ -188,7 +188,7 @@ def _tell(news: socket.socket, text: str) -> None:
 
 
 def _same_every_time() -> None:
-    """The random numbers of every library that is imported here begin anew in each fork, and alike."""
+    """The random numbers of every library that is imported here are reseeded in each fork, and alike."""
     for name, seed in (("numpy.random", "seed"), ("torch", "manual_seed")):
         if name in sys.modules:
             getattr(sys.modules[name], seed)(0)

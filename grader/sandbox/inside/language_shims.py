@@ -43,7 +43,7 @@ def install() -> None:
     builder = interpreter.interpreter_builder
     # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made.
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
-    # Triton would patch triton.language anew on every call of a jit helper.
+    # Triton would patch triton.language again on every call of a jit helper.
     interpreter._patch_lang = lambda function: _Kept()
     convert = interpreter._implicit_cvt
     by_type: dict[str, Any] = {}

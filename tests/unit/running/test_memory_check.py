@@ -314,7 +314,7 @@ def test_findings_survive_a_launch_that_does_not_end(tmp_path):
 
 
 def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
-    """The kernel ends in no case; the mask that was missing before is what to mend first, and costs the memory points."""
+    """The kernel ends in no case; the mask that was missing before is what to fix first, and costs the memory points."""
     unmasked = "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_n[None, :] < N)\n"
     path = tmp_path / "w8a8.py"
     path.write_text(edited(STORE, unmasked + "    while N > 0:\n        acc += 1\n"), encoding="utf-8")
