@@ -6,7 +6,7 @@ failing cases of a lab: the mistake that explains most of them, then the one tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -84,12 +84,41 @@ def diagnose(
             failing.append(_run(lab, problems, configs, outcome, finding, number))
     if not failing:
         return answers
+
+    def right() -> list[_Run]:
+        return [_run(lab, problems, configs, *passed) for passed in passing]
+
+    table = _fitting(lab, failing)
+    classes = _classes(lab, failing, table, right)
+    for run in failing:
+        index = classes.get(run.number)
+        if index is None:
+            answers[run.number] = Diagnosis("", "", describe_region(run.wrong, run.config), "")
+        else:
+            answers[run.number] = _explained(lab.mistakes[index], run, table[index, run.number])
+    return answers
+
+
+Table = dict[tuple[int, int], _Match]
+"""Which mistake, by its place among the lab's, fits which run, by its number."""
+
+
+def _fitting(lab: Lab, failing: Sequence[_Run]) -> Table:
+    """The table without vague mistakes that leave a run open: they fit whatever has errors of a size."""
     table = _table(lab, failing)
     vague = {index for (index, number), match in table.items() if match.imitation.loose}
     vague = {index for index in vague if any((index, run.number) not in table for run in failing)}
-    table = {key: match for key, match in table.items() if key[0] not in vague}
-    remaining = {run.number: run for run in failing}
+    return {key: match for key, match in table.items() if key[0] not in vague}
+
+
+def _classes(lab: Lab, failing: Sequence[_Run], table: Table, right: Callable[[], list[_Run]]) -> dict[int, int]:
+    """The mistake of each run: the one that explains most runs, then the one that explains most of the rest.
+
+    Of several that explain as many, the one that fewest right runs deny. None at all when most runs stay open.
+    """
+    classes: dict[int, int] = {}
     for _ in range(MAX_CLASSES):
+        remaining = [run.number for run in failing if run.number not in classes]
         counts = {
             index: sum((index, number) in table and table[index, number].telling for number in remaining)
             for index in range(len(lab.mistakes))
@@ -99,23 +128,18 @@ def diagnose(
             break
         finalists = [index for index, count in counts.items() if count == most]
         if len(finalists) > 1:
-            right = [_run(lab, problems, configs, *passed) for passed in passing]
-            denied = {index: sum(_denies(lab.mistakes[index], run) for run in right) for index in finalists}
+            passing = right()
+            denied = {index: sum(_denies(lab.mistakes[index], run) for run in passing) for index in finalists}
             finalists.sort(key=lambda index: (denied[index], index))
-        winner = finalists[0]
-        for number in [number for number in remaining if (winner, number) in table]:
-            run = remaining.pop(number)
-            answers[number] = _explained(lab.mistakes[winner], run, table[winner, number])
-    if len(remaining) > FEW * (len(failing) - len(remaining)):  # what fits a few by chance names nothing
-        remaining = {run.number: run for run in failing}
-    for number, run in remaining.items():
-        answers[number] = Diagnosis("", "", describe_region(run.wrong, run.config), "")
-    return answers
+        classes.update({number: finalists[0] for number in remaining if (finalists[0], number) in table})
+    if len(failing) - len(classes) > FEW * len(classes):  # what fits a few by chance names nothing
+        return {}
+    return classes
 
 
-def _table(lab: Lab, failing: Sequence[_Run]) -> dict[tuple[int, int], _Match]:
+def _table(lab: Lab, failing: Sequence[_Run]) -> Table:
     """Which mistakes fit which runs. All are tried on the smallest runs; the others meet those that fitted there."""
-    table: dict[tuple[int, int], _Match] = {}
+    table: Table = {}
     waiting = sorted(failing, key=lambda run: run.y.numel())
     tried: set[int] = set()
     for _ in range(ROUNDS):

@@ -155,41 +155,47 @@ def _total(report: Report) -> RenderableType:
 
 
 def next_step(report: Report) -> str:
-    """What to do now, in one sentence."""
-    waiting = [lab for lab in report.labs.values() if lab.status == "not_attempted"]
+    """What to do now, in one sentence: what is wrong first, then what is not begun, then what is slow."""
+    return (
+        _to_fix(report)
+        or _to_begin(report)
+        or _to_speed_up(report)
+        or (
+            "all that can be graded here is right; grade on a GPU for the speed points"
+            if report.gradable_points < report.max_points
+            else "nothing is left to do here"
+        )
+    )
+
+
+def _to_fix(report: Report) -> str:
     for lab in report.labs.values():
         seen = any(test.kind == "memory" and test.metrics.get("seen") for test in lab.tests)
         if lab.status in ("rejected", "build_error", "timeout", "crash") and not seen:
             return f"{lab.lab_id}: {headline(lab.message)}"
         if lab.status != "not_attempted" and (first := next_thing(lab)):
             return f"{lab.lab_id}: {first}"
-    if len(waiting) == len(report.labs):
-        return f"start with {waiting[0].lab_id}: {waiting[0].message}"
-    if waiting:
-        return f"go on with {waiting[0].lab_id}: {waiting[0].message}"
-    untimed = next(
-        (
-            (lab, test)
-            for lab in report.labs.values()
-            for test in lab.tests
-            if test.kind == "speed" and test.status in ("failed", "error") and not test.metrics
-        ),
-        None,
-    )
-    if untimed:
-        return f"{untimed[0].lab_id}: `{untimed[1].name}` was not timed; {untimed[1].message}"
-    slow = [
-        (test.points / test.max_points, lab.lab_id, test)
-        for lab in report.labs.values()
-        for test in lab.tests
-        if test.kind == "speed" and test.metrics and test.points < test.max_points
-    ]
-    if slow:
-        _, lab_id, test = min(slow, key=lambda item: item[0])
-        return f"{lab_id}: `{test.name}` has the most to gain; {test.message}"
-    if report.gradable_points < report.max_points:
-        return "all that can be graded here is right; grade on a GPU for the speed points"
-    return "nothing is left to do here"
+    return ""
+
+
+def _to_begin(report: Report) -> str:
+    waiting = [lab for lab in report.labs.values() if lab.status == "not_attempted"]
+    if not waiting:
+        return ""
+    go = "start" if len(waiting) == len(report.labs) else "go on"
+    return f"{go} with {waiting[0].lab_id}: {waiting[0].message}"
+
+
+def _to_speed_up(report: Report) -> str:
+    timed = [(lab.lab_id, test) for lab in report.labs.values() for test in lab.tests if test.kind == "speed"]
+    for lab_id, test in timed:
+        if test.status in ("failed", "error") and not test.metrics:
+            return f"{lab_id}: `{test.name}` was not timed; {test.message}"
+    slow = [(lab_id, test) for lab_id, test in timed if test.metrics and test.points < test.max_points]
+    if not slow:
+        return ""
+    lab_id, test = min(slow, key=lambda one: one[1].points / one[1].max_points)
+    return f"{lab_id}: `{test.name}` has the most to gain; {test.message}"
 
 
 def number(value: float) -> str:
