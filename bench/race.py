@@ -15,9 +15,9 @@ from bench.peers import Call, Peer, Skip, get_peer
 from grader.labs import Lab, get_lab
 from grader.labs.problems import generator_for
 from grader.model import Case, Problem
-from grader.running.cuda import GpuProcess, Lost
+from grader.running.cuda import GpuProcess, ProcessLost
 from grader.timing.rounds import Captured, Flush, Timings, capture, race
-from grader.timing.telemetry import Watch, watch_current_gpu
+from grader.timing.telemetry import Monitor, watch_current_gpu
 
 ROUNDS = 45
 LARGEST_ERROR = 0.02
@@ -84,10 +84,10 @@ class PeerRunner(GpuProcess):
 
     def race(self, peer: Peer, case: Case, seed: int, seconds: float) -> PeerSample:
         """Races, and restarts the process when the peer takes it down or takes too long."""
-        sample: PeerSample | Lost = self.ask(PeerJob(peer.name, case, seed), seconds)
-        if sample is Lost.LATE:
+        sample: PeerSample | ProcessLost = self.ask(PeerJob(peer.name, case, seed), seconds)
+        if sample is ProcessLost.LATE:
             return PeerSample("failed", f"took longer than {seconds:.0f} s")
-        return PeerSample("failed", "its process died") if isinstance(sample, Lost) else sample
+        return PeerSample("failed", "its process died") if isinstance(sample, ProcessLost) else sample
 
 
 def _answer(job: PeerJob) -> PeerSample:
@@ -155,7 +155,7 @@ def _error(lab: Lab, peer: Peer, problem: Problem, y: torch.Tensor) -> float:
     return float(torch.linalg.norm(y - reference) / torch.linalg.norm(reference))
 
 
-def _race(lab: Lab, problems: Sequence[Problem], calls: Sequence[Call], watch: Watch | None) -> Timings:
+def _race(lab: Lab, problems: Sequence[Problem], calls: Sequence[Call], watch: Monitor | None) -> Timings:
     """Outputs of a graph's calls are kept apart, as the lab's own are."""
     weights = [lab.baseline_weight(problem) for problem in problems]
     outputs = [torch.empty_like(problem.tensors[lab.output]) for problem in problems]

@@ -15,7 +15,7 @@ from grader.diagnosis.ledger.explaining import run_of
 from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.walk import walk
 from grader.labs import get_lab
-from grader.labs.divergence import Finding
+from grader.labs.divergence import Divergence
 from grader.labs.problems import generator_for, make_problem
 from grader.labs.stages import stages_of
 from grader.model import KernelBundle, KernelSource, Outcome
@@ -82,7 +82,7 @@ def recorded(
     return source, bundle, outcome, run
 
 
-def walked(text: str, lab_id: str, case_name: str, *, config: int = 0, forced: bool = False) -> list[Finding]:
+def walked(text: str, lab_id: str, case_name: str, *, config: int = 0, forced: bool = False) -> list[Divergence]:
     """The findings of one launch. forced: as if every element of Y were wrong."""
     *_, run = recorded(text, lab_id, case_name, config=config)
     if forced:

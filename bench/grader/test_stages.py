@@ -33,7 +33,7 @@ OPTIONS = building.BuildOptions((90,), "check", 1)
 CASES = 3
 
 
-class Stages:
+class Prepared:
     """One submission of a lab, brought as far as each stage needs it."""
 
     def __init__(self, lab_id: str, path: Path) -> None:
@@ -59,17 +59,17 @@ class Stages:
 
 
 @pytest.fixture(scope="module", params=[*all_labs()])
-def right(request) -> Stages:
+def right(request) -> Prepared:
     prewarm()
-    return Stages(request.param, SOLUTIONS / f"{request.param}.py")
+    return Prepared(request.param, SOLUTIONS / f"{request.param}.py")
 
 
 @pytest.fixture(scope="module", params=[*WRONG])
-def wrong(request, tmp_path_factory) -> Stages:
+def wrong(request, tmp_path_factory) -> Prepared:
     mistake = next(one for one in mistakes() if (one.lab, one.name) == (request.param, WRONG[request.param]))
     path = tmp_path_factory.mktemp("wrong") / f"{mistake.lab}.py"
     path.write_text(mistake.source, encoding="utf-8")
-    return Stages(mistake.lab, path)
+    return Prepared(mistake.lab, path)
 
 
 def test_read(benchmark, right):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from grader.classroom.batch.coordinating import Progress
+    from grader.classroom.batch.coordinating import BatchProgress
     from grader.classroom.batch.engine import Engine
     from grader.classroom.batch.journal import Journal
     from grader.classroom.batch.pages import Pages
@@ -123,7 +123,7 @@ def batch(
                     began = time.monotonic()
                     on_gpu = chosen.kind == "cuda"
 
-                    def listen(progress: Progress) -> None:
+                    def listen(progress: BatchProgress) -> None:
                         live.update(_progress(progress, time.monotonic() - began, on_gpu))
 
                     pages = Pages(pool)
@@ -231,7 +231,7 @@ def _engine(
 # ---------------------------------------------------------------- what is shown and written
 
 
-def _progress(progress: Progress, seconds: float, on_gpu: bool) -> Text:
+def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:
     """One line: stages and what is left of the time."""
     new, done = progress.kernels - progress.known, progress.graded + progress.failed - progress.known
     parts = [f"read {progress.read} of {progress.hand_ins} hand-ins", f"{progress.kernels} different kernels"]

@@ -16,7 +16,7 @@ OLDEST_TORCH = (2, 11)
 
 
 @dataclass(frozen=True)
-class Line:
+class Check:
     """One line of the doctor: a thing, whether it is well, what was found, and what to do when it is not."""
 
     thing: str
@@ -25,16 +25,16 @@ class Line:
     advice: str = ""
 
 
-def examine() -> list[Line]:
+def examine() -> list[Check]:
     """Looks at Python, torch, Triton, the sandbox and the GPUs. Changes nothing."""
     lines = [_python(), _package("torch", OLDEST_TORCH, None), _package("triton", *TRITONS)]
     if lines[2].state == "ok":
         lines.append(_triton_works())
     if bubblewrap():
-        lines.append(Line("sandbox", "ok", f"bubblewrap ({bubblewrap()})"))
+        lines.append(Check("sandbox", "ok", f"bubblewrap ({bubblewrap()})"))
     else:
         lines.append(
-            Line(
+            Check(
                 "sandbox",
                 "limited",
                 "bubblewrap does not work here",
@@ -46,7 +46,7 @@ def examine() -> list[Line]:
     found = gpus()
     if not found:
         lines.append(
-            Line(
+            Check(
                 "GPU",
                 "limited",
                 "none, or no NVIDIA driver",
@@ -58,7 +58,7 @@ def examine() -> list[Line]:
         capability = f"{gpu.capability // 10}.{gpu.capability % 10}"
         problem = cuda_problem(gpu)
         lines.append(
-            Line(
+            Check(
                 f"GPU {gpu.index}",
                 "limited" if problem else "ok",
                 f"{gpu.name}, compute capability {capability}, driver {gpu.driver}",
@@ -68,7 +68,7 @@ def examine() -> list[Line]:
     return lines
 
 
-def verdict(lines: list[Line]) -> str:
+def verdict(lines: list[Check]) -> str:
     """What can be graded, in one sentence."""
     if any(line.state == "broken" for line in lines):
         return "This machine cannot grade yet: fix what is marked above."
@@ -77,34 +77,34 @@ def verdict(lines: list[Line]) -> str:
     return "This machine grades correctness (60 of 100 points per lab); speed needs a GPU."
 
 
-def _python() -> Line:
+def _python() -> Check:
     version = sys.version_info[:2]
     found = f"{version[0]}.{version[1]} ({sys.executable})"
     if PYTHONS[0] <= version < PYTHONS[1]:
-        return Line("Python", "ok", found)
-    return Line("Python", "limited", found, "tested with 3.11 and 3.12; use one of these if something fails")
+        return Check("Python", "ok", found)
+    return Check("Python", "limited", found, "tested with 3.11 and 3.12; use one of these if something fails")
 
 
-def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None) -> Line:
+def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None) -> Check:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Line(name, "broken", "missing", f"run `make` once, or `pip install {name}`")
+        return Check(name, "broken", "missing", f"run `make` once, or `pip install {name}`")
     number = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
     if number < oldest or (newest and number >= newest):
         last = f" and before {newest[0]}.{newest[1]}" if newest else ""
-        return Line(
+        return Check(
             name, "limited", version, f"supported from {oldest[0]}.{oldest[1]} on{last}; install one of these"
         )
-    return Line(name, "ok", version)
+    return Check(name, "ok", version)
 
 
-def _triton_works() -> Line:
+def _triton_works() -> Check:
     try:
         from triton._C import libtriton  # noqa: F401
         from triton.backends import backends
     except ImportError as error:
-        return Line("compiler", "broken", str(error), "reinstall triton")
+        return Check("compiler", "broken", str(error), "reinstall triton")
     if "nvidia" not in backends:
-        return Line("compiler", "broken", "Triton has no NVIDIA backend", "install the triton package from PyPI")
-    return Line("compiler", "ok", "Triton compiles for NVIDIA GPUs, with or without one here")
+        return Check("compiler", "broken", "Triton has no NVIDIA backend", "install the triton package from PyPI")
+    return Check("compiler", "ok", "Triton compiles for NVIDIA GPUs, with or without one here")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class Divergence:
     """name: the mistake's class, as lab.mistakes has them. rank: its place in the order of the flow.
 
     line: of the student's module. program, turn: of the first place where it showed; turn counts multiplications from 0.

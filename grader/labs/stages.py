@@ -45,7 +45,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """How an operand's values deviate. wrong: bool, shaped as the values; the numbers of the first wrong one are words.
 
     describe(position): (found, expected) of one value. before: what the value should have been a conversion of, shaped
@@ -109,14 +109,14 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Rules:
+class RuleMatches:
     """What pairs follow. asked: the aspects in which they are wrong at all, so that one of its rules should hold."""
 
     asked: frozenset[str]
     holding: tuple[Rule, ...]
 
 
-Judge = Callable[[Problem, Values], tuple[Sequence[Verdict], Array]]
+Judge = Callable[[Problem, Values], tuple[Sequence[Judgement], Array]]
 """Returns what is wrong with the values, and the factor by which they differ from the exact ones, shaped as they are."""
 
 
@@ -137,7 +137,7 @@ class Stages:
     inputs: Callable[[Problem, torch.Generator], Problem]
     scales: tuple[Scale, ...] = ()
     needed: Callable[[Problem], Array] | None = None
-    explain_block: Callable[[Problem, Blocks], Rules] | None = field(default=None)
+    explain_block: Callable[[Problem, Blocks], RuleMatches] | None = field(default=None)
 
 
 def stages_of(lab_id: str) -> Stages | None:

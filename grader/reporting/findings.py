@@ -17,7 +17,7 @@ CONFIG = re.compile(r" \[[^\[\]]*config \d+\]$")
 
 
 @dataclass(frozen=True)
-class Told:
+class Paragraph:
     """One finding. sentences: in the order in which to put things right. certain: read off the flow or the output, where
     others are only alike. whole: whether every failing case has it."""
 
@@ -35,7 +35,7 @@ class Told:
         return ", ".join(self.cases)
 
 
-def findings(tests: Sequence[TestResult]) -> tuple[Told, ...]:
+def findings(tests: Sequence[TestResult]) -> tuple[Paragraph, ...]:
     """The findings of a lab's tests, in the order of the first case of each; what is certain comes first."""
     failing = [test for test in tests if test.kind == "correctness" and test.status == "failed"]
     groups: dict[str, list[TestResult]] = {}
@@ -44,7 +44,7 @@ def findings(tests: Sequence[TestResult]) -> tuple[Told, ...]:
             groups.setdefault(str(test.metrics["mistake"]), []).append(test)
     ordered = sorted(groups.values(), key=lambda group: not _is_certain(group[0]))
     return tuple(
-        Told(number, sentences(group[0].diagnosis or ""), tuple(test.name for test in group), _is_certain(group[0]),
+        Paragraph(number, sentences(group[0].diagnosis or ""), tuple(test.name for test in group), _is_certain(group[0]),
              len(group) == len(failing))
         for number, group in enumerate(ordered, 1)
     )  # fmt: skip

@@ -16,7 +16,7 @@ from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
 from grader.reporting import drawings
 from grader.reporting.advice import advice
-from grader.reporting.findings import Told, findings, first_said
+from grader.reporting.findings import Paragraph, findings, first_said
 from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import describe_facts, next_step, number
 from grader.reporting.text import page_value
@@ -60,7 +60,7 @@ class LabPage:
     """
 
     report: LabReport
-    findings: tuple[Told, ...]
+    findings: tuple[Paragraph, ...]
     failures: tuple[TestResult, ...]
     more_failures: int
     again: Mapping[str, str]

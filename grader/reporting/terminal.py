@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
-from grader.reporting.findings import Told, findings, first_said, is_named, next_thing
+from grader.reporting.findings import Paragraph, findings, first_said, is_named, next_thing
 from grader.teaching import headline
 
 MARKS = {
@@ -82,7 +82,7 @@ def _row(test: TestResult, same_as: str | None = None) -> tuple[Text, Text, Text
     )
 
 
-def _finding(told: Told) -> RenderableType:
+def _finding(told: Paragraph) -> RenderableType:
     """The sentences of a finding, in the order in which to put things right, and the cases in which it shows."""
     lines = Table.grid(padding=(0, 1))
     lines.add_column(no_wrap=True)

@@ -28,7 +28,7 @@ class RunnerFailed(RuntimeError):
     """The GPU process could not be started; the message says why."""
 
 
-class Lost(Enum):
+class ProcessLost(Enum):
     """Why a part of a job has no answer: its process vanished again and again, or had to be killed."""
 
     DIED = "died"
@@ -64,7 +64,7 @@ class GpuProcess:
         return next(self.answers(lambda done: job, 1, seconds))
 
     def answers(self, job_from: Callable[[int], Any], parts: int, seconds: float) -> Generator[Any]:
-        """One answer for each part of a job, or Lost; whoever leaves before the last must not come back to this job.
+        """One answer for each part of a job, or ProcessLost; whoever leaves before the last must not come back to this job.
 
         job_from(done): the job without its first `done` parts, for a process that was restarted. `seconds` a part.
         A kernel's faults come as answers. A process that vanishes was ended from outside, which is nobody's fault: the
@@ -80,7 +80,7 @@ class GpuProcess:
                     under_way = True
                     answer, poisoned = asked
                 except ProcessTimeout:
-                    under_way, answer = False, Lost.LATE
+                    under_way, answer = False, ProcessLost.LATE
                 except (ProcessDied, CannotStart) as error:
                     under_way = False
                     deaths += 1
@@ -89,7 +89,7 @@ class GpuProcess:
                     if isinstance(error, CannotStart):
                         reason = f"the GPU process could not be started: {error}"
                         raise RunnerFailed(f"{reason}; run `python -m grader doctor`") from None
-                    answer, lost = Lost.DIED, lost + 1
+                    answer, lost = ProcessLost.DIED, lost + 1
                 if poisoned:
                     self._process.stop()
                     under_way = False
@@ -151,7 +151,7 @@ class CudaRunner(GpuProcess):
         for case in lab.speed_cases:
             if deaths < MAX_DEATHS:
                 answer = next(answers)
-                deaths += answer is Lost.LATE
+                deaths += answer is ProcessLost.LATE
                 sample = _sample(case.name, answer)
             else:
                 sample = SpeedSample(case.name, None, "failed", message=f"not timed: {_died(deaths)}")
@@ -173,21 +173,21 @@ def _died(deaths: int) -> str:
 
 
 def _outcome(case: str, config: int, answer: Any) -> Outcome:
-    if answer is Lost.LATE:
+    if answer is ProcessLost.LATE:
         late = f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends"
         return Outcome(case, config, "timeout", message=late, seconds=LAUNCH_SECONDS)
-    if answer is Lost.DIED:
+    if answer is ProcessLost.DIED:
         return Outcome(case, config, "lost", message=VANISHED)
     outcome: Outcome = answer[0]
     y = answer[1]
     return replace(outcome, y=None if y is None else torch.from_numpy(y))
 
 
-def _sample(case: str, answer: SpeedSample | Lost) -> SpeedSample:
-    if answer is Lost.LATE:
+def _sample(case: str, answer: SpeedSample | ProcessLost) -> SpeedSample:
+    if answer is ProcessLost.LATE:
         late = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s; look for a loop that never ends"
         return SpeedSample(case, None, "failed", message=late, gpu_seconds=SPEED_SECONDS)
-    if answer is Lost.DIED:
+    if answer is ProcessLost.DIED:
         return SpeedSample(case, None, "error", message=VANISHED)
     assert isinstance(answer, SpeedSample)
     return answer

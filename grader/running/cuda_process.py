@@ -24,7 +24,7 @@ from grader.labs.slices import arrives_zeroed
 from grader.model import Case, KernelBundle, Outcome, Problem, SpeedSample
 
 if TYPE_CHECKING:
-    from grader.timing.clock import Session
+    from grader.timing.clock import TimingSession
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def main(connection: Connection, gpu: str) -> None:
     """Answers jobs until the pipe closes. After a CUDA error the context is lost: it answers and ends."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     mute_kernels()
-    from grader.timing.clock import Session
+    from grader.timing.clock import TimingSession
 
     torch.set_num_threads(1)  # inputs are small; a thread pool on cores that compile kernels only waits for itself
     torch.cuda.init()
@@ -70,7 +70,7 @@ def main(connection: Connection, gpu: str) -> None:
     capability = 10 * major + minor
     _warm_up()
     connection.send("ready")
-    session = Session()
+    session = TimingSession()
     while True:
         try:
             job: Job = connection.recv()
@@ -102,7 +102,7 @@ def _warm_up() -> None:
     torch.cuda.empty_cache()
 
 
-def _answer(job: Job, part: Launching | Timing, capability: int, session: Session, spent: float) -> tuple[Any, bool]:
+def _answer(job: Job, part: Launching | Timing, capability: int, session: TimingSession, spent: float) -> tuple[Any, bool]:
     """The answer to one part, and whether the context is lost with it. `spent`: seconds of GPU time before this part."""
     from grader.gpu import driver
     from grader.timing.rounds import ClockFault

@@ -43,7 +43,7 @@ TOGETHER = (
 
 
 @dataclass
-class Session:
+class TimingSession:
     """What outlives the timing of one kernel in a process: the A/A controls by lab and case."""
 
     controls: dict[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def time_case(
     bundle: KernelBundle,
     capability: int,
     boundaries: Sequence[float],
-    session: Session,
+    session: TimingSession,
     budget: Budget,
     rounds: int = ROUNDS,
 ) -> SpeedSample:
@@ -74,7 +74,7 @@ def _time(
     bundle: KernelBundle,
     capability: int,
     boundaries: Sequence[float],
-    session: Session,
+    session: TimingSession,
     budget: Budget,
     rounds: int,
 ) -> SpeedSample:

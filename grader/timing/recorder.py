@@ -17,7 +17,7 @@ from grader.gpu.desk import Desk
 Result = TypeVar("Result")
 
 
-class Recorder:
+class GraphRecorder:
     """Records work on one device. `generator` is what the work draws from; `desk` holds all that the work makes."""
 
     def __init__(self, device: torch.device) -> None:
@@ -40,13 +40,13 @@ class Recorded(Generic[Result]):
 
     result: Result
 
-    def __init__(self, recorder: Recorder, work: Callable[[], Result]) -> None:
+    def __init__(self, recorder: GraphRecorder, work: Callable[[], Result]) -> None:
         self._generator, self._work = recorder.generator, work
         self._graph: torch.cuda.CUDAGraph | None = None
         if recorder.device.type == "cuda":
             self._capture(recorder)
 
-    def _capture(self, recorder: Recorder) -> None:
+    def _capture(self, recorder: GraphRecorder) -> None:
         from grader.timing.rounds import side_stream
 
         self._graph = torch.cuda.CUDAGraph()

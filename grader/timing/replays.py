@@ -24,7 +24,7 @@ from grader.labs.problems import generator_for
 from grader.labs.projection import Stack
 from grader.model import Case, Problem
 from grader.timing.freivalds import COLUMNS, fit, random_signs
-from grader.timing.recorder import Recorded, Recorder
+from grader.timing.recorder import GraphRecorder, Recorded
 
 CHUNK_BYTES = 192 << 20
 """Inputs of so many bytes are made and compared at a time, which bounds the desk."""
@@ -75,7 +75,7 @@ class Stage:
     def __init__(self, lab: Lab, case: Case, device: torch.device) -> None:
         self.lab, self.case, self.device = lab, case, device
         self.desk = Desk(device)
-        self.recorder = Recorder(device)
+        self.recorder = GraphRecorder(device)
         with self.desk.use():
             seed = torch.Generator(device=device)
             layouts = {name: Layout.of(one[0]) for name, one in lab.timed_inputs(case, seed, device, 1, False).items()}

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import torch
 
-from grader.timing.telemetry import Watch
+from grader.timing.telemetry import Monitor
 
 Pair = tuple[float, float]
 
@@ -143,7 +143,7 @@ class Flush:
 
 
 def race(
-    a: Contestant, b: Contestant, rounds: int, watch: Watch | None = None, between: Callable[[], None] = lambda: None
+    a: Contestant, b: Contestant, rounds: int, watch: Monitor | None = None, between: Callable[[], None] = lambda: None
 ) -> Timings:
     """Times `a` and `b` in A B B A rounds; `between` is called before each round.
 

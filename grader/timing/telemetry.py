@@ -23,7 +23,7 @@ SLOWDOWN_WORTH_SAYING = 0.95
 """A slowdown is told when it showed in this share of the looks and took the SM clock below this share of its top."""
 
 
-class Watch:
+class Monitor:
     """Looks at one GPU from time to time and remembers. `nvml` is the module pynvml or a stand-in."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
@@ -78,8 +78,8 @@ class Watch:
             return None
 
 
-def watch_current_gpu() -> Watch | None:
-    """A Watch on the GPU that torch uses now; None where NVML is missing or does not know it."""
+def watch_current_gpu() -> Monitor | None:
+    """A Monitor on the GPU that torch uses now; None where NVML is missing or does not know it."""
     try:
         import pynvml
 
@@ -88,4 +88,4 @@ def watch_current_gpu() -> Watch | None:
         handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
     except Exception:  # see above: a machine without NVML grades as well
         return None
-    return Watch(pynvml, handle)
+    return Monitor(pynvml, handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -24,3 +25,18 @@ def test_every_package_has_its_place():
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     packages = {path.parent.name for path in (ROOT / "grader").glob("*/__init__.py")} | {"model"}
     assert set(layers) == packages
+
+
+def test_no_two_classes_have_one_name():
+    places: dict[str, list[str]] = {}
+    for path in [*(ROOT / "grader").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(places) > 100
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_no_module_shadows_the_standard_library():
+    shadows = {path.stem for path in (ROOT / "grader").rglob("*.py")} & sys.stdlib_module_names
+    assert shadows - {"__init__", "__main__"} == set()

@@ -28,7 +28,7 @@ POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
-class Progress:
+class BatchProgress:
     """Where a run stands: hand-ins read, then distinct kernels by stage. `known` were in the journal already."""
 
     hand_ins: int = 0
@@ -78,13 +78,13 @@ class _Read:
 
 @dataclass
 class _State:
-    progress: Progress = field(default_factory=Progress)
+    progress: BatchProgress = field(default_factory=BatchProgress)
     works: dict[str, _Work] = field(default_factory=dict)
     read: dict[str, _Read] = field(default_factory=dict)
     graded: dict[str, Graded] = field(default_factory=dict)
 
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[BatchProgress], None]
 Receiver = Callable[[Graded], None]
 
 
@@ -101,7 +101,7 @@ def run_batch(
     rubric = rubric_text()
     with workspace() as unpacked:
         hand_ins = _chosen(plan, collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool)))
-        state = _State(Progress(hand_ins=len(hand_ins)))
+        state = _State(BatchProgress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
             for hand_in, submission in _read_all(hand_ins, plan.labs, pool):
                 state.read[hand_in.key] = read = _Read(hand_in, submission)

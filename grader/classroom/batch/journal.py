@@ -39,7 +39,7 @@ class JournalFull(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StoredVerdict:
     """One lab of one source, graded."""
 
     key: str
@@ -90,7 +90,7 @@ class Journal:
         self._database.close()
         self._lock.close()
 
-    def get(self, key: str) -> Verdict | None:
+    def get(self, key: str) -> StoredVerdict | None:
         """The verdict of this key; None when there is none, or none that is whole."""
         try:
             row = self._database.execute(
@@ -101,14 +101,14 @@ class Journal:
         if row is None or _digest(row[0]) != row[1]:
             return None
         try:
-            return Verdict(key, from_json(row[0]), row[2])
+            return StoredVerdict(key, from_json(row[0]), row[2])
         except Exception:  # a row that this grader cannot read is a kernel to grade, not the end of a batch
             return None
 
-    def put(self, key: str, report: LabReport) -> Verdict:
+    def put(self, key: str, report: LabReport) -> StoredVerdict:
         """Keeps a verdict; when this returns it is on the disk. Raises JournalFull when it is not."""
         text = to_json(report)
-        verdict = Verdict(key, report, time.time())
+        verdict = StoredVerdict(key, report, time.time())
         row = (key, report.lab_id, verdict.graded_at, _digest(text), text)
         self._write("INSERT OR REPLACE INTO verdict VALUES (?, ?, ?, ?, ?)", row)
         return verdict

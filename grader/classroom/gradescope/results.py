@@ -21,7 +21,7 @@ HiddenCases = Collection[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Line:
+class TestLine:
     """One of Gradescope's tests."""
 
     name: str
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Place:
+class LeaderboardColumn:
     """One of the leaderboard's columns."""
 
     name: str
@@ -49,8 +49,8 @@ class Results:
     score: float
     output: str
     execution_time: float | None = None
-    tests: tuple[Line, ...] = ()
-    leaderboard: tuple[Place, ...] = ()
+    tests: tuple[TestLine, ...] = ()
+    leaderboard: tuple[LeaderboardColumn, ...] = ()
     output_format: str = "text"
     visibility: Visibility = "visible"
     stdout_visibility: Visibility = "hidden"
@@ -108,16 +108,16 @@ def _tells(lab_id: str, test: TestResult, concealed: HiddenCases) -> bool:
     return any(lab_id == lab and (name == test.name or f"`{name}`" in test.message) for lab, name in concealed)
 
 
-def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibility) -> Iterator[Line]:
+def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibility) -> Iterator[TestLine]:
     if not lab.tests:
         most = lab.correctness_max + (lab.speed_max if report.device.kind == "cuda" else 0.0)
         words = f"{lab.status.replace('_', ' ')}: {lab.message}"
-        yield Line(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", prose(words))
+        yield TestLine(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", prose(words))
         return
     for test in lab.tests:
         if test.status == "skipped" and test.kind == "speed":
             continue
-        yield Line(
+        yield TestLine(
             f"{lab.lab_id}: {test.name}",
             round(test.points, DECIMALS),
             round(test.max_points, DECIMALS),
@@ -127,16 +127,16 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
         )
     if lab.speed_status == "skipped":
         words = f"not gradable here: {number(lab.speed_max)} points for speed are given on a GPU"
-        yield Line(f"{lab.lab_id}: speed", 0.0, 0.0, "passed", words)
+        yield TestLine(f"{lab.lab_id}: speed", 0.0, 0.0, "passed", words)
 
 
 def _words(test: TestResult) -> str:
     return "\n".join(prose(text) for text in (test.message, test.diagnosis) if text)
 
 
-def _places(lab: LabReport) -> Iterator[Place]:
+def _places(lab: LabReport) -> Iterator[LeaderboardColumn]:
     """The geometric mean of a lab's ratios to cuBLAS fp16."""
     ratios = [test.metrics["ratio"] for test in lab.tests if test.kind == "speed" and test.metrics.get("ratio", 0) > 0]
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        yield Place(f"{lab.lab_id}: times cuBLAS fp16", round(mean, 4))
+        yield LeaderboardColumn(f"{lab.lab_id}: times cuBLAS fp16", round(mean, 4))

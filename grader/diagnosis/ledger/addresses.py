@@ -11,11 +11,11 @@ from grader.diagnosis.ledger import summed
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, hull, places_in_output, side_words
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.tiles import store_tile
-from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, STORE, Finding
-from grader.labs.stages import Blocks, Rule, Rules
+from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, STORE, Divergence
+from grader.labs.stages import Blocks, Rule, RuleMatches
 
 
-def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list[Finding]:
+def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list[Divergence]:
     """What is wrong with the places that the operands' elements come from, in the order of the flow.
 
     rules: of the lab's, those that all programs follow (see `followed`). whole: this store holds the sum over all of
@@ -40,7 +40,7 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     return summed.look(run, pairs, whole=whole)
 
 
-def _no_turn(run: Run, pairs: Pairs) -> list[Finding]:
+def _no_turn(run: Run, pairs: Pairs) -> list[Divergence]:
     """Nothing is multiplied for elements of Y that have blocks."""
     tile, (_, n, _) = store_tile(run, pairs.store), places_in_output(run, pairs.store)
     if run.stages.needed is None or tile is None or n[0] % tile[1]:
@@ -49,14 +49,14 @@ def _no_turn(run: Run, pairs: Pairs) -> list[Finding]:
     if not needed.any():
         return []
     names = "block_count_as_end or last_block_dropped or first_block_dropped or at_most_n_blocks or crow_without_leading_zero"
-    return [Finding(
+    return [Divergence(
         names, LOOP, pairs.store.line,
         f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row",
         "the loop makes no turn for a block row that has blocks", pairs.program,
     )]  # fmt: skip
 
 
-def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Finding, tuple[int, int]] | None:
+def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, tuple[int, int]] | None:
     """Tiles of Y stored by other strides than Y's, which some program shows beyond doubt: the finding and the strides used.
 
     The operands of such a tile belong together, and to other places than those where their sums lie.
@@ -102,7 +102,7 @@ def _offsets(pairs: Pairs) -> Array:
     return offsets
 
 
-def _stored(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
+def _stored(run: Run, pairs: Pairs) -> tuple[Divergence, tuple[int, int]] | None:
     meant = _of_operands(pairs)
     if meant is None:
         return _exchanged(run, pairs)
@@ -130,22 +130,22 @@ def _stored(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
     else:
         name = f"ignores_stride_y{'mn'[axis]}"
         reason = f"stride_y{'mn'[axis]} is not used"
-    return Finding(
+    return Divergence(
         name, STORE, pairs.store.line,
         f"neighbouring {('rows', 'columns')[axis]} of Y are stored {used[axis]}{_size_called(run, used[axis])} elements apart",
         f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program,
     ), used  # fmt: skip
 
 
-def _swapped(run: Run, pairs: Pairs, own: tuple[int, int]) -> tuple[Finding, tuple[int, int]]:
-    return Finding(
+def _swapped(run: Run, pairs: Pairs, own: tuple[int, int]) -> tuple[Divergence, tuple[int, int]]:
+    return Divergence(
         "y_strides_swapped or y_column_major", STORE, pairs.store.line,
         f"neighbouring rows of Y are stored {own[1]}{_size_called(run, own[1])} elements apart",
         f"stride_ym = {own[0]}", "the two strides of Y are exchanged in the addresses of the store", pairs.program,
     ), own[::-1]  # fmt: skip
 
 
-def _exchanged(run: Run, pairs: Pairs) -> tuple[Finding, tuple[int, int]] | None:
+def _exchanged(run: Run, pairs: Pairs) -> tuple[Divergence, tuple[int, int]] | None:
     """Strides exchanged, by the rows of X alone: W is wrong in ways of its own."""
     rows, offsets = _rows_of(pairs.left, pairs), pairs.store.offsets
     y = run.problem.tensors[run.lab.output]
@@ -170,7 +170,7 @@ def _other(side: Side, pairs: Pairs) -> Side:
     return pairs.right if side is pairs.left else pairs.left
 
 
-def _strides(run: Run, pairs: Pairs, side: Side) -> Finding | None:
+def _strides(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     """A tensor walked by other strides than its own: its offsets are linear in what they should be, with other factors."""
     if not side.operand.strides:
         return None
@@ -197,7 +197,7 @@ def _strides(run: Run, pairs: Pairs, side: Side) -> Finding | None:
             named = _size_called(run, used, "K" if side is pairs.left else "N")
             swapped = {along_row, along_k} == {run.problem.scalars[n] for n in side.operand.strides}
             reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
-            return Finding(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
+            return Divergence(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
                            f"neighbouring {letter} are taken to be {used}{named} elements apart", f"{name} = {own}",
                            reason, pairs.program)  # fmt: skip
     return None
@@ -245,7 +245,7 @@ def followed(run: Run, programs: Sequence[Pairs]) -> frozenset[Rule]:
     return frozenset(every)
 
 
-def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, Rules] | None:
+def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
     left, right = pairs.left, pairs.right
     if run.stages.explain_block is None:
         return None
@@ -260,7 +260,7 @@ def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, Rules] | None:
     return bad, run.stages.explain_block(run.problem, blocks)
 
 
-def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Finding]:
+def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
     """The lab's own rules for pairs that should not meet. Wrong rows explain wrong columns."""
     left, right = pairs.left, pairs.right
     found = _bad_blocks(run, pairs)
@@ -277,7 +277,7 @@ def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Finding]:
         alike = [rule for rule in named if rule.aspect == aspect]
         rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
         side = left if rule.name.startswith(("x_", "col_")) else right
-        findings.append(Finding(
+        findings.append(Divergence(
             names, LOAD if aspect == "row" or side is left else PAIR,
             _line(run, pairs, side, rule, p),
             f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
@@ -301,7 +301,7 @@ def _element(run: Run, side: Side, e: int, p: int) -> str:
     return f"{side.operand.letter}[{side.row[e, p]}, {side.k[e, p]}]"
 
 
-def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
+def _rows(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     """Rows of X, or channels of W, that are not those of the elements of Y that get the result."""
     expected = np.broadcast_to(expected_rows(pairs, side), side.row.shape)
     use = side.live & pairs.alive
@@ -323,14 +323,14 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Finding | None:
         name, reason = "wrong_block", "the blocks that are multiplied are not those of the block row of Y"
     else:
         name, reason = f"{names[side is pairs.right]}_tile_offset_forgotten", f"{axis} of {letter} and of Y are not those of the same tile"
-    return Finding(
+    return Divergence(
         name, LOAD, line,
         f"the {side_words(side, pairs)} operand holds {axis} {held} of {letter}, and the result goes to {target}",
         f"{axis} {stored}", reason, pairs.program, turn,
     )  # fmt: skip
 
 
-def _beside(run: Run, pairs: Pairs, side: Side) -> Finding | None:
+def _beside(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     """Whole tiles that are multiplied rightly and stored where no tile begins."""
     axis = 0 if side is pairs.left else 1
     size = (store_tile(run, pairs.store) or (0, 0))[axis]
@@ -342,14 +342,14 @@ def _beside(run: Run, pairs: Pairs, side: Side) -> Finding | None:
     if len(shift) != 1 or begin % size == 0 or (begin - int(shift[0])) % size:
         return None
     noun, right = ("row", "column")[axis], begin - int(shift[0])
-    return Finding(
+    return Divergence(
         f"{noun}_tile_offset_forgotten", STORE, pairs.store.line,
         f"{noun}s {right}:{right + size} of the product are stored from {noun} {begin} on", f"{noun} {right}",
         f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program,
     )  # fmt: skip
 
 
-def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Finding:
+def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Divergence:
     """Rows that were right in the first turn: the step along K led out of them."""
     turn = int(pairs.turn[bad.any(axis=0)].min())
     moved = _moved(pairs, side, turn)
@@ -360,7 +360,7 @@ def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Finding:
     reason = (f"the pointers of {letter} move on by {depth} elements a turn, {depth} steps along K are {depth * along_k}: "
               f"{stride} is not used")  # fmt: skip
     e, p = (int(i) for i in np.argwhere(bad & (pairs.turn == turn)[None, :])[0])
-    return Finding(
+    return Divergence(
         f"ignores_{stride}" if ignored else "advanced_wrongly", ADVANCE,
         run.line_of_load(int(side.node[p]), side.operand.tensor),
         f"the {side_words(side, pairs)} operand asks for {letter}[{side.row[e, p]}, {side.k[e, p]}]",

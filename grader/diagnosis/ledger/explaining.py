@@ -16,7 +16,7 @@ from grader.diagnosis.ledger.provenance import Provenance
 from grader.diagnosis.ledger.tape import parse
 from grader.diagnosis.ledger.walk import consistent, ordered, walk
 from grader.labs import Lab
-from grader.labs.divergence import Finding
+from grader.labs.divergence import Divergence
 from grader.labs.problems import generator_for
 from grader.labs.slices import slices
 from grader.labs.stages import Stages, stages_of
@@ -35,7 +35,7 @@ FIRST, SPREAD = 8, 4
 class Explained:
     """findings: divergences in the order in which to fix them. defects: where the ledger itself failed, one sentence each."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Divergence, ...] = ()
     defects: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ class _Attempt:
 class _Walked:
     """What one recorded launch shows, or where the reading itself failed."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Divergence, ...] = ()
     defect: str = ""
 
 
@@ -68,7 +68,7 @@ def explain(
     defects: dict[str, None] = {}
     for own_values in (True, False):
 
-        def look(these: Sequence[Outcome], repeat: int, own: bool = own_values) -> list[tuple[Finding, ...]]:
+        def look(these: Sequence[Outcome], repeat: int, own: bool = own_values) -> list[tuple[Divergence, ...]]:
             attempts = [_attempt(lab, stages, problems, outcome, seed + repeat, own) for outcome in these]
             walked = _recorded(lab, stages, source, bundle, attempts, options)
             defects.update(dict.fromkeys(one.defect for one in walked if one.defect))
@@ -80,8 +80,8 @@ def explain(
 
 
 def _confirmed(
-    asked: Sequence[Outcome], look: Callable[[Sequence[Outcome], int], list[tuple[Finding, ...]]]
-) -> tuple[Finding, ...]:
+    asked: Sequence[Outcome], look: Callable[[Sequence[Outcome], int], list[tuple[Divergence, ...]]]
+) -> tuple[Divergence, ...]:
     """What the launches show, each finding found again on other values. A launch that only repeats others is not run again."""
     found = look(asked, 0)
     confirmed: set[int] = set()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.diagnosis.ledger.provenance import IDENTITIES, NONE, PRODUCT, Array, Lost, Provenance, lanes_before
+from grader.diagnosis.ledger.provenance import IDENTITIES, NONE, PRODUCT, Array, Provenance, Untraceable, lanes_before
 from grader.diagnosis.ledger.tape import MOVES, Node, Tape
 
 MAX_PAIRS = 1 << 24
@@ -110,7 +110,7 @@ class Flow:
 
 
 def follow(tape: Tape, provenance: Provenance, store: Node, lanes: Array) -> Flow:
-    """The flow into the given flat lanes of a store. Raises Lost where it cannot be read."""
+    """The flow into the given flat lanes of a store. Raises Untraceable where it cannot be read."""
     return _Walk(tape, provenance).follow(store, lanes)
 
 
@@ -190,7 +190,7 @@ class _Walk:
             share = np.where(alive, self._values(number, lanes) * factor, 0.0).sum(axis=1)
             if (share != 0).any():
                 if "?" in sources:
-                    raise Lost(node.op)
+                    raise Untraceable(node.op)
                 self.addends.append(Addend(node.line, number, share, sources))
             return
         if self.provenance.is_product(node):
@@ -204,7 +204,7 @@ class _Walk:
             self._reduce(node, lanes, factor, factors, alive)
             return
         if node.op in ("reduce", "scan", "dot"):
-            raise Lost(node.op)
+            raise Untraceable(node.op)
         inputs = [(i, self._lanes(i, node.shape, lanes)) for i in node.inputs]
         holding = [PRODUCT in self.provenance.sources(i) for i, _ in inputs]
         if node.op in IDENTITIES:
@@ -244,7 +244,7 @@ class _Walk:
         values = self._values(*other)
         sources = self.provenance.sources(other[0])
         if "?" in sources:
-            raise Lost("a factor of unknown origin")
+            raise Untraceable("a factor of unknown origin")
         each = np.broadcast_to(values, lanes.shape)
         places = np.broadcast_to(other[1], lanes.shape)[:, 0]
         within = {tensor: self._origin((other[0], places), tensor) for tensor in sources}
@@ -262,7 +262,7 @@ class _Walk:
             if holds and np.array_equal(self._values(i, before)[alive], after[alive], equal_nan=True):
                 self._later(*(i, before, factor, factors, alive))
                 return
-        raise Lost(node.op)
+        raise Untraceable(node.op)
 
     def _reduce(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
         source = self.tape.nodes[node.inputs[0]]
@@ -279,7 +279,7 @@ class _Walk:
     def _count(self, pairs: int) -> None:
         self.pairs += pairs
         if self.pairs > MAX_PAIRS:
-            raise Lost("a product too large to follow")
+            raise Untraceable("a product too large to follow")
 
     def _product(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
         first, second = node.inputs[:2]
@@ -345,7 +345,7 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
             continue
         try:
             value = float(provenance.values(number).reshape(-1)[lane])
-        except (Lost, ValueError):
+        except (Untraceable, ValueError):
             value = float("nan")
         links.append(Link(number, node.op, node.line, node.type, value))
         if node.op == "load":

@@ -8,14 +8,14 @@ import numpy as np
 
 from grader.diagnosis.ledger.flow import history
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, scales_used
-from grader.diagnosis.ledger.provenance import Array, Lost
-from grader.labs.divergence import CONVERT, SCALE, Finding
-from grader.labs.stages import Values, Verdict
+from grader.diagnosis.ledger.provenance import Array, Untraceable
+from grader.labs.divergence import CONVERT, SCALE, Divergence
+from grader.labs.stages import Judgement, Values
 
 
-def look(run: Run, pairs: Pairs) -> tuple[list[Finding], Array]:
+def look(run: Run, pairs: Pairs) -> tuple[list[Divergence], Array]:
     """What is wrong with the operands' values, and the factors that they hold beside them: [E, P]."""
-    findings: list[Finding] = []
+    findings: list[Divergence] = []
     held = np.ones(pairs.left.value.shape)
     M, N, K = run.sizes
     for side, judge in ((pairs.left, run.stages.judge_left), (pairs.right, run.stages.judge_right)):
@@ -43,7 +43,7 @@ def _in_order(pairs: Pairs, side: Side) -> Array:
     return k
 
 
-def _finding(run: Run, pairs: Pairs, side: Side, verdict: Verdict, places: Array) -> Finding | None:
+def _finding(run: Run, pairs: Pairs, side: Side, verdict: Judgement, places: Array) -> Divergence | None:
     at = np.flatnonzero(verdict.wrong)
     if not len(at):
         return None
@@ -52,7 +52,7 @@ def _finding(run: Run, pairs: Pairs, side: Side, verdict: Verdict, places: Array
     found, expected = verdict.describe((first,))
     before = None if verdict.before is None else float(verdict.before[first])
     line = _line(run, pairs, side, e, p, before, verdict.rank)
-    return Finding(verdict.name, verdict.rank, line, found, expected, verdict.reason, pairs.program, int(pairs.turn[p]))
+    return Divergence(verdict.name, verdict.rank, line, found, expected, verdict.reason, pairs.program, int(pairs.turn[p]))
 
 
 def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | None, rank: int) -> int | None:
@@ -60,7 +60,7 @@ def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | No
     number, lane = int(side.node[p]), int(side.lanes[e, p])
     try:
         links = history(run.tape, run.provenance, number, lane, side.operand.tensor)
-    except (Lost, ValueError):
+    except (Untraceable, ValueError):
         links = []
     if not links:
         return pairs.flow.terms[int(pairs.term[p])].line

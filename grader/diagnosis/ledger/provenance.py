@@ -19,7 +19,7 @@ OFFSET = 1 << 40
 Array = np.ndarray[Any, Any]
 
 
-class Lost(Exception):
+class Untraceable(Exception):
     """The flow cannot be followed: an operation that the ledger does not know, or a value made out of its sight."""
 
 
@@ -66,7 +66,7 @@ class Provenance:
         return found
 
     def values(self, number: int) -> Array:
-        """The node's values. Raises Lost where they were not recorded and cannot be had by moving others."""
+        """The node's values. Raises Untraceable where they were not recorded and cannot be had by moving others."""
         if number in self._values:
             return self._values[number]
         node = self.tape.nodes[number]
@@ -75,7 +75,7 @@ class Provenance:
         elif node.op in MOVES:
             found = moved(self.tape, node, [self.values(i) for i in node.inputs])
         else:
-            raise Lost(node.op)
+            raise Untraceable(node.op)
         self._values[number] = found
         return found
 
@@ -147,7 +147,7 @@ def decoded(node: Node) -> Array:
     if node.type == "bf16" and node.data.dtype == np.uint16:
         return (node.data.astype(np.uint32) << 16).view(np.float32)
     if node.type.startswith("fp8"):
-        raise Lost("fp8")
+        raise Untraceable("fp8")
     return node.data
 
 
@@ -173,11 +173,11 @@ def moved(tape: Tape, node: Node, parts: list[Array]) -> Array:
     if node.op == "gather":
         index = tape.nodes[node.inputs[1]].data
         if index is None:
-            raise Lost("gather")
+            raise Untraceable("gather")
         return np.take_along_axis(first, index.astype(np.int64), axis=node.attribute)
     if node.op == "stack":
         return np.concatenate([part.reshape(1, -1) for part in parts]).reshape(node.shape)
-    raise Lost(node.op)
+    raise Untraceable(node.op)
 
 
 def lanes_before(tape: Tape, node: Node, lanes: Array) -> list[tuple[int, Array, Array]]:

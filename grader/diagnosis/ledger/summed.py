@@ -8,10 +8,10 @@ import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
 from grader.diagnosis.ledger.provenance import Array
-from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, Finding
+from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, Divergence
 
 
-def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
+def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
     """What is wrong with the summed index. whole: all of K belongs into this store."""
     left, right = pairs.left, pairs.right
     e = int(np.argmax((left.live & right.live & pairs.alive).sum(axis=1)))
@@ -49,7 +49,7 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Finding]:
     return [finding for finding in findings if finding] or _only_pairs(run, pairs, e)
 
 
-def _masked_rows(run: Run, pairs: Pairs, e: int) -> Finding | None:
+def _masked_rows(run: Run, pairs: Pairs, e: int) -> Divergence | None:
     """Elements of Y that get fewer products than others, because a load's mask leaves out a row that the tensor has."""
     met = (pairs.left.live & pairs.right.live & pairs.alive).sum(axis=1)
     few = int(met.argmin())
@@ -60,7 +60,7 @@ def _masked_rows(run: Run, pairs: Pairs, e: int) -> Finding | None:
         masked &= (side.row[few] == row) & (side.k[few] >= 0) & (side.k[few] < run.sizes[2])
         if masked.any():
             p = int(np.flatnonzero(masked)[0])
-            return Finding("load_mask_too_short", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+            return Divergence("load_mask_too_short", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
                            f"the mask leaves out {side.operand.letter}[{row}, {span(side.k[few][masked])}], which "
                            f"Y[{pairs.m[few]}, {pairs.n[few]}] needs",
                            "a mask that ends with the tensor", f"the mask of the load of {side.operand.letter} ends too early",
@@ -68,7 +68,7 @@ def _masked_rows(run: Run, pairs: Pairs, e: int) -> Finding | None:
     return None
 
 
-def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
+def slices(run: Run, followed: Sequence[Pairs]) -> list[Divergence]:
     """SPLIT_K: do the slices of a tile, all of which were recorded, meet every k once together?"""
     split, K = run.config.split_k, run.sizes[2]
     tiles: dict[tuple[int, int], list[Pairs]] = {}
@@ -89,41 +89,41 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Finding]:
         if split == 1:
             return []
         if not total.any():
-            return [Finding("slices_leave_out", LOOP, line, f"none of the {split} slices multiplies anything", "every k in one slice",
+            return [Divergence("slices_leave_out", LOOP, line, f"none of the {split} slices multiplies anything", "every k in one slice",
                             "the number of turns of a slice is rounded down, here to 0")]  # fmt: skip
         first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
         if len(parts) > 1:
             first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
         missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
         if len(parts) > 1 and all((count == 1).all() for count in counts):
-            return [Finding("slice_walks_all_of_k", LOOP, line, first, f"each slice a {split}-th of K, 0:{K} together",
+            return [Divergence("slice_walks_all_of_k", LOOP, line, first, f"each slice a {split}-th of K, 0:{K} together",
                             f"each of the {split} slices walks all of K, so that Y is {split} times what it should be")]  # fmt: skip
         if len(parts) > 1 and all((count == counts[0]).all() for count in counts):
-            return [Finding("slices_overlap", LOOP, line, first, "every k in one slice",
+            return [Divergence("slices_overlap", LOOP, line, first, "every k in one slice",
                             "every slice multiplies the same k: the number of the slice is not in the addresses")]  # fmt: skip
         if len(twice):
-            return [Finding("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
+            return [Divergence("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
                             "every k in one slice", "neighbouring slices of K overlap")]  # fmt: skip
-        return [Finding("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
+        return [Divergence("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
                         "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
                         "the slices of K leave a part of it out")]  # fmt: skip
     return []
 
 
-def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Finding:
+def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
     K, turns = run.sizes[2], int(pairs.turn.max()) + 1
     asked = [np.concatenate([side.k[e][(pairs.turn == turn) & side.asked[e] & pairs.alive[e]] for side in (pairs.left, pairs.right)])
              for turn in range(turns)]  # fmt: skip
     past = [turn for turn, ks in enumerate(asked) if len(ks) and ks.min() >= K]
     if past and past == list(range(past[0], turns)):
-        return Finding(
+        return Divergence(
             "loop_too_long", LOOP, pairs.flow.terms[-1].line,
             f"the loop makes {turns} turns, and multiplies what lies behind K = {K} in memory from turn {past[0]} on",
             f"{past[0]} turns", "the loop goes on behind the end of K", pairs.program, past[0],
         )  # fmt: skip
     side = pairs.left if (pairs.left.live[e] & behind).any() else pairs.right
     p = int(np.flatnonzero(behind)[0])
-    return Finding(
+    return Divergence(
         "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
         f"the {side_words(side, pairs)} operand holds k = {span(side.k[e][behind])}, which lies behind the row in memory",
         f"zeros from K = {run.sizes[2]} on", "a partial last tile of K is not masked", pairs.program, int(pairs.turn[p]),
@@ -143,7 +143,7 @@ def _counts(side: Side, pairs: Pairs, e: int, K: int) -> Array:
     return np.bincount(side.k[e][use] // unit, minlength=-(-K // unit))
 
 
-def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Finding]:
+def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     """Both sides are complete, but their orders differ."""
     left, right = pairs.left, pairs.right
     unit = right.operand.unit
@@ -157,14 +157,14 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Finding]:
     p = int(np.flatnonzero(bad)[0])
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
-    return [Finding(
+    return [Divergence(
         "k_orders_differ", PAIR, pairs.flow.terms[int(pairs.term[p])].line,
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {_k_span(right.k[e, p : p + 1], unit)} of W{words}",
         "the same k on both sides", "X and W are multiplied in different orders of k", pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
 
 
-def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Finding | None:
+def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Divergence | None:
     """Both sides begin alike, and their steps from turn to turn differ."""
     unit = pairs.right.operand.unit
     moved = []
@@ -178,7 +178,7 @@ def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Finding | None:
         moved.append(int(steps[0]) // turn)
     side = pairs.left if moved[0] == 0 else pairs.right
     name = "k_not_advanced" if 0 in moved else "words_advanced_too_far" if unit > 1 and moved[1] == unit * moved[0] else "advanced_wrongly"
-    return Finding(
+    return Divergence(
         name, ADVANCE, run.line_of_load(int(side.node[0]), side.operand.tensor),
         f"from turn {turn - 1} to turn {turn} X moves on by {moved[0]} of k, and W by {moved[1]}", "the same step on both sides",
         f"the pointers of {side.operand.letter} do not advance" if 0 in moved else
@@ -193,7 +193,7 @@ def _by_turn(pairs: Pairs, side: Side, e: int) -> list[Array]:
     return [side.k[e][use & (pairs.turn == turn)] for turn in turns]
 
 
-def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Finding | None:
+def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Divergence | None:
     """How a side's k moves from turn to turn, against how it should."""
     if run.stages.needed is not None:
         return _loop(run, pairs, e, need)
@@ -212,7 +212,7 @@ def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Finding
         if np.array_equal(here, wanted):
             masked = ~live & (pairs.turn == turn) & (side.k[e] < run.sizes[2]) & side.asked[e]
             if masked.any():
-                return Finding(
+                return Divergence(
                     "k_mask_too_short", ADVANCE, line,
                     f"the mask leaves out k = {span(side.k[e][masked])} of {letter}", f"all k below K = {run.sizes[2]}",
                     "the mask of the loads ends before K does", pairs.program, turn,
@@ -221,10 +221,10 @@ def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Finding
         held = f"k = {_k_span(here, unit)} of {letter}"
         wanted_words = f"k = {_k_span(wanted[wanted < run.sizes[2]], unit)}"
         if turn == 0:
-            return Finding("k_starts_elsewhere", ADVANCE, line, f"the {word} operand holds {held}",
+            return Divergence("k_starts_elsewhere", ADVANCE, line, f"the {word} operand holds {held}",
                            f"k = 0:{step}", "the first turn does not begin at k = 0", pairs.program, turn)  # fmt: skip
         if np.array_equal(here, first):
-            return Finding("k_not_advanced", ADVANCE, line, f"the {word} operand holds {held} again", wanted_words,
+            return Divergence("k_not_advanced", ADVANCE, line, f"the {word} operand holds {held} again", wanted_words,
                            f"the pointers of {letter} do not advance", pairs.program, turn)  # fmt: skip
         if len(here) == len(first) and len(set((here - first).tolist())) == 1:
             moved = int(here[0] - first[0]) // turn
@@ -233,9 +233,9 @@ def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Finding
                 reason = f"the pointers of {letter} move on by {moved} of k a turn, a tile is {step} deep"
                 if unit > 1:
                     reason = f"the pointers of {letter} move on by {moved // unit} words a turn, a tile is {step // unit} words deep"
-                return Finding(name, ADVANCE, line, f"the {word} operand asks for {held}", wanted_words, reason,
+                return Divergence(name, ADVANCE, line, f"the {word} operand asks for {held}", wanted_words, reason,
                                pairs.program, turn)  # fmt: skip
-        return Finding("advanced_wrongly", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
+        return Divergence("advanced_wrongly", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
                        f"{letter} does not move on by one tile a turn", pairs.program, turn)  # fmt: skip
     return None
 
@@ -246,7 +246,7 @@ def _k_span(ks: Array, unit: int) -> str:
     return span((ks[:, None] + np.arange(unit)).reshape(-1))
 
 
-def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
+def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     """Both sides agree, and some k are met twice or never."""
     K = run.sizes[2]
     live = pairs.left.live[e] & pairs.right.live[e] & pairs.alive[e]
@@ -258,7 +258,7 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
     left_out = sorted({int(k) for k in missing % unit})
     if unit > 1 and len(missing) * unit == len(left_out) * K and not len(twice):
         words = f"nibble{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
-        return Finding("nibbles_left_out", LOOP, line, f"k = {span(missing)} is never multiplied", "all eight nibbles of a word",
+        return Divergence("nibbles_left_out", LOOP, line, f"k = {span(missing)} is never multiplied", "all eight nibbles of a word",
                        f"{words} of each word {'are' if len(left_out) > 1 else 'is'} left out", pairs.program)  # fmt: skip
     by_turn = _by_turn(pairs, pairs.left, e)
     depth = max(len(np.unique(ks)) for ks in by_turn)
@@ -271,7 +271,7 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
                 name = "k_not_advanced" if step == 0 else "advanced_by_one" if step == 1 else "k_met_twice"
                 reason = "neither operand moves on from turn to turn" if step == 0 else (
                     f"the tiles of neighbouring turns are {step} apart and {depth} deep, so k is met more than once")  # fmt: skip
-                return Finding(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+                return Divergence(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
                                f"both operands hold k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
                                "every k once", reason, pairs.program, turn)  # fmt: skip
             seen |= set(ks.tolist())
@@ -280,10 +280,10 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Finding | None:
         return None
     asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
     if (run.stages.needed is None and unit == 1 and all(asked)) or (asked[0] and unit > 1):
-        return Finding("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+        return Divergence("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
                        f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
                        "the masks of the loads end before K does", pairs.program)  # fmt: skip
-    return Finding(
+    return Divergence(
         _missing_name(run, missing, need, depth, turns), LOOP, line,
         f"the loop ends after {turns} turn{'s' if turns != 1 else ''} of {depth}; k = {span(missing)} is never multiplied",
         f"every k up to K = {K}" if run.stages.needed is None else "every block of the row",

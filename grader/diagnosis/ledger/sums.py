@@ -9,7 +9,7 @@ from grader.diagnosis.ledger.pairs import Pairs, Run
 from grader.diagnosis.ledger.provenance import NONE, OFFSET, Array
 from grader.diagnosis.ledger.tape import Node
 from grader.labs.bound import U_FP16, U_FP32, additions
-from grader.labs.divergence import CAST, FACTOR, SUM, Finding
+from grader.labs.divergence import CAST, FACTOR, SUM, Divergence
 
 LOOSE = 6.0
 """A flow is understood when what was read off it lies within so many bounds of what was stored: casts round too."""
@@ -31,7 +31,7 @@ def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
     return [node for node in nodes if run.provenance.is_product(node) and node.number not in seen]
 
 
-def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) -> Finding | None:
+def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) -> Divergence | None:
     """Products that are computed and lost."""
     lost = dropped(run, program, stores)
     if not lost or not stores:
@@ -39,10 +39,10 @@ def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) ->
     line = lost[0].line
     kept = 0 if pairs is None else len({term.node for term in pairs.flow.terms})
     if not kept:
-        return Finding("zeros", SUM, line, "the result of the multiplication reaches no store", "a sum that keeps it",
+        return Divergence("zeros", SUM, line, "the result of the multiplication reaches no store", "a sum that keeps it",
                        "tl.dot returns the sum, it does not change its argument", program)  # fmt: skip
     if pairs is not None and min(term.node for term in pairs.flow.terms) > lost[-1].number:
-        return Finding(
+        return Divergence(
             "accumulator_overwritten", SUM, line,
             f"the products of {len(lost)} earlier turn{'s' if len(lost) != 1 else ''} are not in the sum, the last one is",
             "the sum of all turns", "each turn replaces the accumulator instead of adding to it", program,
@@ -50,16 +50,16 @@ def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) ->
     return None
 
 
-def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Finding], bool]:
+def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Divergence], bool]:
     """Findings on accumulation, casts and factors; and whether the flow explains what was stored.
 
     held: [E, P], factors that the operands have in them already.
     """
     flow = pairs.flow
-    findings: list[Finding] = []
+    findings: list[Divergence] = []
     for addend in flow.addends:
         if run.lab.output in addend.sources:
-            findings.append(Finding("unwritten_or_stale", SUM, addend.line, "the result is added to what Y held before",
+            findings.append(Divergence("unwritten_or_stale", SUM, addend.line, "the result is added to what Y held before",
                                     "the result alone", "Y arrives uninitialised", pairs.program))  # fmt: skip
         else:
             return [], False
@@ -86,7 +86,7 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Finding], bool]:
     return findings, True
 
 
-def _cast(run: Run, pairs: Pairs, far: Array) -> Finding | None:
+def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
     """The first value on the way that a type could not hold: overflow to inf, or a sum kept in fp16."""
     nodes = run.tape.nodes
     coarse: tuple[Passed, Array] | None = None
@@ -106,7 +106,7 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Finding | None:
             scaled = any(factor.at > step.node for term in pairs.flow.terms for factor in term.factors)
             name = "fp16_before_scaling" if scaled else "fp16_overflow"
             reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
-            return Finding(name, CAST, node.line, f"{_grouped(before[e, r])} as {node.type} is inf",
+            return Divergence(name, CAST, node.line, f"{_grouped(before[e, r])} as {node.type} is inf",
                            "the scales first, then fp16" if scaled else "", reason, pairs.program)  # fmt: skip
         if node.type in HALF and node.op in ("fadd", "dot", "fma") and far.any():
             coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
@@ -116,7 +116,7 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Finding | None:
     node = nodes[step.node]
     peak = _peak(before)
     spacing = float(np.spacing(np.float16(min(peak, 65000.0)))) if peak else 0.0
-    return Finding(
+    return Divergence(
         "fp16_accumulator", SUM, node.line,
         f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {spacing:g} wide, and it ends at 65504",
         "a sum in fp32 or int32", f"the accumulator is {node.type}", pairs.program,
@@ -170,7 +170,7 @@ def _total(pairs: Pairs, held: Array) -> list[Array]:
     return totals
 
 
-def _repeated(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
+def _repeated(run: Run, pairs: Pairs, held: Array) -> list[Divergence]:
     """Sums that the loop multiplies, or adds to themselves."""
     terms = pairs.flow.terms
     if len(terms) < 2:
@@ -185,21 +185,21 @@ def _repeated(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
     if np.allclose(ratio, 1.0, rtol=1e-3):
         return []
     if np.allclose(ratio, 2.0**turns, rtol=1e-6):
-        return [Finding("accumulated_twice", SUM, terms[-1].line, f"the product of turn 0 is {2**turns} times in the sum",
+        return [Divergence("accumulated_twice", SUM, terms[-1].line, f"the product of turn 0 is {2**turns} times in the sum",
                         "once", "the accumulator is given to tl.dot and added to its result as well", pairs.program)]  # fmt: skip
     per_turn = np.abs(ratio) ** (1.0 / turns)
     wanted = _wanted(run, pairs)[known]
     line = terms[0].factors[-1].line if terms[0].factors else terms[-1].line
     if terms[0].factors and len(terms[0].factors) > len(terms[-1].factors):
         scaled = "the scales" if np.allclose(per_turn, wanted, rtol=1e-2) else "a factor"
-        return [Finding("scaled_every_turn", SUM, line,
+        return [Divergence("scaled_every_turn", SUM, line,
                         f"the sum is multiplied by {scaled} in each turn: turn 0 has the factor {first[known][0]:.3g}, "
                         f"the last turn {last[known][0]:.3g}",
                         "one factor for all turns", "the sum is scaled inside the loop, each turn again", pairs.program)]  # fmt: skip
     return []
 
 
-def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
+def _factors(run: Run, pairs: Pairs, held: Array) -> list[Divergence]:
     """The factor between products and Y: right scales, from the right places, once."""
     if not pairs.flow.terms:
         return []
@@ -229,10 +229,10 @@ def _factors(run: Run, pairs: Pairs, held: Array) -> list[Finding]:
         made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
         if np.allclose(ratio, made, rtol=4e-3):
             reason, name = _exponent_words(exponents, short)
-            return [Finding(name, FACTOR, line, at, expected, reason, pairs.program)]
+            return [Divergence(name, FACTOR, line, at, expected, reason, pairs.program)]
     if len(set(np.round(ratio / ratio[0], 3).tolist())) == 1:
-        return [Finding("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be", pairs.program)]
-    return [Finding("factor", FACTOR, line, at, expected, "", pairs.program)]
+        return [Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be", pairs.program)]
+    return [Divergence("factor", FACTOR, line, at, expected, "", pairs.program)]
 
 
 def _exponent_words(exponents: list[int], names: list[str]) -> tuple[str, str]:
@@ -250,7 +250,7 @@ def _exponent_words(exponents: list[int], names: list[str]) -> tuple[str, str]:
     return ", and ".join(parts), name
 
 
-def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Finding | None:
+def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
     """A factor that took another element of a scale than the one that belongs to the element of Y."""
     scale = next(scale for scale in run.stages.scales if scale.tensor == tensor)
     own = pairs.m if scale.axis == "m" else pairs.n
@@ -276,7 +276,7 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Finding | None:
             name, reason = _one_name(tensor), f"one element of {short} is used for the whole tile"
         else:
             name, reason = _tile_name(tensor), f"{short} is loaded without the offset of the tile"
-        return Finding(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
+        return Divergence(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
     return None

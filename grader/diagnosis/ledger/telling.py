@@ -11,7 +11,7 @@ from grader.diagnosis.likeness import diagnose
 from grader.judging.checking import Finding as Checked
 from grader.judging.judged import Diagnosis
 from grader.labs import Lab
-from grader.labs.divergence import Finding
+from grader.labs.divergence import Divergence
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.interpreter import InterpretOptions
 
@@ -20,7 +20,7 @@ ASKED = 3
 
 
 @dataclass(frozen=True)
-class Told:
+class Telling:
     """diagnoses: one for each outcome, None where nothing is said. defects: where the ledger itself failed."""
 
     diagnoses: list[Diagnosis | None]
@@ -30,7 +30,7 @@ class Told:
 def tell(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
     checked: Sequence[Checked], seed: int, options: InterpretOptions,
-) -> Told:  # fmt: skip
+) -> Telling:  # fmt: skip
     """One diagnosis for each failing outcome, none at all where the ledger has nothing to say.
 
     An outcome that changed its inputs is left to others: what it read later was not what the case holds. What is said
@@ -43,18 +43,18 @@ def tell(
     ]
     public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
     if not public or any(outcome.changed for outcome in failing):
-        return Told([None] * len(outcomes))
+        return Telling([None] * len(outcomes))
     explained = explain(lab, source, bundle, problems, public, seed, options)
     findings = explained.findings
     if not findings:
-        return Told([None] * len(outcomes), explained.defects)
+        return Telling([None] * len(outcomes), explained.defects)
     name = _called(lab, bundle, problems, findings[0].name.split(" or "), outcomes, checked, failing)
     diagnosis = Diagnosis(
         name, findings[0].reason, "", "", told(source, findings), general(source, findings),
         tuple(finding.name.split(" or ")[0] for finding in findings),
     )  # fmt: skip
     diagnoses = [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
-    return Told(diagnoses, explained.defects)
+    return Telling(diagnoses, explained.defects)
 
 
 def _called(
@@ -74,7 +74,7 @@ def _called(
     return next((mistake.name for mistake in mistakes if len(mistakes) == 1), names[0])
 
 
-def told(source: KernelSource, findings: Sequence[Finding]) -> str:
+def told(source: KernelSource, findings: Sequence[Divergence]) -> str:
     """The sentences, in the order in which to put things right."""
     texts = [finding.text(_place(source, finding)) for finding in findings]
     if len(texts) == 1:
@@ -82,10 +82,10 @@ def told(source: KernelSource, findings: Sequence[Finding]) -> str:
     return "\n".join(f"({i} of {len(texts)}) {text}" for i, text in enumerate(texts, 1))
 
 
-def general(source: KernelSource, findings: Sequence[Finding]) -> str:
+def general(source: KernelSource, findings: Sequence[Divergence]) -> str:
     """The same without the numbers of a case."""
     return "; ".join(f"{_place(source, finding)}: {finding.reason or 'a stage holds other values than it should'}" for finding in findings)
 
 
-def _place(source: KernelSource, finding: Finding) -> str:
+def _place(source: KernelSource, finding: Divergence) -> str:
     return source.locate(finding.line) if finding.line is not None else source.path.name

@@ -10,7 +10,7 @@ import numpy as np
 
 from grader.diagnosis.ledger.pairs import Run, hull, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.ledger.tape import Node, Stored
-from grader.labs.divergence import GRID, STORE, TILE, Finding
+from grader.labs.divergence import GRID, STORE, TILE, Divergence
 
 Tile = tuple[int, int]
 MAX_NAMED = 3
@@ -38,7 +38,7 @@ class TileMap:
         return [(i, j) for i in range(self.count[0]) for j in range(self.count[1]) if (i, j) not in addressed]
 
 
-def look(run: Run) -> list[Finding]:
+def look(run: Run) -> list[Divergence]:
     """What the programs of the whole launch stored, recorded or not."""
     found = plain_stores_of_slices(run)
     if found:
@@ -56,7 +56,7 @@ def look(run: Run) -> list[Finding]:
     needed = math.prod(tiles.count) * slices
     if not again and programs < needed and all(len(set(own)) == 1 for own in tiles.by_program.values()):
         kind = f"{tiles.count[0]} x {tiles.count[1]} tiles" + (f" in {slices} slices" if slices > 1 else "")
-        return [Finding("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and {_listed(tiles.missing)} of Y "
+        return [Divergence("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and {_listed(tiles.missing)} of Y "
                         "is stored by nobody", f"{needed} programs for {kind} of {tiles.size[0]} x {tiles.size[1]}",
                         "the grid has fewer programs than Y has tiles")]  # fmt: skip
     empty = _empty_rows(run, tiles)
@@ -65,7 +65,7 @@ def look(run: Run) -> list[Finding]:
     return [_wrong_map(run, tiles, again)]
 
 
-def plain_stores_of_slices(run: Run) -> Finding | None:
+def plain_stores_of_slices(run: Run) -> Divergence | None:
     """Slices of K that overwrite each other's share of Y."""
     if run.config.split_k == 1:
         return None
@@ -75,7 +75,7 @@ def plain_stores_of_slices(run: Run) -> Finding | None:
             continue
         first = seen.setdefault((stored.lowest, stored.highest), stored)
         if first.program != stored.program:
-            return Finding("split_k_overwritten", STORE, stored.line,
+            return Divergence("split_k_overwritten", STORE, stored.line,
                            f"programs {first.program} and {stored.program} store the same tile of Y, each its slice of K",
                            "tl.atomic_add, which adds the slices up", "a plain store keeps only the last slice")  # fmt: skip
     return None
@@ -118,9 +118,9 @@ def _meant(run: Run, size: Tile) -> dict[int, Tile]:
     return found
 
 
-def past_the_ends(run: Run) -> list[Finding]:
+def past_the_ends(run: Run) -> list[Divergence]:
     """Stores whose mask lets rows or columns through that Y does not have, or leaves out some that it has."""
-    findings: list[Finding] = []
+    findings: list[Divergence] = []
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
             tile = store_tile(run, store)
@@ -131,7 +131,7 @@ def past_the_ends(run: Run) -> list[Finding]:
             for numbers, limit, letter, noun in ((m, run.sizes[0], "M", "row"), (n, run.sizes[1], "N", "column")):
                 out = active & (numbers >= limit)
                 if out.any():
-                    findings.append(Finding(
+                    findings.append(Divergence(
                         f"store_without_{letter.lower()}_mask", STORE, store.line,
                         f"{noun}s {int(numbers[out].min())}:{int(numbers[out].max()) + 1} of Y are stored, which has {letter} = {limit}",
                         f"a mask that ends at {letter}", f"the mask of the store lets {noun}s past {letter} through", program))
@@ -141,7 +141,7 @@ def past_the_ends(run: Run) -> list[Finding]:
             at = at[np.isnan(run.y[m[at], n[at]])]
             if len(at):
                 noun, numbers = ("row", m[at]) if len(np.unique(m[at])) <= len(np.unique(n[at])) else ("column", n[at])
-                findings.append(Finding(
+                findings.append(Divergence(
                     "store_mask_too_short", STORE, store.line,
                     f"{noun} {hull(numbers)} of Y is left out, and nobody stores it",
                     f"a mask that lets every {noun} of Y through", "the mask of the store ends too early", program,
@@ -170,7 +170,7 @@ def _listed(tiles: list[Tile]) -> str:
     return f"tile{'s' if len(tiles) > 1 else ''} {words}" + (", ..." if len(tiles) > MAX_NAMED else "")
 
 
-def _empty_rows(run: Run, tiles: TileMap) -> Finding | None:
+def _empty_rows(run: Run, tiles: TileMap) -> Divergence | None:
     if run.stages.needed is None or not tiles.missing:
         return None
     need = np.asarray(run.stages.needed(run.problem)).any(axis=1).reshape(-1)
@@ -178,12 +178,12 @@ def _empty_rows(run: Run, tiles: TileMap) -> Finding | None:
     if not need.any() or any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
         return None
     j = min(columns)
-    return Finding("empty_row_unwritten", STORE, tiles.line,
+    return Divergence("empty_row_unwritten", STORE, tiles.line,
                    f"nobody stores Y[..., {j * tiles.size[1]}:{(j + 1) * tiles.size[1]}], whose block row has no blocks",
                    "zeros there", "an empty block row gives zeros, and they have to be stored like any others")  # fmt: skip
 
 
-def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Finding:
+def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Divergence:
     missing = f"nobody stores {_listed(tiles.missing)}" if tiles.missing else ""
     outside = {p: tile for p, tile in tiles.meant.items() if tile[0] >= tiles.count[0] or tile[1] >= tiles.count[1]}
     if again:
@@ -201,27 +201,27 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Findin
     expected = "each tile from one program"
     reason = _axes(run, tiles)
     if reason:
-        return Finding("program_ids_swapped", TILE, tiles.line, found, expected, reason)
+        return Divergence("program_ids_swapped", TILE, tiles.line, found, expected, reason)
     divided = _division(run, tiles)
     if divided:
         line, reason = divided
-        return Finding("program_ids_swapped", TILE, line, found, expected, reason)
+        return Divergence("program_ids_swapped", TILE, line, found, expected, reason)
     grouped = _group(run, tiles)
     if grouped:
         line, reason = grouped
-        return Finding("tile_map", TILE, line, found, expected, reason)
+        return Divergence("tile_map", TILE, line, found, expected, reason)
     addressed = set(tiles.stored) | set(tiles.meant.values())
     rows, columns = ({tile[d] for tile in addressed} for d in (0, 1))
     if len(rows) == 1 and len(columns) == 1:
-        return Finding("tile_offset_forgotten", TILE, tiles.line, found, expected,
+        return Divergence("tile_offset_forgotten", TILE, tiles.line, found, expected,
                        "the offset of the program's tile is not in the addresses")  # fmt: skip
     if len(rows) == 1 and tiles.count[0] > 1:
-        return Finding("row_tile_offset_forgotten", TILE, tiles.line, found, expected,
+        return Divergence("row_tile_offset_forgotten", TILE, tiles.line, found, expected,
                        "the rows that are stored do not depend on the program")  # fmt: skip
     if len(columns) == 1 and tiles.count[1] > 1:
-        return Finding("column_tile_offset_forgotten", TILE, tiles.line, found, expected,
+        return Divergence("column_tile_offset_forgotten", TILE, tiles.line, found, expected,
                        "the columns that are stored do not depend on the program")  # fmt: skip
-    return Finding("tile_map", TILE, tiles.line, found, expected,
+    return Divergence("tile_map", TILE, tiles.line, found, expected,
                    "the numbers of the tiles do not follow from the program ids as the grid needs")  # fmt: skip
 
 

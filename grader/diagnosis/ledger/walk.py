@@ -11,15 +11,15 @@ import contextlib
 
 from grader.diagnosis.ledger import addresses, operands, summed, sums, tiles
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
-from grader.diagnosis.ledger.provenance import Lost
+from grader.diagnosis.ledger.provenance import Untraceable
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import CONVERT, FACTOR, GRID, LOAD, PAIR, TILE, UNPACK, Finding
+from grader.labs.divergence import CONVERT, FACTOR, GRID, LOAD, PAIR, TILE, UNPACK, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
 
 
-def walk(run: Run) -> list[Finding]:
+def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
     followed: list[tuple[int, list[Node], Pairs]] = []
     for program in _spread(list(run.tape.programs)):
@@ -31,7 +31,7 @@ def walk(run: Run) -> list[Finding]:
         for store in lasting(stores):
             lanes = sample(run, store)
             if len(lanes):
-                with contextlib.suppress(Lost):
+                with contextlib.suppress(Untraceable):
                     followed.append((program, stores, pairs_of(run, program, store, lanes)))
     stored = addresses.misplaced(run, [pairs for _, _, pairs in followed])
     if stored:  # where things lie in Y then says nothing of tiles and masks
@@ -41,10 +41,10 @@ def walk(run: Run) -> list[Finding]:
         findings = [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else []
     rules = addresses.followed(run, [pairs for _, _, pairs in followed])
     for program, stores, pairs in followed:
-        with contextlib.suppress(Lost):
+        with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, rules)
     if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
-        with contextlib.suppress(Lost):
+        with contextlib.suppress(Untraceable):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
         findings = [finding for finding in findings if finding.name not in ("store_mask_too_short", "wrong_block")]
@@ -59,7 +59,7 @@ def _spread(programs: list[int]) -> list[int]:
     return [*programs[:8], *some, *(program for program in rest if program not in some)]
 
 
-def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: frozenset[Rule]) -> list[Finding]:
+def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
     lost = sums.not_kept(run, pairs, program, stores)
     values, held = operands.look(run, pairs)
     summed, explained = sums.look(run, pairs, held)
@@ -77,7 +77,7 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     return [*places, *values, *([lost] if lost else []), *summed]
 
 
-def consistent(findings: list[Finding]) -> list[Finding]:
+def consistent(findings: list[Divergence]) -> list[Divergence]:
     """Findings of several cases without those that another case shows to be something else.
 
     Blocks that are merely others than those of their row are told of where no rule explains which ones they are. Where
@@ -94,14 +94,14 @@ def consistent(findings: list[Finding]) -> list[Finding]:
     return [one for one in findings if one.rank not in (GRID, TILE) or one is told]
 
 
-def ordered(findings: list[Finding]) -> list[Finding]:
+def ordered(findings: list[Divergence]) -> list[Divergence]:
     """By rank, the first of each name; where a later one leaves less open than the first, that one.
 
     What has no reason is told only where nothing of its rank has one.
     """
     reasons = {finding.rank for finding in findings if finding.reason}
     findings = [finding for finding in findings if finding.reason or finding.rank not in reasons]
-    kept: list[Finding] = []
+    kept: list[Divergence] = []
     seen: set[str] = set()
     lines: set[tuple[int, int | None]] = set()
     for finding in sorted(findings, key=lambda finding: finding.rank):

@@ -9,7 +9,19 @@ import torch
 
 from grader.labs.divergence import CONVERT
 from grader.labs.inputs import normal
-from grader.labs.stages import Array, Blocks, Operand, Rule, Rules, Stages, Values, Verdict, by_strides, exact, refilled
+from grader.labs.stages import (
+    Array,
+    Blocks,
+    Judgement,
+    Operand,
+    Rule,
+    RuleMatches,
+    Stages,
+    Values,
+    by_strides,
+    exact,
+    refilled,
+)
 from grader.model import Problem
 
 BLOCK = 32
@@ -42,19 +54,19 @@ def needed(problem: Problem) -> Array:
     return found
 
 
-def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
     """X as it was loaded."""
     return _as_loaded(exact(problem, "x_ptr").astype(np.float64)[values.row, values.k], "X", "left", values)
 
 
-def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
     """The stored values."""
     block = _numbers(problem)[values.row // BLOCK, values.k // BLOCK]
     stored = exact(problem, "values_ptr").astype(np.float64)[block, values.row % BLOCK, values.k % BLOCK]
     return _as_loaded(stored, "W", "right", values)
 
 
-def _as_loaded(stored: Array, letter: str, side: str, values: Values) -> tuple[Sequence[Verdict], Array]:
+def _as_loaded(stored: Array, letter: str, side: str, values: Values) -> tuple[Sequence[Judgement], Array]:
     wrong = np.abs(values.value - stored) > 1e-3 * np.abs(stored)
     if not wrong.any():
         return (), np.ones_like(stored)
@@ -63,17 +75,17 @@ def _as_loaded(stored: Array, letter: str, side: str, values: Values) -> tuple[S
         return (f"the {side} operand holds {values.value[at]:.5g} for {letter}[{values.row[at]}, {values.k[at]}]",
                 f"{stored[at]:.5g}")  # fmt: skip
 
-    return (Verdict(f"{letter.lower()}_converted", f"{letter} is multiplied as it is", wrong, describe, stored, CONVERT),
+    return (Judgement(f"{letter.lower()}_converted", f"{letter} is multiplied as it is", wrong, describe, stored, CONVERT),
             ), np.ones_like(stored)  # fmt: skip
 
 
-def explain_block(problem: Problem, blocks: Blocks) -> Rules:
+def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     """The rules about block rows and columns that pairs with others than their own follow, most telling first."""
     cols = exact(problem, "col_indices_ptr").astype(np.int64)
     crow = exact(problem, "crow_indices_ptr").astype(np.int64)
     block, rest = np.divmod(blocks.offset, BLOCK * BLOCK)
     if not len(cols) or not ((block >= 0) & (block < len(cols))).all():
-        return Rules(frozenset(), ())
+        return RuleMatches(frozenset(), ())
     row, x_block = blocks.n // BLOCK, blocks.left_k // BLOCK
     r, c = rest // BLOCK, rest % BLOCK
     turned = bool((c == blocks.n % BLOCK).all()) and not bool((r == blocks.n % BLOCK).all())
@@ -126,7 +138,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
             for tile in TOKEN_TILES if (own == blocks.m // tile).all()
         ]  # fmt: skip
     asked = {"inside": bool((r != blocks.n % BLOCK).any()), "columns": mixed or not meets, "row": bool(mixed)}
-    return Rules(frozenset(aspect for aspect, wrong in asked.items() if wrong), tuple(found))
+    return RuleMatches(frozenset(aspect for aspect, wrong in asked.items() if wrong), tuple(found))
 
 
 def _numbers(problem: Problem) -> Array:

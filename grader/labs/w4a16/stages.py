@@ -12,13 +12,13 @@ from grader.labs.inputs import normal, pack_int4
 from grader.labs.stages import (
     Array,
     Blocks,
+    Judgement,
     Operand,
     Rule,
-    Rules,
+    RuleMatches,
     Scale,
     Stages,
     Values,
-    Verdict,
     by_strides,
     exact,
     refilled,
@@ -45,7 +45,7 @@ def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
     return n, word * 8
 
 
-def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
     """X as it was loaded, or these times the scale of the channel (which the walk finds out)."""
     x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
     ones = np.ones_like(x)
@@ -59,10 +59,10 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Arr
     reason = "X is multiplied as it is"
     if (values.value == np.trunc(x)).all() or (values.value == np.round(x)).all():
         reason = "X is fp16 and stays so: it lost its fraction on the way"
-    return (Verdict("x_converted", reason, wrong, describe, x, CONVERT),), ones
+    return (Judgement("x_converted", reason, wrong, describe, x, CONVERT),), ones
 
 
-def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
     """Which nibble of its word the operand holds, and as which number."""
     words = exact(problem, "qweight_ptr").astype(np.int64)[values.k // 8, values.row]
     scales = exact(problem, "scales_ptr").astype(np.float64)
@@ -88,10 +88,10 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Ar
         return (f"the right operand holds {held[at]:.5g} for element {position[at]} of word "
                 f"({values.k[at] // 8}, {values.row[at]}), which is {words[at] & 0xFFFFFFFF:#010x}", f"{right[at]:.0f}")  # fmt: skip
 
-    return (Verdict("opened_otherwise", "", wrong, describe, rank=UNPACK),), np.ones_like(scale)
+    return (Judgement("opened_otherwise", "", wrong, describe, rank=UNPACK),), np.ones_like(scale)
 
 
-def _scales_taken(scales: Array, used: Array, values: Values) -> list[Verdict]:
+def _scales_taken(scales: Array, used: Array, values: Values) -> list[Judgement]:
     """Words that were multiplied by another channel's scale than that of the column they are for."""
     wrong = (used >= 0) & (used != values.target) & (used != values.row)
     if not wrong.any():
@@ -102,12 +102,12 @@ def _scales_taken(scales: Array, used: Array, values: Values) -> list[Verdict]:
         return f"W[{values.row[at]}, ...] is multiplied by scales[{used[at]}]", f"scales[{values.target[at]}]"
 
     if one:
-        return [Verdict("one_scale_for_all_channels", "one element of scales is used for the whole tile", wrong, describe, rank=SCALE)]
-    return [Verdict("scale_without_tile_offset", "scales is loaded without the offset of the tile", wrong, describe, rank=SCALE)]
+        return [Judgement("one_scale_for_all_channels", "one element of scales is used for the whole tile", wrong, describe, rank=SCALE)]
+    return [Judgement("scale_without_tile_offset", "scales is loaded without the offset of the tile", wrong, describe, rank=SCALE)]
 
 
 def _explained(held: Array, words: Array, nibbles: Array, position: Array, right: Array, scaled: bool, values: Values,
-               inside: Array) -> list[Verdict] | None:  # fmt: skip
+               inside: Array) -> list[Judgement] | None:  # fmt: skip
     """None where no way of opening a word fits all values; no verdict where the right one does."""
     loose = 2e-3 if scaled else 1e-6
 
@@ -118,13 +118,13 @@ def _explained(held: Array, words: Array, nibbles: Array, position: Array, right
     if fits(right).all():
         return []
 
-    def verdict(name: str, reason: str) -> Verdict:
+    def verdict(name: str, reason: str) -> Judgement:
         def describe(at: tuple[int, ...]) -> tuple[str, str]:
             word = f"word ({values.k[at] // 8}, {values.row[at]})"
             return (f"element {position[at]} of {word}, {words[at] & 0xFFFFFFFF:#010x}, became {held[at]:.5g}",
                     f"{right[at]:.0f}")  # fmt: skip
 
-        return Verdict(name, reason, inside & ~fits(right), describe, rank=UNPACK)
+        return Judgement(name, reason, inside & ~fits(right), describe, rank=UNPACK)
 
     shifted = {
         "no_nibble_mask": ("the word is shifted, but the higher nibbles are not masked away", words >> (4 * position)),
@@ -182,7 +182,7 @@ def _order_words(order: dict[int, int]) -> tuple[str, str]:
     return names.get(listed, ("nibble_order_permuted", f"elements 0 to 7 of a word are taken from nibbles {listed}"))
 
 
-def explain_block(problem: Problem, blocks: Blocks) -> Rules:
+def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     """Other ways to look for element (k, n) among the words."""
     N, K = problem.scalars["N"], problem.scalars["K"]
     rules = []
@@ -196,7 +196,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> Rules:
         for per_word in (1, 2, 4, 16)
         if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k // per_word).all()
     ]
-    return Rules(frozenset({"words"}), tuple(rules))
+    return RuleMatches(frozenset({"words"}), tuple(rules))
 
 
 def inputs(problem: Problem, generator: torch.Generator) -> Problem:

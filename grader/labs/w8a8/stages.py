@@ -9,7 +9,7 @@ import torch
 
 from grader.labs.divergence import CONVERT, SCALE, WEIGHT
 from grader.labs.inputs import laid_out, normal
-from grader.labs.stages import Array, Operand, Scale, Stages, Values, Verdict, by_strides, exact, refilled
+from grader.labs.stages import Array, Judgement, Operand, Scale, Stages, Values, by_strides, exact, refilled
 from grader.model import Problem
 
 TIE_WIDTH = 4 * 127 * 2.0**-24
@@ -49,7 +49,7 @@ RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
 ENOUGH = 0.999
 
 
-def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
     """Which conversion of which ratio the operand holds."""
     x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
     scale = exact(problem, INPUT_SCALE).astype(np.float64)
@@ -67,7 +67,7 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Arr
 
         reason = "every token is quantised with the same scale" if one else "tokens are quantised with other tokens' scales"
         name = "one_scale_for_all_tokens or wrong_token_scale" if one else "wrong_token_scale"
-        verdicts.append(Verdict(name, reason, other, describe_scale, rank=SCALE))
+        verdicts.append(Judgement(name, reason, other, describe_scale, rank=SCALE))
     ratio = x / s
     near_tie = (np.abs(ratio - np.floor(ratio) - 0.5) <= TIE_WIDTH) & (np.abs(ratio) < 129)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -80,7 +80,7 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Arr
             return (f"the left operand holds {values.value[at]:.5g} for X[{values.row[at]}, {values.k[at]}] "
                     f"(x / s = {ratio[at]:.4g})", f"{right[at]:.0f}")  # fmt: skip
 
-        verdicts.append(Verdict("quantised_otherwise", "", wrong, describe_any, ratio, rank=CONVERT))
+        verdicts.append(Judgement("quantised_otherwise", "", wrong, describe_any, ratio, rank=CONVERT))
         return verdicts, np.ones_like(x)
     verdicts += _named(best, values, x, s, near_tie)
     return verdicts, alpha
@@ -104,7 +104,7 @@ def _best(value: Array, x: Array, s: Array, near_tie: Array) -> tuple[tuple[str,
     return None, np.ones_like(s)
 
 
-def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_tie: Array) -> list[Verdict]:
+def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_tie: Array) -> list[Judgement]:
     """One verdict for each of the three parts that is not as it should be."""
     kind, conversion, clamp = best
     verdicts = []
@@ -118,21 +118,21 @@ def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_
     inside = np.abs(ratio) < 126
     if kind:
         wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
-        verdicts.append(Verdict(kind.strip(), RATIOS[kind][0], wrong, described(right_ratio, right, "/ s"), rank=CONVERT))
+        verdicts.append(Judgement(kind.strip(), RATIOS[kind][0], wrong, described(right_ratio, right, "/ s"), rank=CONVERT))
     words = "/ s" if kind in ("", "fp16_division", "fp16_division ") else "times s" if kind == "multiplied_by_scale" else ""
     rounded = np.round(ratio)
     if conversion:
         wrong = (np.abs(CONVERSIONS[conversion][1](ratio) - rounded) > 1e-3) & inside
-        verdicts.append(Verdict(conversion, CONVERSIONS[conversion][0], wrong, described(ratio, rounded, words), ratio, CONVERT))
+        verdicts.append(Judgement(conversion, CONVERSIONS[conversion][0], wrong, described(ratio, rounded, words), ratio, CONVERT))
     if clamp and conversion != "not_quantised":
         clamped = np.clip(rounded, -128, 127)
         wrong = np.abs(CLAMPS[clamp][1](CONVERSIONS[conversion][1](ratio)) - clamped) > 1.5
         wrong |= (np.abs(CLAMPS[clamp][1](rounded) - clamped) > 0.5) & (np.abs(values.value - clamped) > 0.5)
-        verdicts.append(Verdict(clamp.strip(), CLAMPS[clamp][0], wrong, described(ratio, clamped, words), ratio, CONVERT))
+        verdicts.append(Judgement(clamp.strip(), CLAMPS[clamp][0], wrong, described(ratio, clamped, words), ratio, CONVERT))
     return verdicts
 
 
-def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Array]:
+def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
     """The stored integers, or these times their scale."""
     q = exact(problem, "qweight_ptr").astype(np.float64)[values.k, values.row]
     scale = exact(problem, "weight_scale_ptr").astype(np.float64)[values.row]
@@ -140,7 +140,7 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Verdict], Ar
         if (np.abs(values.value - q * beta) <= 2e-3 * np.abs(q * beta)).all():
             return (), beta
     wrong = values.value != q
-    at_most = Verdict("weight_converted", "the stored int8 is the weight; nothing but its scale belongs to it", wrong,
+    at_most = Judgement("weight_converted", "the stored int8 is the weight; nothing but its scale belongs to it", wrong,
                       lambda at: (f"the right operand holds {values.value[at]:.5g} for W[{values.row[at]}, {values.k[at]}]",
                                   f"{q[at]:.0f}"), rank=WEIGHT)  # fmt: skip
     return (at_most,), np.ones_like(scale)

@@ -9,10 +9,10 @@ import tempfile
 from typing import Any
 
 from explaining import keep_places
-from made import MadeModule
+from made import LoadedModule
 
 
-def compile_one(module: MadeModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """Compiles as the request says and returns (metadata, [cubin, ptx]). Raises what Triton raises."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -32,7 +32,7 @@ def compile_one(module: MadeModule, request: dict[str, Any]) -> tuple[dict[str, 
     return answer, [cubin, ptx.encode()]
 
 
-def read_one(module: MadeModule, request: dict[str, Any]) -> dict[str, Any]:
+def read_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     """Has Triton's front end read the kernel as the request says, without making code. Raises what Triton raises."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
@@ -50,7 +50,7 @@ def read_one(module: MadeModule, request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _source(module: MadeModule, request: dict[str, Any]) -> Any:
+def _source(module: LoadedModule, request: dict[str, Any]) -> Any:
     """The kernel with its signature, constants and specialisation, as Triton's compiler takes it."""
     from student import TargetOnly
     from triton.compiler import ASTSource

@@ -15,14 +15,14 @@ import language_shims
 import memory_check
 import numpy as np
 import torch
-from made import MadeModule
+from made import LoadedModule
 
 torch.set_num_threads(1)
 DTYPES = {"fp16": torch.float16, "fp32": torch.float32, "i8": torch.int8, "i32": torch.int32}
 
 
 def interpret_one(
-    module: MadeModule, request: dict[str, Any], blobs: list[bytes]
+    module: LoadedModule, request: dict[str, Any], blobs: list[bytes]
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Launches the kernel once over the request's grid.
 

@@ -9,7 +9,7 @@ from typing import Any
 from student import TargetOnly
 
 
-class MadeModule:
+class LoadedModule:
     """The kernel's jit function, and the module's file, which is how lines of tracebacks are told from Triton's own."""
 
     def __init__(self, jit: Any, path: str) -> None:
@@ -22,7 +22,7 @@ class MadeModule:
         return list(inspect.signature(self.jit.fn).parameters.values())
 
 
-def load(path: str, kernel: str, capability: int) -> MadeModule:
+def load(path: str, kernel: str, capability: int) -> LoadedModule:
     """Imports the module at `path`; `capability` is what the kernel sees as its GPU."""
     from triton.runtime import driver
 
@@ -33,4 +33,4 @@ def load(path: str, kernel: str, capability: int) -> MadeModule:
     module = importlib.util.module_from_spec(spec)
     sys.modules["made_module"] = module
     spec.loader.exec_module(module)
-    return MadeModule(getattr(module, kernel), path)
+    return LoadedModule(getattr(module, kernel), path)

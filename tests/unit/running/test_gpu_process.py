@@ -14,7 +14,7 @@ from grader.gpu.limits import ATTEMPTS, CORRECTNESS_SECONDS, MAX_LOST, SPEED_GPU
 from grader.labs import get_lab
 from grader.model import KernelBundle, MadeModule, Outcome
 from grader.running import cuda
-from grader.running.cuda import GpuProcess, Lost, RunnerFailed
+from grader.running.cuda import GpuProcess, ProcessLost, RunnerFailed
 
 BUNDLE = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
 
@@ -72,14 +72,14 @@ def test_a_machine_that_kills_everything_is_not_asked_for_ever(tmp_path):
     """After MAX_LOST lost parts each further one is tried once."""
     folder = tmp_path / "starts"
     folder.mkdir()
-    assert told([f"dies {folder}"] * 3) == [Lost.DIED] * 3
+    assert told([f"dies {folder}"] * 3) == [ProcessLost.DIED] * 3
     assert len(list(folder.iterdir())) == ATTEMPTS * MAX_LOST + (3 - MAX_LOST)
 
 
 def test_every_part_is_answered_in_order(tmp_path):
     once = f"once {tmp_path / 'died'}"
     parts = ["a", "die", "b", "hang", "poison", once, "c"]
-    assert told(parts) == ["a", Lost.DIED, "b", Lost.LATE, "poison", once, "c"]
+    assert told(parts) == ["a", ProcessLost.DIED, "b", ProcessLost.LATE, "poison", once, "c"]
 
 
 def test_whoever_leaves_a_job_leaves_no_answer_behind():

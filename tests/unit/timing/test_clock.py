@@ -9,7 +9,7 @@ import pytest
 
 from grader.gpu.roofline import Peaks, floor, fp16_peak
 from grader.timing.rounds import ClockFault, Timings, hold_against_wall, median
-from grader.timing.telemetry import Watch
+from grader.timing.telemetry import Monitor
 from tests.submissions import TESTS
 
 H200 = Peaks(bytes_per_second=4.8e12, fp16_per_second=fp16_peak(90, 132, 1.98e9))
@@ -76,7 +76,7 @@ class Nvml:
 
 
 def notes(nvml, looks=4):
-    watch = Watch(nvml, handle=None)
+    watch = Monitor(nvml, handle=None)
     for _ in range(looks):
         watch.look()
     return " ".join(watch.notes())
