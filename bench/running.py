@@ -35,7 +35,7 @@ Listener = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Entrant:
     """A kernel of this repository: its name in the report and its source."""
 
     name: str
@@ -54,17 +54,17 @@ class Candidate:
         return replace(self.lab, cases=(replace(shapes[0], configs="all"),), speed_cases=shapes)
 
 
-def contestants(solutions: Path) -> list[Candidate]:
+def contestants(solutions: Path) -> list[Entrant]:
     """The solutions of every lab and the steps in the folder ladder/ beside them, in the order of their names."""
     labs = list(all_labs().values())
-    found: list[Candidate] = []
+    found: list[Entrant] = []
     solved = read(solutions, labs, all_labs=True).labs
-    found += [Candidate("solution", "solution", lab, solved[lab.id]) for lab in labs]
+    found += [Entrant("solution", "solution", lab, solved[lab.id]) for lab in labs]
     for path in sorted((solutions / "ladder").glob("*.py")):
         for lab in labs:
             source = read(path, labs).labs.get(lab.id)
             if source is not None:
-                found.append(Candidate(f"ladder/{path.stem}", "ladder", lab, source))
+                found.append(Entrant(f"ladder/{path.stem}", "ladder", lab, source))
     return found
 
 
@@ -113,7 +113,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _build(contestant: Candidate, options: BuildOptions) -> KernelBundle | Refusal:
+def _build(contestant: Entrant, options: BuildOptions) -> KernelBundle | Refusal:
     if isinstance(contestant.source, Refusal):
         return contestant.source
     return build(contestant.raced, contestant.source, options)
@@ -127,7 +127,7 @@ def _entry(name: str, kind: Kind, shape: Shape, **fields: Any) -> Entry:
     return Entry(name, kind, shape.lab_id, case.name, case.M, case.N, case.K, shape.sparsity, **fields)
 
 
-def _race_kernel(contestant: Candidate, bundle: KernelBundle | Refusal, runner: CudaRunner) -> Iterator[Entry]:
+def _race_kernel(contestant: Entrant, bundle: KernelBundle | Refusal, runner: CudaRunner) -> Iterator[Entry]:
     if isinstance(bundle, Refusal):
         for shape in contestant.shapes:
             yield _entry(contestant.name, contestant.kind, shape, status="skipped", message=bundle.message)
@@ -137,7 +137,7 @@ def _race_kernel(contestant: Candidate, bundle: KernelBundle | Refusal, runner: 
         yield _kernel_entry(contestant, shape, bundle, sample)
 
 
-def _kernel_entry(contestant: Candidate, shape: Shape, bundle: KernelBundle, sample: SpeedSample) -> Entry:
+def _kernel_entry(contestant: Entrant, shape: Shape, bundle: KernelBundle, sample: SpeedSample) -> Entry:
     if sample.status != "timed":
         return _entry(contestant.name, contestant.kind, shape, status="failed", message=sample.message)
     measured = ratio(sample.log_ratios)

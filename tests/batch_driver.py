@@ -18,7 +18,7 @@ from grader.classroom.batch.local import LocalEngine
 from grader.classroom.batch.standing import Graded
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
-from grader.classroom.secrets import Secrets
+from grader.classroom.hidden_cases import Secrets
 from grader.gpu.devices import choose
 
 CASES = ("one_tile", "one_block", "single_token", "every_config")

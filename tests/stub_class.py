@@ -22,7 +22,7 @@ from grader.classroom.batch.pages import Pages, page_name
 from grader.classroom.batch.standing import Graded, Rules, Standing, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkFailed
-from grader.classroom.secrets import Secrets
+from grader.classroom.hidden_cases import Secrets
 from grader.labs import get_lab
 from grader.model import Config, Device, KernelSource, LabReport, TestResult
 

@@ -12,7 +12,7 @@ import pytest
 
 from grader import building
 from grader.classroom.batch.journal import Journal, verdict_key
-from grader.classroom.secrets import Secrets
+from grader.classroom.hidden_cases import Secrets
 from grader.diagnosis.likeness import diagnose
 from grader.gpu.devices import choose
 from grader.judging.checking import check
@@ -21,7 +21,7 @@ from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.pipeline.grading import GradeOptions, grade, launch_pairs
 from grader.reading import read
-from grader.reporting.html import page
+from grader.reporting.page import page
 from grader.running.interpreter import InterpretOptions, interpret
 from grader.sandbox import prewarm
 from tests.submissions import mistakes

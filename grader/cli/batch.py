@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from grader.classroom.batch.standing import Standing
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import WorkerPool
-    from grader.classroom.secrets import Secrets
+    from grader.classroom.hidden_cases import Secrets
     from grader.model import Device, LabReport
 
 
@@ -98,7 +98,7 @@ def batch(
     from grader.classroom.batch.pages import Pages
     from grader.classroom.batch.standing import Rules, standings
     from grader.classroom.batch.tasks import Setup
-    from grader.classroom.secrets import BadSecrets
+    from grader.classroom.hidden_cases import BadSecrets
     from grader.judging.rubric import BadRubric, load_rubric
 
     labs = labs_named(lab)
@@ -153,7 +153,7 @@ def batch(
 
 def secrets() -> None:
     """Print a new secrets file: a seed, and hidden cases for every lab. Keep it away from students."""
-    from grader.classroom.secrets import draw
+    from grader.classroom.hidden_cases import draw
     from grader.labs import all_labs
 
     typer.echo(draw(all_labs().values()), nl=False)
@@ -194,7 +194,7 @@ def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> 
 
 def _secrets(path: Path | None, journal: Journal) -> Secrets:
     """The secrets file's, or a seed that the journal keeps, so that an interrupted run goes on with the same."""
-    from grader.classroom.secrets import Secrets, from_entropy, load_secrets
+    from grader.classroom.hidden_cases import Secrets, from_entropy, load_secrets
 
     if path is None and Path("secrets.toml").exists():
         path = Path("secrets.toml")

@@ -152,7 +152,7 @@ def _grade(
 def _write_page(path: Path, report: Report) -> bool:
     """Writes the HTML page; without Jinja it says what is missing, and the grade stands."""
     try:
-        from grader.reporting.html import page
+        from grader.reporting.page import page
     except ImportError as missing:
         errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
         return False

@@ -32,7 +32,7 @@ def gradescope(
 ) -> None:
     """Write the autograder archive to upload to Gradescope."""
     from grader.classroom.gradescope.archive import write_archive
-    from grader.classroom.secrets import BadSecrets, load_secrets
+    from grader.classroom.hidden_cases import BadSecrets, load_secrets
 
     labs = [lab.id for lab in labs_named(lab)]
     try:

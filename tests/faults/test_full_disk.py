@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from grader.reporting import html
+from grader.reporting import page as html
 from tests.stub_class import grade_class
 from tests.submissions import TESTS
 
 PROGRAM = """
 import resource, signal, sys
 from pathlib import Path
-from grader.reporting import html
+from grader.reporting import page as html
 from tests.stub_class import grade_class
 from grader.classroom.batch.journal import JournalFull
-from grader.reporting import html
+from grader.reporting import page as html
 html._drawn = lambda: None
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grader.reporting.html import page
+from grader.reporting.page import page
 from tests.reports import gpu_report, hostile_report, wrong_report
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"

@@ -26,7 +26,7 @@ from nbformat import v4
 
 from grader.classroom.gradebook.course import CannotMakeCourse, make_course
 from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
-from grader.classroom.secrets import load_secrets
+from grader.classroom.hidden_cases import load_secrets
 from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.pipeline.grading import GradeOptions, grade

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from grader import __version__
 from grader.classroom.batch.verdicts import from_json, to_json
-from grader.classroom.secrets import Secrets
+from grader.classroom.hidden_cases import Secrets
 from grader.model import Device, KernelSource, LabReport
 
 SCHEMA = """

@@ -21,7 +21,7 @@ from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
 from grader.labs import all_labs, get_lab
 from grader.model import LabReport
-from grader.reporting import html
+from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
 from grader.reporting.terminal import number
 from grader.reporting.text import page_value, prose

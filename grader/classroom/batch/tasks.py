@@ -15,7 +15,7 @@ from typing import TypeVar
 import psutil
 
 from grader.classroom.batch.archives import RefusedMember, UnusableArchive, unpack
-from grader.classroom.secrets import Secrets
+from grader.classroom.hidden_cases import Secrets
 from grader.judging.rubric import load_rubric
 from grader.labs import Lab, get_lab
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission

@@ -18,7 +18,7 @@ from traitlets import Enum, Integer, Unicode
 from grader.classroom.gradebook.feedback import cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
 from grader.classroom.gradebook.scores import cell_score, graded_part
-from grader.classroom.secrets import Secrets, load_secrets
+from grader.classroom.hidden_cases import Secrets, load_secrets
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.model import Device, Report

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Results, Visibility, results
-from grader.classroom.secrets import Secrets, load_secrets
+from grader.classroom.hidden_cases import Secrets, load_secrets
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.pipeline.grading import GradeOptions, grade

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from grader.authoring.bundle import SecretTold, write_bundle
-from grader.classroom.secrets import draw
+from grader.classroom.hidden_cases import draw
 from grader.labs import all_labs
 from tests.submissions import TESTS
 

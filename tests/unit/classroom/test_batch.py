@@ -17,14 +17,14 @@ import psutil
 import pytest
 
 from grader.classroom.batch.tasks import Setup, grade_on_cpu
-from grader.classroom.secrets import ABOUT, Secrets
+from grader.classroom.hidden_cases import ABOUT, Secrets
 from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.model import Case, Report
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
 from grader.reporting.document import document
-from grader.reporting.html import page
+from grader.reporting.page import page
 from grader.running.interpreter import CASE_SECONDS
 from tests import batch_driver
 from tests.processes import command_line, descendants

@@ -19,7 +19,7 @@ from grader.classroom.batch.similarity import Comparison, Pair, similar_kernels
 from grader.classroom.batch.standing import Graded, Rules, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
-from grader.classroom.secrets import Secrets
+from grader.classroom.hidden_cases import Secrets
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
 from grader.reporting.junit import junit

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from grader.classroom.batch.intake import collect
 from grader.model import Config
-from grader.reporting import html
+from grader.reporting import page as html
 from tests.stub_class import Answering, about, check_files, grade_class
 from tests.submissions import TESTS
 

@@ -15,7 +15,7 @@ import pytest
 
 from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull, verdict_key
 from grader.classroom.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
-from grader.classroom.secrets import BadSecrets, Secrets, draw, load_secrets
+from grader.classroom.hidden_cases import BadSecrets, Secrets, draw, load_secrets
 from grader.labs import all_labs, get_lab
 from grader.model import (
     BuildFacts,

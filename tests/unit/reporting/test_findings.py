@@ -13,7 +13,7 @@ from grader.judging.memory import sentences
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import MemoryFinding, Outcome, Report, TestResult
-from grader.reporting import html
+from grader.reporting import page as html
 from grader.reporting.compact import explanations
 from grader.reporting.findings import findings, first_said
 from grader.reporting.listing import listing

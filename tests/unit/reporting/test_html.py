@@ -12,7 +12,7 @@ import pytest
 
 from grader.labs import get_lab
 from grader.model import KernelSource
-from grader.reporting import html
+from grader.reporting import page as html
 from grader.reporting.advice import advice
 from grader.reporting.document import document
 from grader.reporting.listing import MAX_LINES, listing

@@ -26,7 +26,8 @@ from grader.classroom.batch.standing import Graded, Rules, standings
 from grader.classroom.gradescope.results import results
 from grader.labs import get_lab
 from grader.model import Config, Device, LabReport, Report, TestResult
-from grader.reporting import html, terminal
+from grader.reporting import page as html
+from grader.reporting import terminal
 from grader.reporting.compact import Remark
 from grader.reporting.document import document
 from grader.reporting.inline import Inline
