@@ -10,7 +10,7 @@ from grader.sandbox import Answer
 from grader.teaching import Fault, fault_of, teach, teach_config
 
 DEFECT = (
-    "not gradable here: the grader itself failed at this line ({}), which says nothing of your kernel; "
+    "not gradable here: the grader itself failed{} ({}), which says nothing of your kernel; "
     "send this sentence and your file to the instructor, who can report it as a defect of the grader"
 )
 
@@ -28,10 +28,15 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
         return teach_config(source, int(index[1]), fault.message) if index else fault.message
     if fault.kind == "GraderDefect":
         where = f"{source.locate(fault.line)}: " if fault.line is not None else ""
-        return where + DEFECT.format(fault.message)
+        return where + defect(fault.message, " at this line" if where else "")
     if fault.kind in ("Unsupported", "LaunchEnded"):
         return f"{source.locate(fault.line)}: {fault.message}" if fault.line is not None else fault.message
     return teach(fault, source)
+
+
+def defect(message: str, where: str = "") -> str:
+    """What a student reads of an error of the grader's own."""
+    return DEFECT.format(where, message)
 
 
 def _in_source(fault: Fault, source: KernelSource, made: MadeModule) -> Fault:

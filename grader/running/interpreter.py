@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from grader.building import describe_error, made_request
+from grader.building.sentences import defect
 from grader.judging import memory
 from grader.labs import Lab
 from grader.labs.guarded import Guarded, guard
@@ -130,8 +131,9 @@ def _run_one(
     try:
         with options.start(interpret=True, confined=options.confined) as sandbox:
             loaded = sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
-            if "error" in loaded.header:
-                return Outcome(case, config, "crash", message=describe_error(source, loaded, bundle.made))
+            if "error" in loaded.header:  # the compiler has read this very module
+                said = str(loaded.header.get("message", "")).split("\n")[0]
+                return Outcome(case, config, "unsupported", message=defect(f"{loaded.header['error']}: {said}"))
             answer = sandbox.ask(request, sent, timeout=LONGER * options.case_seconds)
         return _outcome(lab, source, bundle.made, case, config, buffers, sent, answer)
     except SandboxLost:

@@ -173,7 +173,7 @@ def test_equal_files_give_an_equal_archive(archive, tmp_path):
 
 @pytest.mark.parametrize("script", ["setup.sh", "run_autograder"])
 def test_scripts_are_bash(script):
-    path = ROOT / "grader" / "gradescope" / script
+    path = ROOT / "grader" / "classroom" / "gradescope" / script
     assert path.read_text(encoding="utf-8").startswith("#!/usr/bin/env bash\n")
     subprocess.run(["bash", "-n", path], check=True)
 

@@ -15,29 +15,51 @@ ROOT = TESTS.parent
 WORDS = ("not gradable here: the grader itself failed", "KeyError: 'planted'", "send this sentence and your file to the instructor")
 
 
-@pytest.mark.slow
-def test_a_fault_in_our_shims_is_told_as_ours(tmp_path):
-    shutil.copytree(ROOT / "grader", tmp_path / "grader", ignore=shutil.ignore_patterns("__pycache__"))
-    shim = tmp_path / "grader" / "sandboxed" / "host_builder.py"
-    text = shim.read_text(encoding="utf-8")
-    head = next(line for line in text.split("\n") if line.strip().startswith("def create_dot("))
-    shim.write_text(text.replace(head, f"{head}\n{' ' * (len(head) - len(head.lstrip()))}    raise KeyError('planted')"))
+IN_DOT = ("host_builder.py", "def create_dot(", "raise KeyError('planted')")
+IN_LOADING = ("made.py", "def load(", "if __import__('os').environ.get('TRITON_INTERPRET'): raise KeyError('planted')")
+
+
+def planted(folder, file, head, fault):
+    """A copy of the grader in which the first statement of a function of ours raises."""
+    shutil.copytree(ROOT / "grader", folder / "grader", ignore=shutil.ignore_patterns("__pycache__"))
+    shim = folder / "grader" / "sandbox" / "inside" / file
+    lines = shim.read_text(encoding="utf-8").split("\n")
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith(head))
+    indent = " " * (len(lines[at]) - len(lines[at].lstrip()) + 4)
+    lines.insert(at + 1, indent + fault)
+    shim.write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def graded(folder):
     told = subprocess.run(
         [sys.executable, "-m", "grader", "grade", str(TESTS / "styles" / "dds_while.py"), "--lab", "dds", "--device", "cpu",
          "--json", "report.json", "--html", "report.html"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        cwd=folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
-    verdict = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["labs"]["dds"]
-    failed = [test["name"] for test in verdict["tests"] if test["status"] in ("failed", "error")]
+    verdict = json.loads((folder / "report.json").read_text(encoding="utf-8"))["labs"]["dds"]
+    assert [test["name"] for test in verdict["tests"] if test["status"] in ("failed", "error")] == []
     skipped = [test for test in verdict["tests"] if test["kind"] == "correctness" and test["status"] == "skipped"]
-    assert failed == []
     assert skipped
-    line = (TESTS / "styles" / "dds_while.py").read_text(encoding="utf-8").split("\n")
-    number = next(at for at, part in enumerate(line, 1) if "tl.dot" in part)
+    return told.stdout, skipped
+
+
+@pytest.mark.slow
+def test_a_fault_in_our_shims_is_told_as_ours(tmp_path):
+    printed, skipped = graded(planted(tmp_path, *IN_DOT))
+    lines = (TESTS / "styles" / "dds_while.py").read_text(encoding="utf-8").split("\n")
+    number = next(at for at, part in enumerate(lines, 1) if "tl.dot" in part)
     page = " ".join((tmp_path / "report.html").read_text(encoding="utf-8").replace("&#39;", "'").split())
     for words in (f"dds_while.py line {number}: ", *WORDS):
         assert all(words in test["message"] for test in skipped)
-        assert words in " ".join(told.stdout.split())
+        assert words in " ".join(printed.split())
         assert words in page
-    assert "correct this line" not in told.stdout
+    assert "correct this line" not in printed
+
+
+@pytest.mark.slow
+def test_a_fault_in_loading_what_the_compiler_has_read_is_ours_too(tmp_path):
+    _, skipped = graded(planted(tmp_path, *IN_LOADING))
+    for words in WORDS:
+        assert all(words in test["message"] for test in skipped)

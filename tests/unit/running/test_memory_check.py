@@ -376,7 +376,7 @@ def test_what_the_grader_does_wrong_is_not_the_students(tmp_path, monkeypatch):
 )
 def test_many_small_programs_are_no_endless_loop(monkeypatch, ended, programs, goes_on):
     """A launch goes on past its seconds, once, where its programs end so fast that the others will have ended in time."""
-    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandboxed"))
+    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
     import memory_check
     from faults import LaunchEnded
 
