@@ -68,17 +68,17 @@ def DDS_MM(
     ### BEGIN SOLUTION
     block_rows = N // BLOCK
     block_row = tl.program_id(0) % block_rows
-    rm = tl.program_id(0) // block_rows * BLOCK_M + tl.arange(0, BLOCK_M)
-    rb = tl.arange(0, BLOCK)
+    offs_m = tl.program_id(0) // block_rows * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_b = tl.arange(0, BLOCK)
 
     # Rows beyond the matrix read its last one again, so that the loop needs no mask; the store leaves them
     # out. Offsets are int64: M * K may exceed 2^31.
-    row = tl.minimum(rm, M - 1).to(tl.int64)
+    row = tl.minimum(offs_m, M - 1).to(tl.int64)
     first = tl.load(crow_indices_ptr + block_row)
     last = tl.load(crow_indices_ptr + block_row + 1)
-    x_ptrs = x_ptr + row[:, None] * stride_xm + rb.to(tl.int64)[None, :] * stride_xk
+    x_ptrs = x_ptr + row[:, None] * stride_xm + offs_b.to(tl.int64)[None, :] * stride_xk
     # A block is stored [n, c]; read as [c, n] it is the right operand, contiguous along the summed axis.
-    value_ptrs = values_ptr + first.to(tl.int64) * (BLOCK * BLOCK) + rb[:, None] + rb[None, :] * BLOCK
+    value_ptrs = values_ptr + first.to(tl.int64) * (BLOCK * BLOCK) + offs_b[:, None] + offs_b[None, :] * BLOCK
 
     acc = tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)
     col = tl.load(col_indices_ptr + first, mask=first < last, other=0)
@@ -89,9 +89,9 @@ def DDS_MM(
         value_ptrs += BLOCK * BLOCK
         col = tl.load(col_indices_ptr + b + 1, mask=b + 1 < last, other=0)
 
-    rn = (block_row * BLOCK + rb).to(tl.int64)
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn[None, :] * stride_yn
-    tl.store(y_ptrs, acc.to(tl.float16), mask=(rm < M)[:, None])
+    offs_n = (block_row * BLOCK + offs_b).to(tl.int64)
+    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n[None, :] * stride_yn
+    tl.store(y_ptrs, acc.to(tl.float16), mask=(offs_m < M)[:, None])
     ### END SOLUTION
 
 

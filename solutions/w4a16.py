@@ -137,24 +137,24 @@ def W4A16_MM(
     group_m = tl.minimum(tiles_m - first_m, GROUP)
     pid_in_group = pid % (GROUP * tiles_n)
     first_row = (first_m + pid_in_group % group_m) * BLOCK_M
-    rn = pid_in_group // group_m * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_n = pid_in_group // group_m * BLOCK_N + tl.arange(0, BLOCK_N)
 
     # Asked for now, the scales are there when the epilogue wants them: 0.2 us with one token.
-    in_n = rn < N
-    scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0).to(tl.float32)
+    in_n = offs_n < N
+    scales = tl.load(scales_ptr + offs_n, mask=in_n, other=0.0).to(tl.float32)
 
     # Rows of X beyond the matrix read its last one again, and the final store leaves them out; slices leave them
     # unread, meant for 2 to 7 tokens in a tile of 8. Columns are masked, not clamped: neighbouring words of a row
     # of qweight are loaded as one vector only if the compiler sees that their addresses are consecutive.
-    rm = first_row + tl.arange(0, BLOCK_M)
+    offs_m = first_row + tl.arange(0, BLOCK_M)
     if SLICES == 1:  # W is [n, k], X is [k, m]
-        k_x, m = tl.arange(0, BLOCK_K)[:, None], tl.minimum(rm, M - 1)[None, :]
-        n, k_w = rn[:, None], tl.arange(0, WORDS)[None, :]
+        k_x, m = tl.arange(0, BLOCK_K)[:, None], tl.minimum(offs_m, M - 1)[None, :]
+        n, k_w = offs_n[:, None], tl.arange(0, WORDS)[None, :]
         acc = tl.zeros((BLOCK_N, COLUMNS), dtype=tl.float32)
     else:  # W is [slice, n, k], X is [slice, k, m]
         rs = tl.arange(0, SLICES)[:, None, None]
-        k_x, m = rs * SLICE_K + tl.arange(0, SLICE_K)[None, :, None], rm[None, None, :]
-        n, k_w = rn[None, :, None], rs * WORDS + tl.arange(0, WORDS)[None, None, :]
+        k_x, m = rs * SLICE_K + tl.arange(0, SLICE_K)[None, :, None], offs_m[None, None, :]
+        n, k_w = offs_n[None, :, None], rs * WORDS + tl.arange(0, WORDS)[None, None, :]
         acc = tl.zeros((SLICES, BLOCK_N, COLUMNS), dtype=tl.float32)
 
     # Known to be 0 when K is not split, so that the loop need not carry it. Offsets are int64: M * K may
@@ -187,7 +187,7 @@ def W4A16_MM(
 
     y = tl.trans((acc * scales[:, None]).to(tl.float16))
     rc = tl.arange(0, COLUMNS)
-    y_ptrs = y_ptr + (first_row + rc).to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
+    y_ptrs = y_ptr + (first_row + rc).to(tl.int64)[:, None] * stride_ym + offs_n.to(tl.int64)[None, :] * stride_yn
     inside = ((rc < BLOCK_M) & (first_row + rc < M))[:, None] & in_n[None, :]
     if SPLIT_K == 1:
         tl.store(y_ptrs, y, mask=inside)

@@ -84,22 +84,22 @@ def W8A8_MM(
     pid = tl.program_id(0)
     tiles_n = tl.cdiv(N, BLOCK_N)
     first_column = pid % tiles_n * BLOCK_N
-    rm = pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
-    rn = first_column + tl.arange(0, BLOCK_N)
-    rk = tl.arange(0, BLOCK_K)
+    offs_m = pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = first_column + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K)
 
     # Rows and columns beyond the matrix read its last ones again, so that only K needs a mask inside the
     # loop; the final store leaves them out. Offsets are int64: M * K may exceed 2^31.
-    row = tl.minimum(rm, M - 1).to(tl.int64)
-    col = tl.minimum(rn, N - 1).to(tl.int64)
+    row = tl.minimum(offs_m, M - 1).to(tl.int64)
+    col = tl.minimum(offs_n, N - 1).to(tl.int64)
     # Known to be 0 when K is not split, which saves a twentieth of the time at 512 tokens.
     k_start = 0 if SPLIT_K == 1 else tl.program_id(1) * BLOCK_K
     k_step = tl.full((), BLOCK_K * SPLIT_K, tl.int64)
-    x_ptrs = x_ptr + row[:, None] * stride_xm + (k_start + rk).to(tl.int64)[None, :] * stride_xk
+    x_ptrs = x_ptr + row[:, None] * stride_xm + (k_start + offs_k).to(tl.int64)[None, :] * stride_xk
     if X_HAS_THE_ROWS:
         w_tiles = tl.make_tensor_descriptor(qweight_ptr, [N, K], [stride_wn, 1], [BLOCK_N, BLOCK_K])
     else:
-        w_ptrs = qweight_ptr + (k_start + rk).to(tl.int64)[:, None] * stride_wk + col[None, :] * stride_wn
+        w_ptrs = qweight_ptr + (k_start + offs_k).to(tl.int64)[:, None] * stride_wk + col[None, :] * stride_wn
 
     # One division a row here; the loop multiplies. The columns' scales are loaded here too: they take half
     # the registers of their addresses through the loop, which in the widest tile has none to spare.
@@ -113,7 +113,7 @@ def W8A8_MM(
 
     acc = tl.zeros((ACC_ROWS, ACC_COLUMNS), dtype=tl.int32)
     for k in range(k_start, K, BLOCK_K * SPLIT_K):
-        in_k = rk < K - k
+        in_k = offs_k < K - k
         x = tl.load(x_ptrs, mask=in_k[None, :], other=0.0)
         x_ptrs += k_step * stride_xk
         if X_HAS_THE_ROWS:
@@ -136,8 +136,8 @@ def W8A8_MM(
         acc = tl.trans(acc)
 
     y = (acc.to(tl.float32) * input_scale[:, None] * weight_scale[None, :]).to(tl.float16)
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
-    inside = (rm < M)[:, None] & (rn < N)[None, :]
+    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n.to(tl.int64)[None, :] * stride_yn
+    inside = (offs_m < M)[:, None] & (offs_n < N)[None, :]
     if SPLIT_K == 1:
         tl.store(y_ptrs, y, mask=inside)
     else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-import zipfile
 from pathlib import Path
+
+from grader.authoring.archive import write_archive
 
 SINGLE = ("Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore",
           "bench/figures/speedup_tokens.svg")  # fmt: skip
@@ -14,7 +15,6 @@ HANDOUTS = "notebooks/*.md"
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip
 """Parts of grader/ that grade classes and write labs; `python -m grader` does without them."""
-EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class SecretTold(ValueError):
@@ -40,13 +40,7 @@ def write_bundle(root: Path, out: Path, secrets: Path | None) -> int:
         reason = _told(name, data, secrets)
         if reason:
             raise SecretTold(f"{name} {reason}; students would get it, so nothing was written")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, EPOCH)
-            entry.external_attr = 0o644 << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
+    write_archive(out, files)
     return len(files)
 
 

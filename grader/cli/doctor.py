@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grader.gpu.devices import cuda_problem, gpus
+from grader.judging.rubric import load_rubric
+from grader.reporting.terminal import number
 from grader.sandbox import bubblewrap
 
 PYTHONS = ((3, 11), (3, 14))
@@ -74,7 +76,9 @@ def verdict(lines: list[Check]) -> str:
         return "This machine cannot grade yet: fix what is marked above."
     if any(line.thing.startswith("GPU ") and line.state == "ok" for line in lines):
         return "This machine grades correctness and speed."
-    return "This machine grades correctness (60 of 100 points per lab); speed needs a GPU."
+    rubric = load_rubric()
+    whole = rubric.correctness + rubric.speed
+    return f"This machine grades correctness ({number(rubric.correctness)} of {number(whole)} points per lab); speed needs a GPU."
 
 
 def _python() -> Check:

@@ -265,7 +265,8 @@ def _source(source: KernelSource | Refusal) -> KernelSource | None:
     return source if isinstance(source, KernelSource) else None
 
 
-def launch_pairs(lab: Lab, bundle: KernelBundle) -> list[tuple[str, int]]:
-    """What is run: hidden cases last, so that nothing of them can show in the others."""
-    pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
+def launch_pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> list[tuple[str, int]]:
+    """What is run: hidden cases last, so that nothing of them can show in the others. compiled: see `assignments`."""
+    assigned = assignments(lab, bundle, compiled=compiled)
+    pairs = [(case, config) for case, configs in assigned.items() for config in configs]
     return sorted(pairs, key=lambda pair: lab.case(pair[0]).hidden)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from grader.building import BuildOptions, assignments, compile_described, read_by_triton
+from grader.building import BuildOptions, compile_described, read_by_triton
 from grader.judging.checking import Finding, check
 from grader.judging.correctness import HIDDEN
 from grader.judging.rubric import load_rubric
@@ -23,7 +23,7 @@ from grader.judging.scoring import refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
-from grader.pipeline.grading import GradeOptions, grade, one_thread
+from grader.pipeline.grading import GradeOptions, grade, launch_pairs, one_thread
 from grader.pipeline.judging import Ran, Terms, judge
 from grader.reading import UnusablePath, read
 from grader.running.interpreter import InterpretOptions, interpret
@@ -222,7 +222,7 @@ class _Round:
         if isinstance(bundle, Refusal):
             self._publish(self._refused(lab, bundle, source), started, final=True)
             return None
-        outcomes = self._interpret(lab, source, bundle, _pairs(lab, bundle, compiled=False), {}, aloud=True)
+        outcomes = self._interpret(lab, source, bundle, launch_pairs(lab, bundle, compiled=False), {}, aloud=True)
         self._publish(self._scored(lab, source, bundle, outcomes, ()), started, final=False)
         return bundle, outcomes
 
@@ -240,7 +240,7 @@ class _Round:
         if isinstance(built, Refusal):
             self._publish(self._refused(lab, built, source), started, final=True)
             return
-        known = self._interpret(lab, source, built, _pairs(lab, built, compiled=True), outcomes, aloud=False)
+        known = self._interpret(lab, source, built, launch_pairs(lab, built, compiled=True), outcomes, aloud=False)
         self._publish(self._scored(lab, source, built, known, options.capabilities), started, final=True)
 
     def _interpret(
@@ -287,11 +287,6 @@ class _Round:
         asked = [order.index(pair) for pair in failing[:DIAGNOSED]]  # somebody waits; `grade` explains them all
         ran, terms = Ran(outcomes, outcomes), Terms(load_rubric(), None, capabilities, 0)
         return judge(lab, source, bundle, problems, ran, terms, how, checked=findings, asked=asked)
-
-
-def _pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool) -> list[Pair]:
-    assigned = assignments(lab, bundle, compiled=compiled)
-    return [(case, config) for case, configs in assigned.items() for config in configs]
 
 
 def _size(lab: Lab, pair: Pair) -> int:

@@ -36,7 +36,7 @@ def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
             "no tensor-core instruction: tl.dot saw operands that the tensor cores do not take "
             f"(fp32 with input_precision='ieee', for instance); give it {_operands(lab)}"
         )
-    if _wants_int8(lab) and not facts.int8_matrix:
+    if lab.operand == "int8" and not facts.int8_matrix:
         return (
             f"{facts.matrix_instruction}, but not on the int8 tensor cores: tl.dot saw wider operands than int8, which "
             "halves the rate or worse; hand it the int8 tiles themselves and accumulate in int32"
@@ -44,12 +44,8 @@ def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
     return ""
 
 
-def _wants_int8(lab: Lab) -> bool:
-    return any(parameter.type == "*i8" for parameter in lab.parameters)
-
-
 def _operands(lab: Lab) -> str:
-    return "int8 tiles" if _wants_int8(lab) else "fp16 tiles"
+    return f"{lab.operand} tiles"
 
 
 def _spills(facts: BuildFacts, config: Config) -> str:

@@ -194,19 +194,19 @@ def matmul_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    rm = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)  # rows of Y
-    rn = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)   # columns of Y
-    rk = tl.arange(0, BLOCK_K)
+    offs_m = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)  # rows of Y
+    offs_n = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)   # columns of Y
+    offs_k = tl.arange(0, BLOCK_K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
-        at = k + rk
-        x_inside = (rm < M)[:, None] & (at < K)[None, :]
-        w_inside = (at < K)[:, None] & (rn < N)[None, :]
-        x = tl.load(x_ptr + rm[:, None] * K + at[None, :], mask=x_inside, other=0.0)
-        w = tl.load(w_ptr + at[:, None] + rn[None, :] * K, mask=w_inside, other=0.0)  # W is [N, K]: read as [K, N]
+        at = k + offs_k
+        x_inside = (offs_m < M)[:, None] & (at < K)[None, :]
+        w_inside = (at < K)[:, None] & (offs_n < N)[None, :]
+        x = tl.load(x_ptr + offs_m[:, None] * K + at[None, :], mask=x_inside, other=0.0)
+        w = tl.load(w_ptr + at[:, None] + offs_n[None, :] * K, mask=w_inside, other=0.0)  # W is [N, K]: read as [K, N]
         acc = tl.dot(x, w, acc)
-    inside = (rm < M)[:, None] & (rn < N)[None, :]
-    tl.store(y_ptr + rm[:, None] * N + rn[None, :], acc.to(tl.float16), mask=inside)
+    inside = (offs_m < M)[:, None] & (offs_n < N)[None, :]
+    tl.store(y_ptr + offs_m[:, None] * N + offs_n[None, :], acc.to(tl.float16), mask=inside)
 
 
 M, N, K = 40, 48, 100

@@ -34,13 +34,13 @@ def DDS_MM(
     # Block rows run fastest: programs that run at the same time gather from the same rows of X.
     block_rows = N // BLOCK
     block_row = tl.program_id(0) % block_rows
-    rm = tl.program_id(0) // block_rows * BLOCK_M + tl.arange(0, BLOCK_M)
-    rb = tl.arange(0, BLOCK)
-    row = tl.minimum(rm, M - 1).to(tl.int64)
+    offs_m = tl.program_id(0) // block_rows * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_b = tl.arange(0, BLOCK)
+    row = tl.minimum(offs_m, M - 1).to(tl.int64)
     first = tl.load(crow_indices_ptr + block_row)
     last = tl.load(crow_indices_ptr + block_row + 1)
-    x_ptrs = x_ptr + row[:, None] * stride_xm + rb.to(tl.int64)[None, :] * stride_xk
-    value_ptrs = values_ptr + first.to(tl.int64) * (BLOCK * BLOCK) + rb[:, None] + rb[None, :] * BLOCK
+    x_ptrs = x_ptr + row[:, None] * stride_xm + offs_b.to(tl.int64)[None, :] * stride_xk
+    value_ptrs = values_ptr + first.to(tl.int64) * (BLOCK * BLOCK) + offs_b[:, None] + offs_b[None, :] * BLOCK
 
     acc = tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)
     for b in range(first, last):
@@ -50,9 +50,9 @@ def DDS_MM(
         acc = tl.dot(x, block, acc)
         value_ptrs += BLOCK * BLOCK
 
-    rn = (block_row * BLOCK + rb).to(tl.int64)
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn[None, :] * stride_yn
-    tl.store(y_ptrs, acc.to(tl.float16), mask=(rm < M)[:, None])
+    offs_n = (block_row * BLOCK + offs_b).to(tl.int64)
+    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n[None, :] * stride_yn
+    tl.store(y_ptrs, acc.to(tl.float16), mask=(offs_m < M)[:, None])
 
 
 def DDS_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int]:

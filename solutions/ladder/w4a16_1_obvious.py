@@ -25,28 +25,28 @@ def W4A16_MM(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
-    rm = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
-    rn = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
-    rk = tl.arange(0, BLOCK_K)
+    offs_m = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K)
 
-    row = tl.minimum(rm, M - 1).to(tl.int64)
-    in_n = rn < N
-    scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0)
-    x_ptrs = x_ptr + row[:, None] * stride_xm + rk.to(tl.int64)[None, :] * stride_xk
-    w_ptrs = qweight_ptr + (rk // 8).to(tl.int64)[:, None] * stride_wk + rn.to(tl.int64)[None, :] * stride_wn
+    row = tl.minimum(offs_m, M - 1).to(tl.int64)
+    in_n = offs_n < N
+    scales = tl.load(scales_ptr + offs_n, mask=in_n, other=0.0)
+    x_ptrs = x_ptr + row[:, None] * stride_xm + offs_k.to(tl.int64)[None, :] * stride_xk
+    w_ptrs = qweight_ptr + (offs_k // 8).to(tl.int64)[:, None] * stride_wk + offs_n.to(tl.int64)[None, :] * stride_wn
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
-        in_k = rk < K - k
+        in_k = offs_k < K - k
         x = tl.load(x_ptrs, mask=in_k[None, :], other=0.0)
         words = tl.load(w_ptrs, mask=in_k[:, None] & in_n[None, :], other=0)
         # Up to the top, then back down with the sign: the nibble at bits 4 * (k % 8), as -8 to 7.
-        w = ((words << (28 - 4 * (rk % 8))[:, None]) >> 28).to(tl.float16)
+        w = ((words << (28 - 4 * (offs_k % 8))[:, None]) >> 28).to(tl.float16)
         acc += tl.dot(x, w * scales[None, :])
         x_ptrs += tl.full((), BLOCK_K, tl.int64) * stride_xk
         w_ptrs += tl.full((), BLOCK_K // 8, tl.int64) * stride_wk
     y = acc.to(tl.float16)
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
-    tl.store(y_ptrs, y, mask=(rm < M)[:, None] & (rn < N)[None, :])
+    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n.to(tl.int64)[None, :] * stride_yn
+    tl.store(y_ptrs, y, mask=(offs_m < M)[:, None] & (offs_n < N)[None, :])
 
 
 def W4A16_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int]:

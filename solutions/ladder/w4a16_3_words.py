@@ -36,19 +36,19 @@ def W4A16_MM(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
-    rm = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
-    rn = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
-    rk = tl.arange(0, BLOCK_K)
+    offs_m = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K)
 
-    row = tl.minimum(rm, M - 1).to(tl.int64)
-    in_n = rn < N
-    scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0)
+    row = tl.minimum(offs_m, M - 1).to(tl.int64)
+    in_n = offs_n < N
+    scales = tl.load(scales_ptr + offs_n, mask=in_n, other=0.0)
     rw = tl.arange(0, BLOCK_K // 8)
-    x_ptrs = x_ptr + row[:, None] * stride_xm + rk.to(tl.int64)[None, :] * stride_xk
-    w_ptrs = qweight_ptr + rn.to(tl.int64)[:, None] * stride_wn + rw.to(tl.int64)[None, :] * stride_wk
+    x_ptrs = x_ptr + row[:, None] * stride_xm + offs_k.to(tl.int64)[None, :] * stride_xk
+    w_ptrs = qweight_ptr + offs_n.to(tl.int64)[:, None] * stride_wn + rw.to(tl.int64)[None, :] * stride_wk
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
-        x = tl.load(x_ptrs, mask=(rk < K - k)[None, :], other=0.0)
+        x = tl.load(x_ptrs, mask=(offs_k < K - k)[None, :], other=0.0)
         words = tl.load(w_ptrs, mask=in_n[:, None] & (rw < (K - k) // 8)[None, :], other=0)
         # Each join adds an axis of two on the right, which puts (0, 4), (2, 6), (1, 5) and (3, 7) in order.
         even = tl.join(open_two(words), open_two(words >> 8))
@@ -58,8 +58,8 @@ def W4A16_MM(
         x_ptrs += tl.full((), BLOCK_K, tl.int64) * stride_xk
         w_ptrs += tl.full((), BLOCK_K // 8, tl.int64) * stride_wk
     y = (acc * scales.to(tl.float32)[None, :]).to(tl.float16)
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
-    tl.store(y_ptrs, y, mask=(rm < M)[:, None] & (rn < N)[None, :])
+    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n.to(tl.int64)[None, :] * stride_yn
+    tl.store(y_ptrs, y, mask=(offs_m < M)[:, None] & (offs_n < N)[None, :])
 
 
 def W4A16_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int]:

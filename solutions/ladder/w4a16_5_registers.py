@@ -53,27 +53,27 @@ def W4A16_MM(
     first_m = pid // (GROUP * tiles_n) * GROUP
     group_m = tl.minimum(tiles_m - first_m, GROUP)
     pid_in_group = pid % (GROUP * tiles_n)
-    rm = (first_m + pid_in_group % group_m) * BLOCK_M + tl.arange(0, BLOCK_M)
-    rn = pid_in_group // group_m * BLOCK_N + tl.arange(0, BLOCK_N)
-    rk = tl.arange(0, BLOCK_K)
+    offs_m = (first_m + pid_in_group % group_m) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_in_group // group_m * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K)
     rw = tl.arange(0, BLOCK_K // 8)
 
-    row = tl.minimum(rm, M - 1).to(tl.int64)
-    in_n = rn < N
-    scales = tl.load(scales_ptr + rn, mask=in_n, other=0.0).to(tl.float32)
+    row = tl.minimum(offs_m, M - 1).to(tl.int64)
+    in_n = offs_n < N
+    scales = tl.load(scales_ptr + offs_n, mask=in_n, other=0.0).to(tl.float32)
     k_start = tl.program_id(1) * BLOCK_K
-    x_ptrs = x_ptr + (k_start + rk).to(tl.int64)[:, None] * stride_xk + row[None, :] * stride_xm
-    w_ptrs = qweight_ptr + rn.to(tl.int64)[:, None] * stride_wn + (k_start // 8 + rw).to(tl.int64)[None, :] * stride_wk
+    x_ptrs = x_ptr + (k_start + offs_k).to(tl.int64)[:, None] * stride_xk + row[None, :] * stride_xm
+    w_ptrs = qweight_ptr + offs_n.to(tl.int64)[:, None] * stride_wn + (k_start // 8 + rw).to(tl.int64)[None, :] * stride_wk
     acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
     for k in range(k_start, K, BLOCK_K * SPLIT_K):
-        x = tl.load(x_ptrs, mask=(rk < K - k)[:, None], other=0.0)
+        x = tl.load(x_ptrs, mask=(offs_k < K - k)[:, None], other=0.0)
         words = tl.load(w_ptrs, mask=in_n[:, None] & (rw < (K - k) // 8)[None, :], other=0)
         acc = tl.dot(open_words(words), x, acc)
         x_ptrs += tl.full((), BLOCK_K * SPLIT_K, tl.int64) * stride_xk
         w_ptrs += tl.full((), BLOCK_K * SPLIT_K // 8, tl.int64) * stride_wk
     y = tl.trans((acc * scales[:, None]).to(tl.float16))
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
-    inside = (rm < M)[:, None] & (rn < N)[None, :]
+    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n.to(tl.int64)[None, :] * stride_yn
+    inside = (offs_m < M)[:, None] & (offs_n < N)[None, :]
     if SPLIT_K == 1:
         tl.store(y_ptrs, y, mask=inside)
     else:

@@ -26,19 +26,19 @@ def W8A8_MM(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
-    rm = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
-    rn = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
-    rk = tl.arange(0, BLOCK_K)
+    offs_m = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K)
 
-    row = tl.minimum(rm, M - 1).to(tl.int64)
-    col = tl.minimum(rn, N - 1).to(tl.int64)
-    x_ptrs = x_ptr + row[:, None] * stride_xm + rk.to(tl.int64)[None, :] * stride_xk
-    w_ptrs = qweight_ptr + rk.to(tl.int64)[:, None] * stride_wk + col[None, :] * stride_wn
+    row = tl.minimum(offs_m, M - 1).to(tl.int64)
+    col = tl.minimum(offs_n, N - 1).to(tl.int64)
+    x_ptrs = x_ptr + row[:, None] * stride_xm + offs_k.to(tl.int64)[None, :] * stride_xk
+    w_ptrs = qweight_ptr + offs_k.to(tl.int64)[:, None] * stride_wk + col[None, :] * stride_wn
     input_scale = tl.load(input_scale_ptr + row)
     weight_scale = tl.load(weight_scale_ptr + col)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     for k in range(0, K, BLOCK_K):
-        in_k = rk < K - k
+        in_k = offs_k < K - k
         x = tl.load(x_ptrs, mask=in_k[None, :], other=0.0).to(tl.float32)
         w = tl.load(w_ptrs, mask=in_k[:, None], other=0)
         q = tl.floor(x / input_scale[:, None] + 0.5)
@@ -47,8 +47,8 @@ def W8A8_MM(
         x_ptrs += tl.full((), BLOCK_K, tl.int64) * stride_xk
         w_ptrs += tl.full((), BLOCK_K, tl.int64) * stride_wk
     y = (acc.to(tl.float32) * input_scale[:, None] * weight_scale[None, :]).to(tl.float16)
-    y_ptrs = y_ptr + rm.to(tl.int64)[:, None] * stride_ym + rn.to(tl.int64)[None, :] * stride_yn
-    tl.store(y_ptrs, y, mask=(rm < M)[:, None] & (rn < N)[None, :])
+    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n.to(tl.int64)[None, :] * stride_yn
+    tl.store(y_ptrs, y, mask=(offs_m < M)[:, None] & (offs_n < N)[None, :])
 
 
 def W8A8_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from grader.authoring import archive
 from grader.classroom.gradescope.autograder import SECRETS, SETTINGS
 from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Visibility
 
 HERE = Path(__file__).parent
 SCRIPTS = ("setup.sh", "run_autograder")
 PROJECT = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")
-EXECUTABLE = 0o755 << 16
-PLAIN = 0o644 << 16
-EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_archive(root: Path, out: Path, labs: Sequence[str], hidden: Visibility = HIDDEN_BY_DEFAULT,
@@ -30,12 +27,7 @@ def write_archive(root: Path, out: Path, labs: Sequence[str], hidden: Visibility
     members[SETTINGS] = settings.encode()
     if secrets:
         members[SECRETS] = secrets.read_bytes()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(members.items()):
-            entry = zipfile.ZipInfo(name, EPOCH)
-            entry.external_attr = EXECUTABLE if name in SCRIPTS else PLAIN
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
+    archive.write_archive(out, members, SCRIPTS)
     return sorted(members)
 
 
