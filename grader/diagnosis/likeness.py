@@ -14,7 +14,7 @@ import torch
 from grader.judging.checking import Finding
 from grader.judging.judged import Diagnosis
 from grader.labs import Lab
-from grader.labs.mistake import UNWRITTEN, Imitation, Mistake, tiles
+from grader.labs.imitation import UNWRITTEN, Imitation, Mistake, tiles
 from grader.model import Config, Outcome, Problem, Reference
 
 ENOUGH = 0.98

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from grader.labs.contract import Lab
+from grader.labs.notebook_step import Step
 from grader.labs.obligations import BadLab, debts
-from grader.labs.step import Step
 
 __all__ = ["BadLab", "Lab", "all_labs", "get_lab", "steps_of"]
 

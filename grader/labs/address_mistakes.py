@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 
 from grader.labs.contract import cdiv
-from grader.labs.mistake import Imitation, Mistake, grid_of, product, reread, scattered, tiles
+from grader.labs.imitation import Imitation, Mistake, grid_of, product, reread, scattered, tiles
 from grader.labs.tiling_mistakes import Operands, sizes
 from grader.model import Config, Problem
 

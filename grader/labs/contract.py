@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from grader.labs.mistake import Mistake
+from grader.labs.imitation import Mistake
 from grader.labs.projection import Projected, Stack
 from grader.model import Case, Constant, Parameter, Problem, Reference
 

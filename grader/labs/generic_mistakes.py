@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grader.labs.address_mistakes import store_mistakes, stride_mistakes
-from grader.labs.mistake import Mistake
+from grader.labs.imitation import Mistake
 from grader.labs.tiling_mistakes import Operands, accumulator_mistakes, last_resorts, loop_mistakes, tail_mistakes
 from grader.model import Config
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from grader.labs.contract import Lab, cdiv
-from grader.labs.mistake import TILE_NAMES
+from grader.labs.imitation import TILE_NAMES
 from grader.model import Config, Launch
 
 MOST_SLICES = 16

@@ -12,7 +12,7 @@ import torch
 
 from grader.labs.bound import FP16_UNDERFLOW, U_FP16
 from grader.labs.contract import cdiv
-from grader.labs.mistake import UNWRITTEN, Imitation, Mistake, grid_of, product, reread, tiles
+from grader.labs.imitation import UNWRITTEN, Imitation, Mistake, grid_of, product, reread, tiles
 from grader.model import Config, Problem
 
 Reading = tuple[torch.Tensor, torch.Tensor | None]

@@ -10,7 +10,7 @@ import torch
 from grader.building import BuildOptions, made_module
 from grader.judging.memory import sentences
 from grader.labs import Lab
-from grader.labs.step import Inputs, Step
+from grader.labs.notebook_step import Inputs, Step
 from grader.model import Case, Config, KernelBundle, KernelSource, Launch, Parameter, Problem, Refusal
 from grader.running.interpreter import InterpretOptions, interpret
 

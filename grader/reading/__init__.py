@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.labs import Lab
-from grader.labs.step import Step
+from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
 from grader.reading.files import Cell, UnreadableFile, executed_cells, read_cells

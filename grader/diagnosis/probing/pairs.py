@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from grader.diagnosis.probing.reading import Reading
-from grader.labs.mistake import TILES
+from grader.labs.imitation import TILES
 
 Array = np.ndarray[Any, Any]
 

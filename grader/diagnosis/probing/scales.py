@@ -11,7 +11,7 @@ import numpy as np
 
 from grader.diagnosis.probing.pairs import FEWEST, TOLERANCE, Runs, spread
 from grader.diagnosis.probing.reading import Reading
-from grader.labs.mistake import TILES
+from grader.labs.imitation import TILES
 from grader.labs.probe import ScaleProbe
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ import torch
 
 from grader.labs.address_mistakes import store_mistakes, stride_mistakes
 from grader.labs.bound import FP16_UNDERFLOW, U_FP16, U_FP32
-from grader.labs.mistake import Imitation, Mistake, reread
+from grader.labs.imitation import Imitation, Mistake, reread
 from grader.labs.tiling_mistakes import (
     Operands,
     Reading,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from grader.labs.address_mistakes import store_mistakes, stride_mistakes
-from grader.labs.mistake import Imitation, Mistake, product, reread, tiles
+from grader.labs.imitation import Imitation, Mistake, product, reread, tiles
 from grader.labs.tiling_mistakes import (
     Operands,
     Reading,

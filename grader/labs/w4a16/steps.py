@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from grader.labs.inputs import pack_int4, unpack_int4
-from grader.labs.step import Inputs, Slip, Step, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 WORDS = DEPTH // 8

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from grader.labs.address_mistakes import store_mistakes, stride_mistakes
-from grader.labs.mistake import Imitation, Mistake, grid_of, product, reread, tiles
+from grader.labs.imitation import Imitation, Mistake, grid_of, product, reread, tiles
 from grader.labs.tiling_mistakes import (
     Operands,
     Reading,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.step import Inputs, Slip, Step, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 
