@@ -119,5 +119,5 @@ test-fast: $(TEST_INSTALLED) ## the quick tests, for the inner loop
 	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow and not gpu" $(ARGS)
 
 clean: ## remove caches and .venv
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info report
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build *.egg-info report
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
