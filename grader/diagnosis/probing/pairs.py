@@ -61,7 +61,7 @@ def read(runs: Runs) -> Reading | None:
     chosen = spread(np.argwhere(runs.wrong))
     if not chosen:
         return None
-    for look in (_nothing, _factor, _factors, _counted, _pairs, _besides, _some_nothing):
+    for look in (_nothing, _factor, _factors, _counted, _pairs, _besides):
         if (found := look(runs, chosen)) is not None:
             return found
     return None
@@ -86,16 +86,9 @@ def _product(runs: Runs, m: int, n: int) -> str:
 def _nothing(runs: Runs, chosen: Sequence[tuple[int, int]]) -> Reading | None:
     """Outputs that are zero in every run although their product is none."""
     gone = (runs.y == 0).all(axis=0) & (runs.right != 0).all(axis=0)
-    if not all(gone[m, n] for m, n in chosen) or len(chosen) < FEWEST:
+    if (gone != runs.wrong).any() or len(chosen) < FEWEST:  # what is missing here may have gone to another wrong output
         return None
     return _left_out(runs, gone, *chosen[0])
-
-
-def _some_nothing(runs: Runs, chosen: Sequence[tuple[int, int]]) -> Reading | None:
-    """The same of some outputs, where nothing is known of the others that are wrong."""
-    gone = (runs.y == 0).all(axis=0) & (runs.right != 0).all(axis=0)
-    places = [(m, n) for m, n in chosen if gone[m, n]]
-    return _left_out(runs, gone, *places[0]) if len(places) >= FEWEST else None
 
 
 def _left_out(runs: Runs, gone: Array, m: int, n: int) -> Reading:
@@ -113,7 +106,7 @@ def _left_out(runs: Runs, gone: Array, m: int, n: int) -> Reading:
             "products_left_out", f"{words}; so it is up to k = {lost.max()}, while products from k = {met.min()} on arrive",
             "products with the first k never reach Y",
         )  # fmt: skip
-    return Reading("products_left_out", words, "products of some k never reach Y")
+    return Reading("products_left_out", words, "some elements of Y are zero where a product belongs")
 
 
 def _factor(runs: Runs, chosen: Sequence[tuple[int, int]]) -> Reading | None:
