@@ -58,6 +58,8 @@ def _failed(
     metrics = {**metrics, "mistake": (diagnosis.mistake or None) if diagnosis else None}
     if diagnosis and diagnosis.mistakes:
         metrics["mistakes"] = list(diagnosis.mistakes)
+        if diagnosis.early and not case.hidden:
+            metrics["early"] = True
     if not case.hidden:
         metrics["failing_configs"] = [one.config for one, _ in wrong]
     text = (diagnosis.text(hidden=case.hidden) or None) if diagnosis else None

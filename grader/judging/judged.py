@@ -14,7 +14,8 @@ class Diagnosis:
     """Why one case fails, for the student. `mistake`: the class's name; "" when no known mistake fits.
 
     evidence: numbers from the case; left out of the text for hidden cases. told, general: the ledger's sentences, which
-    take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first.
+    take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first. early: the
+    first one lies in the grid or the map of tiles, so that accesses out of bounds may follow from it.
     """
 
     mistake: str
@@ -24,6 +25,7 @@ class Diagnosis:
     told: str = ""
     general: str = ""
     mistakes: tuple[str, ...] = ()
+    early: bool = False
 
     def text(self, *, hidden: bool) -> str:
         """The diagnosis in one or two sentences."""

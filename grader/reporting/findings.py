@@ -19,13 +19,15 @@ CONFIG = re.compile(r" \[[^\[\]]*config \d+\]$")
 @dataclass(frozen=True)
 class Paragraph:
     """One finding. sentences: in the order in which to put things right. certain: read off the flow or the output, where
-    others are only alike. whole: whether every failing case has it."""
+    others are only alike. whole: whether every failing case has it. early: a wrong grid or map of tiles, from which accesses
+    out of bounds may follow."""
 
     number: int
     sentences: tuple[str, ...]
     cases: tuple[str, ...]
     certain: bool
     whole: bool
+    early: bool = False
 
     @property
     def where(self) -> str:
@@ -45,7 +47,7 @@ def findings(tests: Sequence[TestResult]) -> tuple[Paragraph, ...]:
     ordered = sorted(groups.values(), key=lambda group: not _is_certain(group[0]))
     return tuple(
         Paragraph(number, sentences(group[0].diagnosis or ""), tuple(test.name for test in group), _is_certain(group[0]),
-             len(group) == len(failing))
+             len(group) == len(failing), bool(group[0].metrics.get("early")))
         for number, group in enumerate(ordered, 1)
     )  # fmt: skip
 
@@ -84,10 +86,13 @@ def next_thing(lab: LabReport) -> str:
     strayed = next((test for test in lab.tests if test.kind == "memory" and test.status == "failed"), None)
     failed = next((test for test in lab.tests if test.kind == "correctness" and test.status == "failed"), None)
     named = findings(lab.tests)
+    certain = named[0].sentences[0] if named and named[0].certain else ""
+    if certain and named[0].early:
+        return certain
     if strayed is not None and strayed.metrics.get("seen"):
         return strayed.message.splitlines()[0]
-    if named and named[0].certain:
-        return named[0].sentences[0]
+    if certain:
+        return certain
     if failed is not None:
         return f"make `{failed.name}` pass first; {(failed.diagnosis or failed.message).splitlines()[0]}"
     return strayed.message.splitlines()[0] if strayed is not None else ""

@@ -11,7 +11,7 @@ from grader.diagnosis.likeness import diagnose
 from grader.judging.checking import Finding as Checked
 from grader.judging.judged import Diagnosis
 from grader.labs import Lab
-from grader.labs.divergence import Divergence
+from grader.labs.divergence import TILE, Divergence
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.interpreter import InterpretOptions
 
@@ -51,7 +51,7 @@ def tell(
     name = _called(lab, bundle, problems, findings[0].name.split(" or "), outcomes, checked, failing)
     diagnosis = Diagnosis(
         name, findings[0].reason, "", "", told(source, findings), general(source, findings),
-        tuple(finding.name.split(" or ")[0] for finding in findings),
+        tuple(finding.name.split(" or ")[0] for finding in findings), findings[0].rank <= TILE,
     )  # fmt: skip
     diagnoses = [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
     return Telling(diagnoses, explained.defects)

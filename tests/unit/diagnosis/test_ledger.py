@@ -16,6 +16,7 @@ from grader.labs import get_lab
 from grader.labs.stages import stages_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
+from grader.reporting.terminal import next_step
 from tests.ledgers import recorded, several, walked
 from tests.submissions import TESTS, mistakes
 
@@ -144,3 +145,14 @@ def test_a_damaged_record_is_refused_or_read_never_worse():
 
 def test_a_lab_without_stages_has_no_ledger():
     assert stages_of("no_such_lab") is None
+
+
+@pytest.mark.slow
+def test_a_wrong_map_of_tiles_comes_before_the_accesses_that_follow_from_it(tmp_path):
+    kernel = next(one for one in several() if one.name == "first_try")
+    path = tmp_path / "w8a8.py"
+    path.write_text(kernel.source, encoding="utf-8")
+    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,)))
+    memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
+    assert memory.status == "failed"
+    assert "nobody stores tiles" in next_step(report)
