@@ -62,7 +62,7 @@ def _called(
     checked: Sequence[Checked], failing: Sequence[Outcome],
 ) -> str:  # fmt: skip
     """Which of several classes a finding belongs to, where the flow alone does not tell: the one whose output is alike."""
-    mistakes = tuple(mistake for mistake in lab.mistakes if mistake.name in names)
+    mistakes = tuple(mistake for name in names for mistake in lab.mistakes if mistake.name == name)  # the likelier first
     if len(names) > 1 and len(mistakes) > 1:
         small = sorted(failing, key=lambda one: one.y.numel() if one.y is not None else 0)[:ASKED]
         asked = [(one, finding) for one, finding in zip(outcomes, checked, strict=True) if any(one is few for few in small)]
