@@ -19,7 +19,7 @@ LABS = list(all_labs())
 
 # lab, step, what stands in the solution, what stands there instead, a piece of the answer
 WRONG = [
-    ("w8a8", "load", "rows[:, None] * stride_row", "rows[:, None] * 64", "reads memory between the rows of x"),
+    ("w8a8", "load", "rows[:, None] * stride_row", "rows[:, None] * 64", "which lies between two rows"),
     ("w8a8", "load", "return tl.load(", "tile = tl.load(", "returns nothing"),
     ("w8a8", "load", ", None] * stride_row", ", None] * stride_rows", "stride_rows"),
     ("w8a8", "quantise", " + 0.5)", ")", "rounded down"),
