@@ -71,10 +71,17 @@ def mistakes() -> tuple[Mistake, ...]:
 
 def graded(
     path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = (),
-    capabilities: tuple[int, ...] = (90,),
+    capabilities: tuple[int, ...] = (90,), without: tuple[str, ...] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """The JSON document of one submission, graded on the CPU; compiled for one GPU only, unless more are asked for."""
-    chosen = [lab for lab in all_labs().values() if not labs or lab.id in labs]
+    """The JSON document of one submission, graded on the CPU; compiled for one GPU only, unless more are asked for.
+
+    without: names of cases that are left out.
+    """
+    chosen = [
+        replace(lab, cases=tuple(case for case in lab.cases if case.name not in without))
+        for lab in all_labs().values()
+        if not labs or lab.id in labs
+    ]
     options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities)
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 

@@ -108,7 +108,7 @@ def test_an_nvml_that_does_not_tell_is_no_error():
 
 def test_tests_that_use_the_gpu_run_one_after_the_other():
     """A file marked gpu belongs to the one group, so that `make test` gives all of them to one process."""
-    files = [path for path in TESTS.glob("test_*.py") if "pytest.mark.gpu," in path.read_text(encoding="utf-8")]
+    files = [path for path in TESTS.rglob("test_*.py") if "pytest.mark.gpu," in path.read_text(encoding="utf-8")]
     assert len(files) >= 3
     for path in files:
         assert 'pytest.mark.xdist_group("gpu")' in path.read_text(encoding="utf-8"), path.name
