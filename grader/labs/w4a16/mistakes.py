@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.labs.address_mistakes import store_mistakes, stride_mistakes
+from grader.labs.generic_mistakes import generic_mistakes
 from grader.labs.imitation import Imitation, Mistake, product, reread, tiles
 from grader.labs.tiling_mistakes import (
     Operands,
     Reading,
-    accumulator_mistakes,
-    last_resorts,
-    loop_mistakes,
     sizes,
-    tail_mistakes,
 )
 from grader.model import Config, Problem
 
@@ -282,10 +278,5 @@ MISTAKES = (
             scaled_by(lambda s, m, n, tile: (torch.ones(len(m)).double(), s[n // tile]))),
     Mistake("divided_by_scale", "the product divided by the scale", CHANNELS,
             scaled_by(lambda s, m, n, tile: (torch.ones(len(m)).double(), 1 / s))),
-    *stride_mistakes(OPERANDS),
-    *loop_mistakes(OPERANDS),
-    *tail_mistakes(OPERANDS),
-    *store_mistakes(OPERANDS),
-    *accumulator_mistakes(OPERANDS),
-    *last_resorts(OPERANDS),
+    *generic_mistakes(OPERANDS),
 )  # fmt: skip

@@ -6,17 +6,13 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from grader.labs.address_mistakes import store_mistakes, stride_mistakes
+from grader.labs.generic_mistakes import generic_mistakes
 from grader.labs.imitation import Imitation, Mistake, grid_of, product, reread, tiles
 from grader.labs.tiling_mistakes import (
     Operands,
     Reading,
-    accumulator_mistakes,
     half_sum,
-    last_resorts,
-    loop_mistakes,
     sizes,
-    tail_mistakes,
 )
 from grader.model import Config, Problem
 
@@ -259,12 +255,7 @@ MISTAKES = (
             weight_at(lambda p, k, n: k * p.scalars["N"] + n)),
     Mistake("weight_strides_swapped", "the weight read with its two strides exchanged", VIEW,
             weight_at(lambda p, k, n: k * p.scalars["stride_wn"] + n * p.scalars["stride_wk"])),
-    *stride_mistakes(OPERANDS),
-    *loop_mistakes(OPERANDS),
-    *tail_mistakes(OPERANDS),
-    *store_mistakes(OPERANDS),
-    *accumulator_mistakes(OPERANDS),
-    *last_resorts(OPERANDS),
+    *generic_mistakes(OPERANDS),
     Mistake("multiplied_by_scale", "X multiplied by its scale before it is rounded, instead of divided",
             "what has to happen to X before it is rounded?",
             quantised_with(lambda p, tile: 1 / scale_of(p, "input")[:, None])),  # after zeros, which it often looks like
