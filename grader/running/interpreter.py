@@ -29,6 +29,9 @@ CASE_SECONDS = 30.0
 LONGER = 4.0
 """So many times the seconds of a case are waited for a launch: its process ends it before, as memory_check says."""
 
+TOGETHER = 16.0
+"""So many times the seconds of a case all launches of a lab may take together; a right kernel of 8192 programs takes four."""
+
 START_SECONDS = 60.0
 MAX_TIMEOUTS = 2
 MAX_FINDINGS = 24
@@ -68,6 +71,7 @@ def interpret(
     timeouts: list[str] = []
     hidden = {case.name for case in lab.all_cases if case.hidden}
     lock = threading.Lock()
+    most = TOGETHER * options.case_seconds
 
     def work() -> None:
         while True:
@@ -81,6 +85,9 @@ def interpret(
             elif len(timeouts) >= MAX_TIMEOUTS:
                 names = " and ".join(timeouts[:MAX_TIMEOUTS])
                 outcome = Outcome(case, config, "timeout", message=f"not run: {names} did not finish in time")
+            elif sum(done.seconds for done in list(outcomes.values())) > most:
+                message = f"not run: the launches before it took more than {most:.0f} s together on the interpreter"
+                outcome = Outcome(case, config, "timeout", message=message)
             elif (case, config) in bundle.refused:
                 outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
             else:
