@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import sys
 
 import system_calls
 
@@ -27,7 +28,7 @@ SCRATCH = "/tmp/grading"
 
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 0x1000, 0x4000, 0x40000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 1, 4, 24, 28
 PR_SET_CHILD_SUBREAPER, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 36, 47, 4
 NO_ROOT_NO_FIXUP_LOCKED = 0b101111
@@ -57,12 +58,27 @@ def own_files() -> None:
     """Empty file systems of its own, of bounded size, where anything can be written; nothing of /proc, no terminals."""
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     hidden = MS_NOSUID | MS_NODEV
+    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for path in _packages_below("/tmp/")]
     _mount("tmpfs", "/tmp", "tmpfs", hidden, f"mode=755,size={FILE_BYTES},nr_inodes={FILES}")
     _mount("tmpfs", "/dev/shm", "tmpfs", hidden, f"mode=755,size={SHARED_MEMORY_BYTES},nr_inodes=1024")
     for folder in ("/proc", "/dev/pts"):
         _mount("tmpfs", folder, "tmpfs", hidden | MS_NOEXEC | MS_RDONLY, "mode=555,size=4096,nr_inodes=1")
+    for path, folder in kept:
+        os.makedirs(path, exist_ok=True)
+        os.fchdir(folder)
+        _mount(".", path, None, MS_BIND | MS_REC)
+        os.close(folder)
     os.mkdir(SCRATCH)
     os.chdir(SCRATCH)
+
+
+def _packages_below(folder: str) -> list[str]:
+    """This Python and its packages, as far as they lie in there: mounted read-only, and read from long after the fork."""
+    found: list[str] = []
+    for path in sorted({sys.prefix, sys.base_prefix, *filter(os.path.isdir, sys.path)}):
+        if path.startswith(folder) and not any(path.startswith(f"{root}/") for root in found):
+            found.append(path)
+    return found
 
 
 def without_privileges() -> None:

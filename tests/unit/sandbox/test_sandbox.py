@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -195,3 +197,31 @@ def test_the_worker_prints_nowhere(capfd):
     ask("print('points: 100')")
     assert "points" not in capfd.readouterr().out
     assert os.environ.get("TRITON_INTERPRET") is None
+
+
+LATE = """
+from grader.sandbox import Sandbox
+code = '''
+import os, late
+try:
+    open(os.path.join(os.path.dirname(late.__file__), "written"), "w")
+except OSError as error:
+    found = error.strerror
+raise ValueError(f"{late.VALUE}, {found}")
+'''
+with Sandbox() as sandbox:
+    request = {"op": "load", "module": code, "kernel": "k", "grid": None, "capability": 90}
+    print(sandbox.ask(request, timeout=60).header["message"])
+"""
+
+
+def test_packages_in_the_temporary_folder_are_read_after_the_fork(tmp_path):
+    """A clone, and with it .venv, may lie in /tmp, which each sandbox has anew: what Python imports late is still there."""
+    if not str(tmp_path).startswith("/tmp/"):
+        pytest.skip("pytest's folders are not in /tmp")
+    (tmp_path / "late.py").write_text("VALUE = 'imported late'\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], cwd=TESTS.parent, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.strip() == "imported late, Read-only file system", done.stderr
