@@ -294,4 +294,4 @@ def test_without_bubblewrap_each_worker_belongs_to_another_user(monkeypatch):
         assert user == effective != 0
         assert not grouped
         assert not reads
-        assert not [process for process in psutil.process_iter() if user in process.uids()]
+        assert not [process for process in psutil.process_iter(["uids"]) if user in (process.info["uids"] or ())]
