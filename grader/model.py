@@ -212,12 +212,15 @@ class Binary:
 
 @dataclass(frozen=True)
 class BuildFailure:
-    """One config that does not compile: the sentence says which and why. lost: the compiler was ended from outside."""
+    """One config that does not compile: the sentence says which and why.
+
+    ours: why that is no fault of the kernel's: the compiler was ended from outside, or the grader itself failed.
+    """
 
     config: int
     capability: int
     message: str
-    lost: bool = False
+    ours: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Refusal
-from grader.sandbox import LOST
 
 __all__ = [
     "BuildOptions", "Compiled", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
@@ -42,6 +41,8 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
     bundle = compiler.read(
         described, [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
     )
+    if ours := _fault_of_ours(bundle):
+        return ours
     if all(pair in bundle.refused for pair in pairs):
         return Refusal("build_error", _why_nothing_builds(bundle))
     return bundle
@@ -56,8 +57,8 @@ def compile_described(
     compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
     bundle = compiler.compile(bundle, wanted)
     working = {config for _, config, _ in bundle.binaries}
-    if any(failure.lost for failure in bundle.failures):
-        return Refusal("not_graded", LOST)
+    if ours := _fault_of_ours(bundle):
+        return ours
     if not working:
         return Refusal("build_error", _why_nothing_builds(bundle))
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
@@ -70,7 +71,7 @@ def compile_described(
             bundle,
             [(capability, bundle.configs[index], case) for capability in options.capabilities for case, index in pairs],
         )
-    return Refusal("not_graded", LOST) if any(failure.lost for failure in bundle.failures) else bundle
+    return _fault_of_ours(bundle) or bundle
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
@@ -83,6 +84,10 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
         case.name: tuple(working) if case.configs == "all" else (working[number % len(working)],)
         for number, case in enumerate(lab.cases)
     }
+
+
+def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:
+    return next((Refusal("not_graded", failure.ours) for failure in bundle.failures if failure.ours), None)
 
 
 def _why_nothing_builds(bundle: KernelBundle) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.options import BuildOptions
-from grader.building.sentences import describe_error
+from grader.building.sentences import describe_error, is_defect
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
@@ -65,7 +65,7 @@ class Compiler:
         for job, result in self._run("compile", bundle.made, jobs, len(bundle.binaries)):
             if isinstance(result, Binary):
                 binaries[job.key] = result
-            elif isinstance(result, BuildFailure) and (job.public or result.lost):
+            elif isinstance(result, BuildFailure) and (job.public or result.ours):
                 failures.setdefault((job.config.index, job.capability), result)
         return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
 
@@ -77,7 +77,7 @@ class Compiler:
         for job, result in self._run("read", bundle.made, jobs, 0):
             if not isinstance(result, BuildFailure):
                 continue
-            if job.public or result.lost:
+            if job.public or result.ours:
                 failures.setdefault((job.config.index, job.capability), result)
             for _, config, case in pairs:
                 launch = bundle.launches.get((case, config.index))
@@ -134,8 +134,9 @@ class Compiler:
     def _one(
         self, operation: Literal["compile", "read"], made: MadeModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
-        def failure(message: str) -> BuildFailure:
-            return BuildFailure(job.config.index, job.capability, f"{job.config} for sm_{job.capability}: {message}")
+        def failure(message: str, *, ours: bool = False) -> BuildFailure:
+            sentence = f"{job.config} for sm_{job.capability}: {message}"
+            return BuildFailure(job.config.index, job.capability, sentence, message if ours else "")
 
         if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
             return sandbox, failure("not compiled: the configs before it used up the time for building")
@@ -144,15 +145,16 @@ class Compiler:
                 sandbox = self.options.start(confined=self.options.confined)
                 loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
                 if "error" in loaded.header:
-                    return sandbox, failure(describe_error(self.source, loaded, made))
+                    return sandbox, failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
             answer = sandbox.ask(_compile_request(operation, self.lab, job), timeout=COMPILE_SECONDS)
             if "error" in answer.header:
-                return sandbox, failure(_compile_sentence(self.source, answer, made, job.capability))
+                sentence = _compile_sentence(self.source, answer, made, job.capability)
+                return sandbox, failure(sentence, ours=is_defect(answer))
             if operation == "read":
                 return sandbox, None
             return sandbox, _binary(self.source, answer, job.capability, job.config, job.launch)
         except SandboxLost:
-            return None, replace(failure(LOST), lost=True)
+            return None, failure(LOST, ours=True)
         except SandboxTimeout:
             self.timeouts += 1
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"

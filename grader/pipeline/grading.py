@@ -132,7 +132,6 @@ def grade_lab_on_cpu(
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     ran = Ran(tuple(outcomes), tuple(outcomes))
-    how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     terms = Terms(rubric, None, options.capabilities, seed)
     smallest = BuildOptions(options.capabilities, "check", 1, options.confined)
     report = judge(lab, source, built, problems, ran, terms, how, smallest=smallest)

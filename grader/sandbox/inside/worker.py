@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import isolation
 import wire
-from explaining import explain
+from explaining import explain, is_ours
 
 OUT_OF_MEMORY = (
     f"out of memory: one process may hold {isolation.MEMORY_BYTES >> 30} GB; "
@@ -45,11 +45,16 @@ def exact_reader(stream: BinaryIO) -> Any:
     return read
 
 
-def told(error: BaseException, path: str) -> dict[str, Any]:
-    """An exception as data; a full disk in words of its own."""
+def told(error: BaseException, path: str, operation: str) -> dict[str, Any]:
+    """An exception as data; a full disk in words of its own.
+
+    Where no student's Python runs, an error that no kernel's text can cause is the grader's.
+    """
     answer = explain(error, path)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
         answer["message"] = DISK_FULL
+    elif operation not in ("load", "describe") and is_ours(error):
+        answer.update(error="GraderDefect", message=f"{operation}: {answer['error']}: {answer['message']}", line=None)
     return answer
 
 
@@ -102,7 +107,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
         except MemoryError:
             answer = {"error": "MemoryError", "message": OUT_OF_MEMORY, "line": None}
         except BaseException as error:
-            answer = told(error, path)
+            answer = told(error, path, header["op"])
         for buffer in _frame(answer, out):
             responses.write(buffer)
         responses.flush()
