@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 import tomllib
 from dataclasses import dataclass, replace
@@ -11,9 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grader.building import BuildOptions, read_by_triton
 from grader.gpu.devices import choose
-from grader.labs import all_labs, get_lab
-from grader.pipeline.grading import GradeOptions, grade
+from grader.judging.rubric import load_rubric
+from grader.labs import Lab, all_labs, get_lab
+from grader.model import Refusal, Report
+from grader.pipeline.grading import GradeOptions, grade, judge_on_cpu
+from grader.reading import read
 from grader.reporting.document import document
 
 TESTS = Path(__file__).parent
@@ -86,6 +91,17 @@ def graded(
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 
 
+def graded_as_read(path: Path, lab: Lab, *, seed: int | None = None) -> Report:
+    """One lab graded on the CPU, its kernel read by Triton's front end and not compiled further, which takes half as long."""
+    submission = read(path, [lab], all_labs=True)
+    source = submission.labs[lab.id]
+    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=1, capabilities=(90,))
+    built = source if isinstance(source, Refusal) else read_by_triton(lab, source, BuildOptions((90,), "check", 1))
+    seed = secrets.randbits(48) if seed is None else seed
+    report = judge_on_cpu(lab, source, built, options, seed, load_rubric())
+    return Report(submission.name, options.device, seed, {lab.id: report}, submission.notes)
+
+
 @cache
 def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
     """One mistake's JSON document, graded on the cases it must fail and on every_config.
@@ -102,8 +118,7 @@ def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
         path.write_text(mistake.source, encoding="utf-8")
         lab = get_lab(mistake.lab)
         cases = tuple(case for case in lab.cases if case.name in (*mistake.fails, "every_config"))
-        options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))
-        report = document(grade(path, [replace(lab, cases=cases)], options))
+        report = document(graded_as_read(path, replace(lab, cases=cases)))
     if shared:
         shared.parent.mkdir(exist_ok=True)
         unfinished = shared.with_suffix(f".{os.getpid()}")

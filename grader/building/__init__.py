@@ -53,9 +53,11 @@ def compile_described(
 ) -> KernelBundle | Refusal:
     """The second half of `build`: the bundle that `describe` made, with binaries."""
     first = next(case for case in lab.cases if case.configs == "all")
-    wanted = [(capability, config, first.name) for capability in options.capabilities for config in bundle.configs]
+    newest = max(options.capabilities)
     compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
-    bundle = compiler.compile(bundle, wanted)
+    bundle = compiler.compile(bundle, [(newest, config, first.name) for config in bundle.configs])
+    older = [capability for capability in options.capabilities if capability != newest]
+    bundle = compiler.lower(bundle, [(capability, config, first.name) for capability in older for config in bundle.configs])
     working = {config for _, config, _ in bundle.binaries}
     if ours := _fault_of_ours(bundle):
         return ours
@@ -63,14 +65,10 @@ def compile_described(
         return Refusal("build_error", _why_nothing_builds(bundle))
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     if options.scope != "all":
-        newest = max(capability for capability, _, _ in bundle.binaries)
         bundle = compiler.read(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
     else:
         pairs += [(case.name, index) for case in lab.speed_cases for index in sorted(working)]
-        bundle = compiler.compile(
-            bundle,
-            [(capability, bundle.configs[index], case) for capability in options.capabilities for case, index in pairs],
-        )
+        bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
     return _fault_of_ours(bundle) or bundle
 
 

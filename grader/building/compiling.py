@@ -24,6 +24,8 @@ LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
 
+Operation = Literal["compile", "lower", "read"]
+
 Compiled = Callable[[int, int], None]
 """Called with how many binaries are compiled, and of how many."""
 
@@ -69,6 +71,14 @@ class Compiler:
                 failures.setdefault((job.config.index, job.capability), result)
         return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
 
+    def lower(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
+        """The bundle with why a wanted (capability, config, case) does not compile; no binary is made of those that do."""
+        failures = {(f.config, f.capability): f for f in bundle.failures}
+        for job, result in self._run("lower", bundle.made, list(self._jobs(bundle, wanted)), len(bundle.binaries)):
+            if isinstance(result, BuildFailure):
+                failures.setdefault((job.config.index, job.capability), result)
+        return replace(bundle, failures=tuple(failures[key] for key in sorted(failures)))
+
     def read(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
         """The bundle without the launches that Triton's front end refuses, and why."""
         pairs = list(wanted)
@@ -98,7 +108,7 @@ class Compiler:
         return list(jobs.values())
 
     def _run(
-        self, operation: Literal["compile", "read"], made: MadeModule, jobs: Sequence[_Job], before: int
+        self, operation: Operation, made: MadeModule, jobs: Sequence[_Job], before: int
     ) -> list[tuple[_Job, Binary | BuildFailure | None]]:
         """What became of each job: a binary, a failure, or None where the front end had nothing against it."""
         waiting: queue.SimpleQueue[_Job] = queue.SimpleQueue()
@@ -118,7 +128,7 @@ class Compiler:
                     sandbox, result = self._one(operation, made, sandbox, job)
                     with lock:
                         results.append((job, result))
-                        if operation == "compile":
+                        if operation != "read":
                             self.compiled(before + len(results), before + len(jobs))
             finally:
                 if sandbox:
@@ -132,7 +142,7 @@ class Compiler:
         return sorted(results, key=lambda pair: jobs.index(pair[0]))
 
     def _one(
-        self, operation: Literal["compile", "read"], made: MadeModule, sandbox: Sandbox | None, job: _Job
+        self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
         def failure(message: str, *, ours: bool = False) -> BuildFailure:
             sentence = f"{job.config} for sm_{job.capability}: {message}"
@@ -152,6 +162,9 @@ class Compiler:
                 return sandbox, failure(sentence, ours=is_defect(answer))
             if operation == "read":
                 return sandbox, None
+            if operation == "lower":
+                too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
+                return sandbox, failure(teach_config(self.source, job.config.index, too_large)) if too_large else None
             return sandbox, _binary(self.source, answer, job.capability, job.config, job.launch)
         except SandboxLost:
             return None, failure(LOST, ours=True)
@@ -203,13 +216,9 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         for name in ("num_warps", "shared_bytes", "scratch_bytes_per_program", "profile_scratch_bytes", "registers",
                      "local_bytes")
     }  # fmt: skip
-    limit = insight.multiprocessor(capability).shared_bytes_per_program
-    if numbers["shared_bytes"] > limit:
-        sentence = (
-            f"needs {numbers['shared_bytes'] / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
-            "use smaller tiles or fewer stages"
-        )
-        told = teach_config(source, config.index, sentence)
+    too_large = _shared_fault(numbers["shared_bytes"], capability)
+    if too_large:
+        told = teach_config(source, config.index, too_large)
         return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {told}")
     fault = cubin_fault(cubin, entry)
     if fault:
@@ -233,4 +242,15 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
             num_warps=numbers["num_warps"],
             capability=capability,
         ),
+    )
+
+
+def _shared_fault(shared_bytes: int, capability: int) -> str:
+    """Why no program can have so much shared memory, or nothing."""
+    limit = insight.multiprocessor(capability).shared_bytes_per_program
+    if shared_bytes <= limit:
+        return ""
+    return (
+        f"needs {shared_bytes / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
+        "use smaller tiles or fewer stages"
     )

@@ -12,8 +12,9 @@ from grader.sandbox import Sandbox
 class BuildOptions:
     """For which compute capabilities to build, with how many sandboxes at once, confined or not.
 
-    `scope` "all" builds what a GPU run launches; "check" builds each config once per capability and has the compiler's
-    front end read the rest. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
+    Binaries are made for the newest; for the others each config is compiled down to LLVM IR, which says whether it builds.
+    `scope` "all" builds what a GPU run launches; "check" builds each config once and has the compiler's front end read
+    the rest. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
     result is of no use.
     """
 

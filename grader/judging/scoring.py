@@ -83,11 +83,11 @@ def _error_maps(lab: Lab, findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
 
 def _build_tests(judged: Judged) -> list[TestResult]:
     tests = []
+    launched = {config for _, config in judged.bundle.launches}
     for capability in judged.capabilities:
         failures = [failure for failure in judged.bundle.failures if failure.capability == capability]
-        built = {config for sm, config, _ in judged.bundle.binaries if sm == capability}
         broken = {failure.config for failure in failures}
-        message = f"{len(built - broken)} of {len(judged.bundle.configs)} configs compile"
+        message = f"{len(launched - broken)} of {len(judged.bundle.configs)} configs compile"
         if failures:
             message += f"; {failures[0].message}"
         tests.append(

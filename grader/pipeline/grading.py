@@ -124,10 +124,18 @@ def grade_lab_on_cpu(
 ) -> LabReport:  # fmt: skip
     """One lab from its source to its report, by Triton's interpreter."""
     built = build_lab(lab, source, BuildOptions(options.capabilities, "check", options.cores, options.confined), listen)
+    return judge_on_cpu(lab, source, built, options, seed, rubric, listen)
+
+
+def judge_on_cpu(
+    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
+    listen: Listener = unheard,
+) -> LabReport:  # fmt: skip
+    """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
     if isinstance(built, Refusal) or isinstance(source, Refusal):
         assert isinstance(built, Refusal)
         return replace(refused(lab, built, rubric, gpu=False), source=_source(source))
-    pairs = launch_pairs(lab, built)
+    pairs = launch_pairs(lab, built, compiled=bool(built.binaries))
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))

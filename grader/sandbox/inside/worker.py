@@ -3,7 +3,7 @@
     python worker.py RESPONSE_FD
 
 The request `load` brings the student's module, which only `describe` works on; `made` brings the module that the grader
-wrote from its text, for `compile`, `read` and `interpret`. No sandbox is asked for both. Before them may come
+wrote from its text, for `compile`, `lower`, `read` and `interpret`. No sandbox is asked for both. Before them may come
 `prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
 What the student's code prints goes to nowhere: standard output is not part of any answer.
 """
@@ -94,6 +94,10 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
                 import compiling
 
                 answer, out = compiling.compile_one(module, header)
+            elif header["op"] == "lower":
+                import compiling
+
+                answer = compiling.lower_one(module, header)
             elif header["op"] == "read":
                 import compiling
 
