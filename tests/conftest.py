@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_sessionfinish(session):
-    """The files through which the processes of a run share graded mistakes go with the run."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        for folder in Path(tempfile.gettempdir()).glob("graded-mistakes-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+    """The files through which the processes of this run share graded mistakes go with it."""
+    run = getattr(getattr(session.config.pluginmanager.getplugin("dsession"), "nodemanager", None), "testrunuid", None)
+    if run is not None:
+        shutil.rmtree(Path(tempfile.gettempdir()) / f"graded-mistakes-{run}", ignore_errors=True)

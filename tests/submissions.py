@@ -91,15 +91,15 @@ def graded(
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 
 
-def graded_as_read(path: Path, lab: Lab, *, seed: int | None = None) -> Report:
-    """One lab graded on the CPU, its kernel read by Triton's front end and not compiled further, which takes half as long."""
+def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1) -> dict[str, Any]:
+    """The JSON document of one lab, its kernel read by Triton's front end and not compiled further, which takes less time."""
     submission = read(path, [lab], all_labs=True)
     source = submission.labs[lab.id]
-    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=1, capabilities=(90,))
-    built = source if isinstance(source, Refusal) else read_by_triton(lab, source, BuildOptions((90,), "check", 1))
-    seed = secrets.randbits(48) if seed is None else seed
+    options = GradeOptions(choose("cpu")[0], jobs=jobs, capabilities=(90,))
+    built = source if isinstance(source, Refusal) else read_by_triton(lab, source, BuildOptions((90,), "check", jobs))
+    seed = secrets.randbits(48)
     report = judge_on_cpu(lab, source, built, options, seed, load_rubric())
-    return Report(submission.name, options.device, seed, {lab.id: report}, submission.notes)
+    return document(Report(submission.name, options.device, seed, {lab.id: report}, submission.notes))
 
 
 @cache
@@ -118,7 +118,7 @@ def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
         path.write_text(mistake.source, encoding="utf-8")
         lab = get_lab(mistake.lab)
         cases = tuple(case for case in lab.cases if case.name in (*mistake.fails, "every_config"))
-        report = document(graded_as_read(path, replace(lab, cases=cases)))
+        report = graded_as_read(path, replace(lab, cases=cases))
     if shared:
         shared.parent.mkdir(exist_ok=True)
         unfinished = shared.with_suffix(f".{os.getpid()}")
