@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.building import BuildOptions, read_by_triton
+from grader.building import BuildOptions, KeptBinaries, own_folder, read_by_triton
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric
 from grader.labs import Lab, all_labs, get_lab
@@ -87,7 +87,7 @@ def graded(
         for lab in all_labs().values()
         if not labs or lab.id in labs
     ]
-    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities)
+    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities, kept=KeptBinaries(own_folder()))
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 
 
@@ -109,9 +109,8 @@ def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
     The processes of one test run share the documents through files, so that each mistake is graded once.
     """
     mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == (lab_id, name))
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    shared = Path(tempfile.gettempdir()) / f"graded-mistakes-{run}" / f"{lab_id}-{name}.json" if run else None
-    if shared and shared.exists():
+    shared = Path(os.environ["GRADER_TESTS_SHARED"]) / "mistakes" / f"{lab_id}-{name}.json"
+    if shared.exists():
         return dict(json.loads(shared.read_text(encoding="utf-8")))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{mistake.lab}.py"
@@ -119,11 +118,10 @@ def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
         lab = get_lab(mistake.lab)
         cases = tuple(case for case in lab.cases if case.name in (*mistake.fails, "every_config"))
         report = graded_as_read(path, replace(lab, cases=cases))
-    if shared:
-        shared.parent.mkdir(exist_ok=True)
-        unfinished = shared.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(report), encoding="utf-8")
-        unfinished.replace(shared)
+    shared.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = shared.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps(report), encoding="utf-8")
+    unfinished.replace(shared)
     return report
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from grader.building.compiling import Compiled, Compiler, made_request
 from grader.building.describing import describe, load_request, made_module
+from grader.building.kept import KeptBinaries, own_folder
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Refusal
 
 __all__ = [
-    "BuildOptions", "Compiled", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
-    "made_module", "made_request", "read_by_triton",
+    "BuildOptions", "Compiled", "KeptBinaries", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
+    "made_module", "made_request", "own_folder", "read_by_triton",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0

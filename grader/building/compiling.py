@@ -150,13 +150,21 @@ class Compiler:
 
         if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
             return sandbox, failure("not compiled: the configs before it used up the time for building")
+        request, kept = _compile_request(operation, self.lab, job), self.options.kept
         try:
-            if sandbox is None:
+            known = kept.answer(made, request) if kept else None
+            if known is None and sandbox is None:
                 sandbox = self.options.start(confined=self.options.confined)
                 loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
                 if "error" in loaded.header:
                     return sandbox, failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
-            answer = sandbox.ask(_compile_request(operation, self.lab, job), timeout=COMPILE_SECONDS)
+            if known is not None:
+                answer = known
+            else:
+                assert sandbox is not None
+                answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
+                if kept and "error" not in answer.header:
+                    kept.keep(made, request, answer)
             if "error" in answer.header:
                 sentence = _compile_sentence(self.source, answer, made, job.capability)
                 return sandbox, failure(sentence, ours=is_defect(answer))

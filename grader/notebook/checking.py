@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from grader.building import KeptBinaries, own_folder
 from grader.gpu.devices import choose
 from grader.labs import Lab, all_labs, steps_of
 from grader.model import Refusal, Report, Submission
@@ -124,7 +125,8 @@ def _graded(lab: Lab, output: _Output) -> Report:
     known = _reports.get(lab.id)
     if known is not None and known.labs[lab.id].source == source:
         return known
-    options = GradeOptions(_device()[0])
+    kept = None if _grading_by_nbgrader() else KeptBinaries(own_folder())
+    options = GradeOptions(_device()[0], kept=kept)
     submission = Submission(f"{lab.id} in this notebook", Path.cwd(), {lab.id: source})
     try:
         report = grade_submission(submission, [lab], options, output.progress)
