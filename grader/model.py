@@ -299,7 +299,8 @@ class Outcome:
 
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
     the interpreter's memory checker found, `written` whether each element of Y was stored to; both are None where
-    there is no checker. `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape.
+    there is no checker. `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape, or its accesses,
+    see grader.traffic.accesses.
     """
 
     case: str
