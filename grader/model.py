@@ -196,8 +196,30 @@ class BuildFacts:
 
 
 @dataclass(frozen=True)
+class LoopFacts:
+    """What one thread does in one turn of the innermost loop that multiplies, counted in PTX.
+
+    An instruction on two fp16 values at once counts once. to_float: from an integer to a float; to_integer: the other
+    way, and rounding a float to a whole number; both leave out what happens behind the loop, which is in
+    `to_float_outside`. float_instructions: all arithmetic on floats, conversions between floats included, products of
+    the matrix units left out. shared_store_bytes: written to shared memory by ordinary stores. async_copies: copies
+    from global to shared memory that run ahead. products: multiply-adds of the matrix units, of the whole program.
+    """
+
+    divisions: int
+    multiplications: int
+    to_float: int
+    to_float_outside: int
+    to_integer: int
+    float_instructions: int
+    shared_store_bytes: int
+    async_copies: int
+    products: int
+
+
+@dataclass(frozen=True)
 class Binary:
-    """One compiled specialisation of one config."""
+    """One compiled specialisation of one config. loop: None where no loop multiplies on the matrix units."""
 
     config: int
     capability: int
@@ -208,6 +230,7 @@ class Binary:
     scratch_bytes_per_program: int
     parameters: tuple[str, ...]
     facts: BuildFacts
+    loop: LoopFacts | None = None
 
 
 @dataclass(frozen=True)
