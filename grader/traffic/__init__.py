@@ -1,5 +1,6 @@
 """What a kernel does to memory, counted on Triton's interpreter: no GPU, no clock, no guess.
 
+    case = sized_case(lab, (256, 256, 256))     or a case of the lab, or tiled_case(lab, bundle.configs[0], (4, 4), steps=2)
     bundle = describe_case(lab, source, case, BuildOptions((90,), "check", 1, None))
     traffic = count_traffic(lab, source, bundle, case, 0, InterpretOptions(1))
     if isinstance(traffic, Uncounted): say traffic.message
@@ -15,7 +16,6 @@
     traffic.missed(cache_of(GPUS["T4"]), "row by row", repeats=32).total
                                                 bytes that miss in a modelled L2, K being 32 times as long
 
-
 counting, coalescing and caching say how each number comes about, and what is assumed.
 """
 
@@ -23,29 +23,13 @@ from __future__ import annotations
 
 from grader.traffic.accesses import OFF, Access
 from grader.traffic.caching import GPUS, Cache, Chip, Missed, Order, cache_of, in_order
+from grader.traffic.cases import sized_case, tiled_case
 from grader.traffic.coalescing import Blocked, Coalescing, coalesce
 from grader.traffic.counting import ProgramTraffic, Region, TensorLayout, TensorTraffic
 from grader.traffic.measured import Traffic, Uncounted, count_traffic, describe_case
 
 __all__ = [
-    "GPUS",
-    "OFF",
-    "Access",
-    "Blocked",
-    "Cache",
-    "Chip",
-    "Coalescing",
-    "Missed",
-    "Order",
-    "ProgramTraffic",
-    "Region",
-    "TensorLayout",
-    "TensorTraffic",
-    "Traffic",
-    "Uncounted",
-    "cache_of",
-    "coalesce",
-    "count_traffic",
-    "describe_case",
-    "in_order",
+    "GPUS", "OFF", "Access", "Blocked", "Cache", "Chip", "Coalescing", "Missed", "Order", "ProgramTraffic", "Region",
+    "TensorLayout", "TensorTraffic", "Traffic", "Uncounted", "cache_of", "coalesce", "count_traffic", "describe_case",
+    "in_order", "sized_case", "tiled_case",
 ]  # fmt: skip

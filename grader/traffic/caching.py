@@ -34,8 +34,11 @@ class Chip:
 
 
 GPUS = {
-    gpu.name: gpu for gpu in (Chip("H200", 132, 50 << 20), Chip("A100", 108, 40 << 20), Chip("L4", 58, 48 << 20), Chip("T4", 40, 4 << 20))
-}  # fmt: skip
+    "H100": Chip("H100", 132, 50 << 20),
+    "A100": Chip("A100", 108, 40 << 20),
+    "L4": Chip("L4", 58, 48 << 20),
+    "T4": Chip("T4", 40, 4 << 20),
+}
 """Source: NVIDIA's architecture whitepapers (Hopper, Ampere, Ada, Turing)."""
 
 

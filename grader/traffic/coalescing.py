@@ -1,9 +1,10 @@
 """How many 32-byte sectors a warp's load touches, if its tile is spread over threads as Triton does it by default.
 
 Assumed, and all of it an assumption, since only the compiler knows: the layout is that of Triton's pass `coalesce` (a blocked
-layout; each thread takes as many neighbours as addresses, mask and 16 bytes allow, and as the tile has for each thread; then the
-32 lanes of a warp fill the fastest axis first), the compiler knows of the addresses what they show, and tensors begin at a multiple
-of 256 bytes. A kernel whose loads feed a matrix instruction from registers, or go through a descriptor, is laid out in other ways.
+layout; each thread takes as many neighbours as addresses, mask and 16 bytes (4 of an atomic) allow, and as the tile has for
+each thread; then the 32 lanes of a warp fill the fastest axis first), the compiler knows of the addresses what they show, and
+tensors begin at a multiple of 256 bytes. A kernel whose loads feed a matrix instruction from registers, or go through a
+descriptor, is laid out in other ways.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from grader.traffic.accesses import OFF, Access
 
 SECTOR = 32
 LANES = 32
-WIDEST = 16
-"""Bytes that one thread loads with one instruction at most."""
+WIDEST = {"load": 16, "store": 16, "atomic": 4}
+"""Bytes that one thread loads, stores or adds with one instruction at most."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Coalescing:
 def coalesce(access: Access, num_warps: int) -> Coalescing:
     """How one access reaches memory."""
     offsets = access.offsets.astype(np.int64)
-    layout = blocked(offsets, access.width, num_warps)
+    layout = blocked(offsets, access.width, num_warps, WIDEST[access.kind])
     warp, request, lane = _owners(offsets.shape, layout)
     active = offsets.reshape(-1) != OFF
     first = offsets.reshape(-1)[active]
@@ -85,13 +86,13 @@ def _pairs(instruction: np.ndarray[Any, Any], sector: np.ndarray[Any, Any]) -> n
     return np.asarray(instruction * (1 << 32) + sector)
 
 
-def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int) -> Blocked:
-    """The layout for a tile of byte offsets (OFF: masked) whose lanes take `width` bytes each."""
+def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int, widest: int = 16) -> Blocked:
+    """The layout for a tile of byte offsets (OFF: masked) whose lanes take `width` bytes each, `widest` a thread at most."""
     axes = range(offsets.ndim)
     runs = [_contiguous(offsets, width, axis, offsets.shape[axis], aligned=False) for axis in axes]
     order = tuple(sorted(axes, key=lambda axis: (-runs[axis], -axis)))
     fastest = order[0]
-    most = max(1, min(WIDEST // width, offsets.size // (LANES * num_warps)))
+    most = max(1, min(widest // width, offsets.size // (LANES * num_warps)))
     each = [1] * offsets.ndim
     each[fastest] = _contiguous(offsets, width, fastest, most, aligned=True)
     lanes, warps = [1] * offsets.ndim, [1] * offsets.ndim

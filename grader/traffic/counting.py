@@ -134,6 +134,10 @@ class ElementNumbers:
         count = math.prod(layout.shape)
         np.lib.stride_tricks.as_strided(self._number, layout.shape, steps)[...] = np.arange(count).reshape(layout.shape)
 
+    def of_byte(self, offset: int) -> int:
+        """The number of the element at a byte offset; -1 for a gap."""
+        return int(self._number[offset // self.layout.element_bytes])
+
     def elements(self, access: Access) -> np.ndarray[Any, Any]:
         """The number of each element that the active lanes touch; one for each lane, more where a lane is wider."""
         first = access.active.astype(np.int64) // self.layout.element_bytes

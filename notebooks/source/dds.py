@@ -178,6 +178,31 @@ print(f"largest error of your kernel: {float((y - exact).abs().max()):.2g}")
 pictures.bsr_pattern(layer.crow_indices.cpu(), layer.col_indices.cpu(), 256)
 
 # %% [markdown]
+# ## What your kernel does to memory
+#
+# The interpreter knows every address that your kernel loads and stores. The next cells run it on a few tiles and count. Nothing is graded.
+#
+# A program reads only the columns of $X$ that its block row names. Predict first: is every element of $X$ read equally often?
+
+# %%
+from grader.notebook import show_memory, show_programs, show_warp
+
+show_memory("dds", program=5)
+
+# %% [markdown]
+# Each tile of $Y$ carries the number of its program, in the order in which a GPU starts them. Neighbours in a row gather from the same
+# rows of $X$, so these come from DRAM once and from L2 afterwards.
+
+# %%
+show_programs("dds")
+
+# %% [markdown]
+# A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
+
+# %%
+show_warp("dds")
+
+# %% [markdown]
 # ## How fast can it get?
 #
 # Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:

@@ -190,6 +190,33 @@ print(f"relative error of this layer with 4 bits: {float((y - exact).norm() / ex
 print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.weight.numel() * 2} in fp16")
 
 # %% [markdown]
+# ## What your kernel does to memory
+#
+# The interpreter knows every address that your kernel loads and stores. The next cells run it on a few tiles and count. Nothing is graded.
+#
+# Predict first: a word holds eight weights. How often does *one* program load a word, once or eight times? How many programs load it?
+
+# %%
+from grader.notebook import show_memory, show_programs, show_warp
+
+show_memory("w4a16", program=5)
+
+# %% [markdown]
+# `qweight` counts words. "Distinct" is what DRAM must deliver; what goes beyond it comes from caches, but each load is an
+# instruction all the same.
+#
+# Which thread holds which nibble after the load, and what a warp touches. Memory comes in sectors of 32 bytes:
+
+# %%
+show_warp("w4a16")
+
+# %% [markdown]
+# Who makes which tile of $Y$. When a config splits $K$ (`config=...` picks one), the second picture says who takes which part:
+
+# %%
+show_programs("w4a16")
+
+# %% [markdown]
 # ## How fast can it get?
 #
 # Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:

@@ -194,6 +194,43 @@ y, exact = layer(x).double().cpu(), x.double().cpu() @ linear.weight.detach().do
 print(f"relative error of this layer with 8 bits: {float((y - exact).norm() / exact.norm()):.2%}")
 
 # %% [markdown]
+# ## What your kernel does to memory
+#
+# The interpreter knows every address that your kernel loads and stores. The next cells run it on a few tiles and count. Nothing is graded.
+#
+# First, who makes what: each tile of $Y$ carries the number of its program, in the order in which a GPU starts them.
+
+# %%
+from grader.notebook import show_memory, show_order, show_programs, show_warp
+
+show_programs("w8a8")
+
+# %% [markdown]
+# Predict before you run the next cell: $Y$ is four by four tiles. How often is each element of $X$ loaded, how often each of the weight?
+# Program 5 is drawn; try another number, or `sizes=(M, N, K)`, or `config=1`.
+
+# %%
+show_memory("w8a8", program=5)
+
+# %% [markdown]
+# Programs of one row of tiles load the same rows of $X$, those of one column the same columns of the weight. **Larger tiles load less**:
+# twice the columns in a tile, half as many loads of $X$.
+#
+# A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
+
+# %%
+show_warp("w8a8")
+
+# %% [markdown]
+# Does it matter which tile comes first? Programs that run at the same time share what is in L2. This models a small GPU, the T4:
+
+# %%
+show_order("w8a8", gpu="T4")
+
+# %% [markdown]
+# On a GPU whose L2 holds all of it (`gpu="H100"`) the order decides nothing here. Numbering the tiles in another order is called a *swizzle*.
+
+# %% [markdown]
 # ## How fast can it get?
 #
 # Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
