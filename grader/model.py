@@ -199,16 +199,16 @@ class BuildFacts:
 class LoopFacts:
     """What one thread does in one turn of the innermost loop that multiplies, counted in PTX.
 
-    An instruction on two fp16 values at once counts once. to_float: from an integer to a float; to_integer: the other
-    way, and rounding a float to a whole number; both leave out what happens behind the loop, which is in
-    `to_float_outside`. float_instructions: all arithmetic on floats, conversions between floats included, products of
+    An instruction on two fp16 values at once counts once. sums_to_float: an integer from the matrix units turned into a
+    float; to_float_outside: any integer, outside the loop. to_integer: a float turned into an integer, or rounded to a whole
+    number. float_instructions: all arithmetic on floats and conversions of them, products of
     the matrix units left out. shared_store_bytes: written to shared memory by ordinary stores. async_copies: copies
     from global to shared memory that run ahead. products: multiply-adds of the matrix units, of the whole program.
     """
 
     divisions: int
     multiplications: int
-    to_float: int
+    sums_to_float: int
     to_float_outside: int
     to_integer: int
     float_instructions: int

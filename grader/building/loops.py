@@ -16,6 +16,8 @@ LABEL = re.compile(r"^\s*(\$\w+):")
 BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)\s*;")
 INSTRUCTION = re.compile(r"^[\s{]*(?:@!?%\w+\s+)?([a-z]\w*(?:\.[\w:]+)*)")
 MATRIX = re.compile(r"(wgmma\.mma_async|mma\.sync)\S*?\.m(\d+)n(\d+)k(\d+)")
+RESULTS = re.compile(r"\{([^}]*)\}")
+REGISTER = re.compile(r"%\w+")
 FLOAT = r"(?:f16x2|bf16x2|f16|bf16|f32|f64)"
 FLOAT_WORK = re.compile(rf"^(?:add|sub|mul|fma|div|rcp|max|min|neg|abs|ex2|lg2|sqrt|rsqrt|cvt)\b.*\.{FLOAT}$")
 DIVISION = re.compile(r"^(?:div|rcp)\..*f32$")
@@ -34,12 +36,13 @@ def loop_facts(ptx: str, num_warps: int) -> LoopFacts | None:
     span = _loop(lines)
     if span is None:
         return None
-    inside = [found[1] for line in lines[span[0] : span[1] + 1] if (found := INSTRUCTION.match(line))]
+    turn = lines[span[0] : span[1] + 1]
+    inside = [found[1] for line in turn if (found := INSTRUCTION.match(line))]
     outside = [found[1] for line in lines[: span[0]] + lines[span[1] + 1 :] if (found := INSTRUCTION.match(line))]
     return LoopFacts(
         divisions=_count(DIVISION, inside),
         multiplications=_count(MULTIPLICATION, inside),
-        to_float=_count(TO_FLOAT, inside),
+        sums_to_float=_sums_to_float(turn),
         to_float_outside=_count(TO_FLOAT, outside),
         to_integer=_count(TO_INTEGER, inside),
         float_instructions=sum(bool(FLOAT_WORK.match(name) or TO_INTEGER.match(name)) for name in inside),
@@ -67,6 +70,13 @@ def _loop(lines: Sequence[str]) -> tuple[int, int] | None:
             loops.append((labels[branch[1]], number))
     around = [(first, last) for first, last in loops if any(first <= number <= last for number in matrix)]
     return min(around, key=lambda span: span[1] - span[0], default=None)
+
+
+def _sums_to_float(lines: Sequence[str]) -> int:
+    """Conversions of a register that a matrix instruction among these lines writes."""
+    sums = {name for line in lines if MATRIX.search(line) and (found := RESULTS.search(line)) for name in REGISTER.findall(found[1])}
+    converted = [line for line in lines if (found := INSTRUCTION.match(line)) and TO_FLOAT.match(found[1])]
+    return sum(REGISTER.findall(line)[-1] in sums for line in converted)
 
 
 def _stored(name: str) -> int:

@@ -277,7 +277,7 @@ check("w4a16", speed="words")
 # %% solution="w4a16_faster_split"
 programs = ...
 ### BEGIN SOLUTION
-programs = 4096 // 16
+programs = 4096 // 64 * 8
 ### END SOLUTION
 predict("w4a16", "split", programs)
 

@@ -72,7 +72,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m1",
-        question="How many programs will your launch with 1 token have?",
+        question="How many programs will your launch with 1 token have, with the config that makes most of them?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU,),
         hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "

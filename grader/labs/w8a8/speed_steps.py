@@ -30,7 +30,7 @@ def _x_elements(look: ConfigLook) -> float:
 def _rescales(look: ConfigLook) -> float:
     """How often an element of Y is turned from int32 to fp32 in the whole sum along K."""
     of_a_thread = look.size("BLOCK_M") * look.size("BLOCK_N") / look.threads
-    return (look.turn.to_float * look.turns + look.turn.to_float_outside) / of_a_thread
+    return (look.turn.sums_to_float * look.turns + look.turn.to_float_outside) / of_a_thread
 
 
 def _wasted(look: ConfigLook) -> float:
@@ -56,9 +56,9 @@ SPEED_STEPS = (
         quantity=compiled(_rescales),
         demands=(
             Demand(
-                compiled(lambda look: look.turn.to_float),
-                "The loop turns no integer into a float: the sum stays int32, where it is.",
-                "The loop turns {found} integers into floats, in each turn and thread.",
+                compiled(lambda look: look.turn.sums_to_float),
+                "The loop turns no sum into floats: it stays int32, where it is.",
+                "The loop turns {found} integers from tl.dot into floats, in each turn and thread.",
                 at_most=0,
             ),
         ),
@@ -163,7 +163,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m16",
-        question="How many programs will your launch with 16 tokens have?",
+        question="How many programs will your launch with 16 tokens have, with the config that makes most of them?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU, ON_WARP_GROUPS),
         hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
