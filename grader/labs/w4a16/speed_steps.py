@@ -95,8 +95,9 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and open a "
-        "word so that a thread needs no other thread's nibbles: (words[:, :, None] >> 4 * i) & 0xF, and tl.reshape",
+        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a "
+        "thread two neighbours along K, so open a word by bytes: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its "
+        "low and its high nibble, and tl.reshape",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("w4a16_4_split", "w4a16_5_registers"),
         shapes=(ONE, FEW, MANY),
@@ -117,8 +118,9 @@ SPEED_STEPS = (
             ),
             FILLS_THE_GPU,
         ),
-        hint="let BLOCK_N be 16, and the warps of a program share K: tl.dot of [slice, n, k] by [slice, k, m], then tl.sum",
-        right="The slices are added inside the program, where it costs neither zeroing nor atomics.",
+        hint="let BLOCK_N be 16, which is enough programs; and so that each of their warps has work, let the warps share K: tl.dot of "
+        "[slice, n, k] by [slice, k, m], then tl.sum over the slices",
+        right="Enough programs, and neither zeroing nor atomics.",
         rungs=("w4a16_5_registers", "solution"),
         shapes=(ONE,),
         prefer=lambda look: look.programs,

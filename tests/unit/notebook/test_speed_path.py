@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,10 +73,37 @@ def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
     assert "{" not in "".join(told.text for answer in answers for told in answer.told)
 
 
+NIBBLES = """    byte = words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]
+    return tl.reshape(tl.join((byte << 28) >> 28, (byte << 24) >> 28).to(tl.float16), (words.shape[0], 8 * words.shape[1]))
+
+
+"""
+
+# rung, what of it, what stands there instead, the step that this takes, and one that it does not
+HINTED = [
+    ("w8a8_2_epilogue", "x / input_scale[:, None]", "x * (1.0 / input_scale)[:, None]", "reciprocal", "rounding"),
+    ("w4a16_5_registers", (" " * 4 + "# A byte", "@triton.autotune"), NIBBLES, "registers", "slices"),
+]
+
+
+@pytest.mark.parametrize(("rung", "old", "new", "taken", "open_still"), HINTED, ids=[row[3] for row in HINTED])
+def test_what_the_hint_says_is_enough(rung, old, new, taken, open_still):
+    lab_id = rung.split("_")[0]
+    found = source(lab_id, rung)
+    if isinstance(old, tuple):
+        old = found.module[found.module.index(old[0]) : found.module.index(old[1])]
+    assert old in found.module
+    path = SpeedPath(all_labs()[lab_id], replace(found, module=found.module.replace(old, new)), 2)
+    for name, done in ((taken, True), (open_still, False)):
+        answer = path.look(speed_steps_of(lab_id)[name])
+        assert not isinstance(answer, Refusal)
+        assert (answer.ok, answer.wrong) == (done, ""), (name, answer)
+
+
 def test_a_wrong_kernel_is_never_fast():
     lab = all_labs()["dds"]
     right = source("dds", "dds_2_order")
-    wrong = KernelSource("dds", right.kernel, right.grid, right.module.replace("acc = tl.dot", "acc += tl.dot"), right.lines, right.path)
+    wrong = replace(right, module=right.module.replace("acc = tl.dot", "acc += tl.dot"))
     answer = SpeedPath(lab, wrong, 1).look(speed_steps_of("dds")["order"])
     assert not isinstance(answer, Refusal)
     assert all(told.ok for told in answer.told)
@@ -86,7 +114,7 @@ def test_a_wrong_kernel_is_never_fast():
 def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
     lab = all_labs()["w8a8"]
     text = source("w8a8", "w8a8_3_rounding")
-    renamed = KernelSource("w8a8", text.kernel, text.grid, text.module.replace("BLOCK_K", "DEPTH"), text.lines, text.path)
+    renamed = replace(text, module=text.module.replace("BLOCK_K", "DEPTH"))
     answer = SpeedPath(lab, renamed, 1, right=True).look(speed_steps_of("w8a8")["rounding"])
     assert not isinstance(answer, Refusal)
     assert not answer.ok
