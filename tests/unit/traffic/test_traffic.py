@@ -14,6 +14,8 @@ from grader.traffic.counting import ProgramTraffic, Region
 from tests.submissions import TESTS
 from tests.traffics import counted, counted_text
 
+pytestmark = pytest.mark.xdist_group("traffic")  # the counted kernels are shared
+
 SIDE, TILE = 256, 64
 
 
