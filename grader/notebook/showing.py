@@ -51,7 +51,7 @@ def show_memory(lab_id: str, program: int = 0, *, sizes: Sizes | None = None, co
 def show_warp(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> None:
     """For each load and store of a matrix the sectors that one warp touches, and who holds which element of a packed word."""
     traffic = _counted(lab_id, sizes, config, (4, 4), 2)
-    matrices = [one for one in traffic.coalescing if one.offsets.ndim > 1]
+    matrices = [one for one in traffic.coalescing if one.offsets.ndim > 1 and one.kind != "atomic"]
     drawn = [memory_pictures.coalesced(traffic, one) for one in matrices[:MOST_WARPS]]
     if (held := memory_pictures.nibbles(traffic)) is not None:
         drawn.append(held)

@@ -251,9 +251,8 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
         return None
     found = [traffic.missed(cache, order, repeats) for order in orders]
     shape = traffic.layouts[traffic.output].shape
-    names = [name for name in traffic.tensors if any(missed.fetched.get(name) for missed in found)]
-    names.sort(key=lambda name: -found[0].fetched.get(name, 0))
-    kept, rest = names[:2], names[2:]
+    kept = (_activations(traffic), _weight(traffic))
+    rest = [name for name in traffic.tensors if name not in kept]
     scale = 1e6 if max(missed.total for missed in found) >= 1e6 else 1e3
     unit = "MB" if scale == 1e6 else "KB"
     K = traffic.case.K * repeats
@@ -289,8 +288,9 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
         axes.set(xlim=(0, most * 1.22), ylim=(len(orders) - 0.4, -0.6), xlabel=f"{unit} that L2 fetches from DRAM")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
-        figure.suptitle(f"a model of {cache.name}: {cache.resident} programs at a time, {cache.size / 2**20:.3g} MB of L2;\n"
-                        f"M = {traffic.case.M}, N = {traffic.case.N}, K = {K}; blue: the programs that run first", x=0.02, ha="left", size=9.5)  # fmt: skip
+        title = (f"a model of {cache.name}: {cache.resident} programs at a time, {cache.size / 2**20:.3g} MB of L2;\n"
+                 f"M = {traffic.case.M}, N = {traffic.case.N}, K = {K}; blue: the programs that run first")  # fmt: skip
+        figure.suptitle(title, x=0.02, ha="left", size=9.5)
 
     words = ", ".join(f"{order} {mega(missed.total)}" for order, missed in zip(orders, found, strict=True))
     alt = (f"A model of L2 on {cache.name} with {cache.resident} programs at a time and K = {K}: bytes fetched from DRAM are {words}; "
@@ -306,7 +306,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     warp, request = _some_request(found)
     mine = (found.warp == warp) & (found.request == request) & (found.offsets != OFF)
     starts, lanes = found.offsets[mine].astype(np.int64), found.lane[mine]
-    width = _width(found)
+    width = found.width
     sectors = np.unique(np.concatenate((starts // 32, (starts + width - 1) // 32)))
     verb = {"load": "loads", "store": "stores", "atomic": "adds"}[found.kind]
     asked = len(starts) * width
@@ -538,10 +538,6 @@ def _some_request(found: Coalescing) -> tuple[int, int]:
     pairs, counts = np.unique(np.stack([found.warp[active], found.request[active]]), axis=1, return_counts=True)
     at = int(np.argmax(counts))
     return int(pairs[0, at]), int(pairs[1, at])
-
-
-def _width(found: Coalescing) -> int:
-    return found.vector // math.prod(found.layout.each)
 
 
 def _vector(found: Coalescing) -> str:
