@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from grader.building import BuildOptions
 from grader.labs import Lab
 from grader.model import KernelSource, Refusal
 from grader.notebook.checking import NotYet, _display, _inputs, _lab, _sentence
@@ -17,11 +16,9 @@ from grader.reading import read_executed
 from grader.reporting import memory_pictures
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
-from grader.reporting.memory_pictures import mega
 from grader.running.interpreter import InterpretOptions
-from grader.traffic import GPUS, Traffic, Uncounted, cache_of, count_traffic, describe_case, sized_case, tiled_case
+from grader.traffic import GPUS, Traffic, Uncounted, cache_of, count_tiles
 
-BUILD = BuildOptions((90,), "check", 1, None)
 SECONDS = 20.0
 LONG_K = 4096
 MOST_WARPS = 4
@@ -54,7 +51,7 @@ def show_memory(lab_id: str, program: int = 0, *, sizes: Sizes | None = None, co
 def show_warp(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> None:
     """For each load and store of a matrix the sectors that one warp touches, and who holds which element of a packed word."""
     traffic = _counted(lab_id, sizes, config, (4, 4), 2)
-    matrices = [one for one in traffic.coalescing if one.offsets.ndim > 1]
+    matrices = [one for one in traffic.coalescing if one.offsets.ndim > 1 and one.kind != "atomic"]
     drawn = [memory_pictures.coalesced(traffic, one) for one in matrices[:MOST_WARPS]]
     if (held := memory_pictures.nibbles(traffic)) is not None:
         drawn.append(held)
@@ -76,20 +73,11 @@ def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, conf
 
 
 @cache
-def _traffic(lab_id: str, source: KernelSource, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int) -> Traffic | str:
-    """The traffic of one launch; where there is none, the sentence that says why."""
-    lab = _lab(lab_id)
-    known = describe_case(lab, source, lab.cases[0], BUILD)
-    if isinstance(known, Refusal):
-        return known.message
-    if not 0 <= config < len(known.configs):
-        return f"there is no config {config}; CONFIGS has {len(known.configs)}, counted from 0"
-    case = sized_case(lab, sizes) if sizes else tiled_case(lab, known.configs[config], tiles, steps)
-    bundle = describe_case(lab, source, case, BUILD)
-    if isinstance(bundle, Refusal):
-        return bundle.message
-    found = count_traffic(lab, source, bundle, case, config, InterpretOptions(1, case_seconds=SECONDS))
-    return found.message if isinstance(found, Uncounted) else found
+def _traffic(
+    lab_id: str, source: KernelSource, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int
+) -> Traffic | Uncounted:  # fmt: skip
+    options = InterpretOptions(1, case_seconds=SECONDS)
+    return count_tiles(_lab(lab_id), source, options, config=config, sizes=sizes, tiles=tiles, steps=steps)
 
 
 def _counted(lab_id: str, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int) -> Traffic:
@@ -100,8 +88,8 @@ def _counted(lab_id: str, sizes: Sizes | None, config: int, tiles: tuple[int, in
     if isinstance(source, Refusal):
         raise NotYet(_sentence(source.message))
     found = _traffic(lab_id, source, sizes, config, tiles, steps)
-    if isinstance(found, str):
-        raise NotYet(_sentence(found))
+    if isinstance(found, Uncounted):
+        raise NotYet(_sentence(found.message))
     return found
 
 
@@ -115,11 +103,7 @@ def _checked(lab: Lab, sizes: Sizes) -> Sizes:
 
 
 def _head(traffic: Traffic) -> Remark:
-    case = traffic.case
-    ideal = traffic.requested / traffic.distinct if traffic.distinct else 0.0
-    text = (f"M = {case.M}, N = {case.N}, K = {case.K}, {traffic.config}: all loads ask for {mega(traffic.requested)}, "
-            f"{ideal:.3g} times the {mega(traffic.distinct)} of distinct bytes among them.")  # fmt: skip
-    return Remark(text, "cyan")
+    return Remark(memory_pictures.summary(traffic), "cyan")
 
 
 def _wrong(traffic: Traffic) -> list[Remark]:

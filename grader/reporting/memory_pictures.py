@@ -39,8 +39,10 @@ MOST_NUMBERS = 100
 MOST_SIDE = 96
 """Cells along a side of a heat map."""
 SECTORS_A_ROW, MOST_SECTORS = 8, 64
-LIGHT, DARK = "#fdfdfe", "#1c1c22"
-"""Text on a coloured tile, which stays as it is in the dark."""
+BOX = 0.86
+"""How wide a sector is drawn, of the place that it has."""
+LIGHT, DARK = "#ffffff", "#000000"
+"""Text on a coloured tile; not INK and PAPER, which change places in the dark."""
 
 
 def short(name: str) -> str:
@@ -211,6 +213,14 @@ def _read_fact(tensor: TensorTraffic) -> str:
     return f"{times[0]} to {times[-1]} times,\nmean {tensor.mean_reads:.3g}"
 
 
+def summary(traffic: Traffic) -> str:
+    """Sizes, config, and all loads together against the distinct bytes among them, as a sentence."""
+    case = traffic.case
+    ratio = traffic.requested / traffic.distinct if traffic.distinct else 0.0
+    return (f"M = {case.M}, N = {case.N}, K = {case.K}, {traffic.config}: all loads ask for {mega(traffic.requested)}, "
+            f"{ratio:.3g} times the {mega(traffic.distinct)} of distinct bytes among them.")  # fmt: skip
+
+
 def traffic_rows(traffic: Traffic) -> list[str]:
     """A sentence for each tensor: bytes asked for, against bytes that are there."""
     rows = []
@@ -241,9 +251,8 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
         return None
     found = [traffic.missed(cache, order, repeats) for order in orders]
     shape = traffic.layouts[traffic.output].shape
-    names = [name for name in traffic.tensors if any(missed.fetched.get(name) for missed in found)]
-    names.sort(key=lambda name: -found[0].fetched.get(name, 0))
-    kept, rest = names[:2], names[2:]
+    kept = (_activations(traffic), _weight(traffic))
+    rest = [name for name in traffic.tensors if name not in kept]
     scale = 1e6 if max(missed.total for missed in found) >= 1e6 else 1e3
     unit = "MB" if scale == 1e6 else "KB"
     K = traffic.case.K * repeats
@@ -260,7 +269,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
             _frame(axes, shape, "", "")
             axes.set_xticks([])
             axes.set_yticks([])
-            axes.set_title(f"Y, the first {min(cache.resident, len(numbers))} programs {order}", size=8.5)
+            axes.set_title(f"Y {order}", size=8.5)
         axes = figure.add_subplot(grid[-1, :])
         for row, missed in enumerate(found):
             left = 0.0
@@ -279,8 +288,9 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
         axes.set(xlim=(0, most * 1.22), ylim=(len(orders) - 0.4, -0.6), xlabel=f"{unit} that L2 fetches from DRAM")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
-        figure.suptitle(f"a model of {cache.name}: {cache.resident} programs at a time, {cache.size / 2**20:.3g} MB of L2;\n"
-                        f"M = {traffic.case.M}, N = {traffic.case.N}, K = {K}", x=0.02, ha="left", size=9.5)  # fmt: skip
+        title = (f"a model of {cache.name}: {cache.resident} programs at a time, {cache.size / 2**20:.3g} MB of L2;\n"
+                 f"M = {traffic.case.M}, N = {traffic.case.N}, K = {K}; blue: the programs that run first")  # fmt: skip
+        figure.suptitle(title, x=0.02, ha="left", size=9.5)
 
     words = ", ".join(f"{order} {mega(missed.total)}" for order, missed in zip(orders, found, strict=True))
     alt = (f"A model of L2 on {cache.name} with {cache.resident} programs at a time and K = {K}: bytes fetched from DRAM are {words}; "
@@ -296,7 +306,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     warp, request = _some_request(found)
     mine = (found.warp == warp) & (found.request == request) & (found.offsets != OFF)
     starts, lanes = found.offsets[mine].astype(np.int64), found.lane[mine]
-    width = _width(found)
+    width = found.width
     sectors = np.unique(np.concatenate((starts // 32, (starts + width - 1) // 32)))
     verb = {"load": "loads", "store": "stores", "atomic": "adds"}[found.kind]
     asked = len(starts) * width
@@ -314,15 +324,15 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
         axes = figure.add_subplot()
         for place, sector in enumerate(shown.tolist()):
             row, column = divmod(place, SECTORS_A_ROW)
-            axes.add_patch(Rectangle((column + 0.04, row + 0.12), 0.92, 0.62, facecolor=PAPER, edgecolor=INK, linewidth=0.8))
+            axes.add_patch(Rectangle((column + 0.1, row + 0.12), BOX, 0.62, facecolor=PAPER, edgecolor=INK, linewidth=0.8))
             inside = (starts + width > 32 * sector) & (starts < 32 * sector + 32)
             for start in np.unique(starts[inside]).tolist():
                 low, high = max(start - 32 * sector, 0), min(start + width - 32 * sector, 32)
-                axes.add_patch(Rectangle((column + 0.04 + 0.92 * low / 32, row + 0.12), 0.92 * (high - low) / 32, 0.62, facecolor=SKY,
-                                         edgecolor="none"))  # fmt: skip
-            axes.text(column + 0.5, row + 0.43, _lanes(lanes[inside]), ha="center", va="center", size=7.5, color=DARK)
+                at, wide = column + 0.1 + BOX * low / 32, BOX * max(high - low, 2) / 32
+                axes.add_patch(Rectangle((at, row + 0.12), wide, 0.62, facecolor=SKY, edgecolor="none"))
+            axes.text(column + 0.53, row + 0.43, _lanes(lanes[inside]), ha="center", va="center", size=7.5, color=DARK)
             if place == 0 or sector != shown[place - 1] + 1:
-                axes.plot([column + 0.04, column + 0.04], [row + 0.04, row + 0.82], color=VERMILLION, linewidth=2)
+                axes.plot([column + 0.04, column + 0.04], [row + 0.06, row + 0.8], color=VERMILLION, linewidth=2)
         axes.set(xlim=(0, SECTORS_A_ROW), ylim=(rows, 0))
         axes.set_axis_off()
         axes.set_title(title)
@@ -528,10 +538,6 @@ def _some_request(found: Coalescing) -> tuple[int, int]:
     pairs, counts = np.unique(np.stack([found.warp[active], found.request[active]]), axis=1, return_counts=True)
     at = int(np.argmax(counts))
     return int(pairs[0, at]), int(pairs[1, at])
-
-
-def _width(found: Coalescing) -> int:
-    return found.vector // math.prod(found.layout.each)
 
 
 def _vector(found: Coalescing) -> str:

@@ -1,10 +1,10 @@
 """How many 32-byte sectors a warp's load touches, if its tile is spread over threads as Triton does it by default.
 
 Assumed, and all of it an assumption, since only the compiler knows: the layout is that of Triton's pass `coalesce` (a blocked
-layout; each thread takes as many neighbours as addresses, mask and 16 bytes (4 of an atomic) allow, and as the tile has for
-each thread; then the 32 lanes of a warp fill the fastest axis first), the compiler knows of the addresses what they show, and
-tensors begin at a multiple of 256 bytes. A kernel whose loads feed a matrix instruction from registers, or go through a
-descriptor, is laid out in other ways.
+layout; each thread takes as many neighbours as addresses, mask and 16 bytes allow, and as the tile has for each thread; then
+the 32 lanes of a warp fill the fastest axis first), the compiler knows of the addresses what they show, tensors begin at a
+multiple of 256 bytes, and an atomic takes 4 bytes at a time. A test compares the layout with the compiler's. A kernel whose
+loads feed a matrix instruction from registers, or go through a descriptor, is laid out in other ways.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from grader.traffic.accesses import OFF, Access
 
 SECTOR = 32
 LANES = 32
-WIDEST = {"load": 16, "store": 16, "atomic": 4}
+WIDEST = 16
+"""Bytes of neighbours that the layout gives to a thread at most."""
+INSTRUCTION = {"load": 16, "store": 16, "atomic": 4}
 """Bytes that one thread loads, stores or adds with one instruction at most."""
 
 
@@ -37,7 +39,7 @@ class Blocked:
 class Coalescing:
     """One access of one program, warp by warp.
 
-    kind, tensor, line as in `Access`. vector: bytes that a thread asks for at once. requests: instructions of one warp
+    kind, tensor, line, width as in `Access`. vector: bytes that a thread asks for at once. requests: instructions of one warp
     that ask for anything. bytes: what their lanes ask for. sectors: distinct 32-byte sectors, summed over the requests.
     warp, request, lane: int32 in the tile's shape: who loads each element (a request is one instruction of its warp).
     """
@@ -45,6 +47,7 @@ class Coalescing:
     kind: str
     tensor: str
     line: int
+    width: int
     vector: int
     requests: int
     bytes: int
@@ -69,15 +72,16 @@ class Coalescing:
 def coalesce(access: Access, num_warps: int) -> Coalescing:
     """How one access reaches memory."""
     offsets = access.offsets.astype(np.int64)
-    layout = blocked(offsets, access.width, num_warps, WIDEST[access.kind])
-    warp, request, lane = _owners(offsets.shape, layout)
+    layout = blocked(offsets, access.width, num_warps)
+    together = max(1, min(math.prod(layout.each), INSTRUCTION[access.kind] // access.width))
+    warp, request, lane = _owners(offsets.shape, layout, together)
     active = offsets.reshape(-1) != OFF
     first = offsets.reshape(-1)[active]
     instruction = (warp.reshape(-1).astype(np.int64) * (1 + int(request.max())) + request.reshape(-1))[active]
     last = (first + access.width - 1) // SECTOR
     touched = np.concatenate((_pairs(instruction, first // SECTOR), _pairs(instruction, last)))
     return Coalescing(
-        access.kind, access.tensor, access.line, math.prod(layout.each) * access.width, len(np.unique(instruction)),
+        access.kind, access.tensor, access.line, access.width, together * access.width, len(np.unique(instruction)),
         first.size * access.width, len(np.unique(touched)), layout, access.offsets, warp, request, lane,
     )  # fmt: skip
 
@@ -86,13 +90,13 @@ def _pairs(instruction: np.ndarray[Any, Any], sector: np.ndarray[Any, Any]) -> n
     return np.asarray(instruction * (1 << 32) + sector)
 
 
-def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int, widest: int = 16) -> Blocked:
-    """The layout for a tile of byte offsets (OFF: masked) whose lanes take `width` bytes each, `widest` a thread at most."""
+def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int) -> Blocked:
+    """The layout for a tile of byte offsets (OFF: masked) whose lanes take `width` bytes each."""
     axes = range(offsets.ndim)
     runs = [_contiguous(offsets, width, axis, offsets.shape[axis], aligned=False) for axis in axes]
     order = tuple(sorted(axes, key=lambda axis: (-runs[axis], -axis)))
     fastest = order[0]
-    most = max(1, min(widest // width, offsets.size // (LANES * num_warps)))
+    most = max(1, min(WIDEST // width, offsets.size // (LANES * num_warps)))
     each = [1] * offsets.ndim
     each[fastest] = _contiguous(offsets, width, fastest, most, aligned=True)
     lanes, warps = [1] * offsets.ndim, [1] * offsets.ndim
@@ -129,8 +133,8 @@ def _contiguous(offsets: np.ndarray[Any, Any], width: int, axis: int, most: int,
     return best
 
 
-def _owners(shape: tuple[int, ...], layout: Blocked) -> tuple[np.ndarray[Any, Any], ...]:
-    """Warp, request and lane of each element of a tile."""
+def _owners(shape: tuple[int, ...], layout: Blocked, together: int) -> tuple[np.ndarray[Any, Any], ...]:
+    """Warp, request and lane of each element of a tile; `together`: elements of a thread that one instruction takes."""
     warp, request, lane = (np.zeros(shape, dtype=np.int32) for _ in range(3))
     strides = [1, 1, 1]
     for axis in layout.order:
@@ -138,6 +142,10 @@ def _owners(shape: tuple[int, ...], layout: Blocked) -> tuple[np.ndarray[Any, An
         each, lanes, warps = layout.each[axis], layout.lanes[axis], layout.warps[axis]
         lane += (index // each % lanes * strides[0]).astype(np.int32)
         warp += (index // (each * lanes) % warps * strides[1]).astype(np.int32)
+        if axis == layout.order[0]:
+            parts = each // together
+            request += (index % each // together).astype(np.int32)
+            strides[2] = parts
         request += (index // (each * lanes * warps) * strides[2]).astype(np.int32)
         strides = [strides[0] * lanes, strides[1] * warps, strides[2] * -(-shape[axis] // (each * lanes * warps))]
     return warp, request, lane

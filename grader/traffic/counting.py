@@ -151,19 +151,21 @@ class ElementNumbers:
 def count_tensor(layout: TensorLayout, accesses: Sequence[Access]) -> TensorTraffic:
     """What a launch did to one tensor. accesses: those of that tensor."""
     places, count = ElementNumbers(layout), math.prod(layout.shape)
-    reads, readers, written = (np.zeros(count, dtype=np.int64) for _ in range(3))
+    readers, written = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
+    loaded = [np.zeros(0, dtype=np.int64)]
     asked: Counter[str] = Counter()
     seen = np.full(count, -1, dtype=np.int64)
     for access in accesses:
         numbers = places.elements(access)
         asked[access.kind] += access.active.size * access.width
         if access.kind == "load":
-            reads += np.bincount(numbers, minlength=count)
+            loaded.append(numbers)
             new = np.unique(numbers[seen[numbers] != access.program])
             readers[new] += 1
             seen[new] = access.program
         else:
-            written[numbers] = 1
+            written[numbers] = True
+    reads = np.bincount(np.concatenate(loaded), minlength=count)
     width = layout.element_bytes
     return TensorTraffic(
         layout.name, layout.sizes, layout.shape, width, asked["load"], asked["store"], asked["atomic"],

@@ -15,6 +15,7 @@ from grader.model import Case, Config, KernelBundle, KernelSource, Outcome, Prob
 from grader.running.interpreter import InterpretOptions, interpret
 from grader.traffic.accesses import Access, parse
 from grader.traffic.caching import Cache, Missed, Order, Replay
+from grader.traffic.cases import sized_case, tiled_case
 from grader.traffic.coalescing import Coalescing, coalesce
 from grader.traffic.counting import ProgramTraffic, TensorLayout, TensorTraffic, count_programs, count_tensor, layout_of
 
@@ -89,6 +90,24 @@ def describe_case(lab: Lab, source: KernelSource, case: Case, options: BuildOpti
 def only(lab: Lab, case: Case) -> Lab:
     """The lab with a single case."""
     return replace(lab, cases=(case,), speed_cases=())
+
+
+def count_tiles(
+    lab: Lab, source: KernelSource, options: InterpretOptions, *, config: int = 0, sizes: tuple[int, int, int] | None = None,
+    tiles: tuple[int, int] = (4, 4), steps: int = 2,
+) -> Traffic | Uncounted:  # fmt: skip
+    """The traffic of a kernel on these M, N, K, or else on so many tiles of the config and steps along K."""
+    build = BuildOptions((90,), "check", 1, options.confined, options.start)
+    known = describe_case(lab, source, lab.cases[0], build)
+    if isinstance(known, Refusal):
+        return Uncounted(known.message)
+    if not 0 <= config < len(known.configs):
+        return Uncounted(f"there is no config {config}; CONFIGS has {len(known.configs)}, counted from 0")
+    case = sized_case(lab, sizes) if sizes else tiled_case(lab, known.configs[config], tiles, steps)
+    bundle = describe_case(lab, source, case, build)
+    if isinstance(bundle, Refusal):
+        return Uncounted(bundle.message)
+    return count_traffic(lab, source, bundle, case, config, options)
 
 
 def count_traffic(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +18,8 @@ from grader.traffic.caching import Replay
 from grader.traffic.counting import ProgramTraffic, Region
 from tests.submissions import TESTS
 from tests.traffics import counted, counted_text
+
+pytestmark = pytest.mark.xdist_group("traffic")  # the counted kernels are shared
 
 SIDE, TILE = 256, 64
 
@@ -65,6 +72,9 @@ def test_slices_of_k():
     assert program.reads["qweight_ptr"].runs == (((16, 32), (80, 96)), ((64, 128),))
     y = traffic.tensors["y_ptr"]
     assert (y.stored, y.added, y.distinct_written) == (0, 4 * 16 * 128 * 2, 16 * 128 * 2)
+    # 16 x 64 sums of two bytes, eight neighbours a thread, added two at a time
+    (added,) = (one for one in traffic.coalescing if one.kind == "atomic")
+    assert (added.vector, added.requests, added.sectors_per_request, added.bytes_per_sector) == (4, 16, 16, 8)
 
 
 def test_blocks_that_are_not_there_are_not_read():
@@ -181,10 +191,50 @@ def test_what_cannot_be_counted_gets_a_sentence():
     again = "for again in range(2200):\n        acc += tl.load(x_ptr + row[:, None] * stride_xm + offs_k[None, :])\n"
     many = _edited("    y = acc.to(tl.float16)\n", f"    {again}    y = acc.to(tl.float16)\n")
     assert isinstance(many, Uncounted)
-    assert many.message == "w4a16.py line 48: asks for more than 8388608 elements in all, too many to count one by one"
+    assert many.message.startswith("w4a16.py line 48: asks for more than 8388608 elements in all, too many")
     large = counted("solutions/w4a16.py", "w4a16", (2048, 2048, 64))
     assert isinstance(large, Uncounted)
     assert "too large to count" in large.message
     none = counted("solutions/ladder/w4a16_1_obvious.py", "w4a16", "one_tile", 7)
     assert isinstance(none, Uncounted)
     assert none.message == "there is no config 7; CONFIGS has 1, counted from 0"
+
+
+@pytest.mark.slow
+def test_the_assumed_layout_is_the_compilers(tmp_path: Path):
+    """The loads and stores of step 1 and the atomics of step 4, compiled for sm_90: the same blocked layouts."""
+    pointers = {"x_ptr": "*fp16", "qweight_ptr": "*i32", "scales_ptr": "*fp16", "y_ptr": "*fp16"}
+    for name, sizes in (("1_obvious", "several_tiles"), ("4_split", (16, 128, 1024))):
+        traffic = _traffic(f"ladder/w4a16_{name}.py", "w4a16", sizes)
+        program = COMPILE.format(path=TESTS.parent / f"solutions/ladder/w4a16_{name}.py", pointers=pointers,
+                                 constants=dict(traffic.config.constants), warps=traffic.config.num_warps)  # fmt: skip
+        environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+        layouts = dict(re.findall(r"^(#blocked\d*) = #ttg\.blocked<(.*?)>", done.stdout, re.MULTILINE))
+        lines = [line for line in done.stdout.splitlines() if re.search(r"async_copy_global|tt\.store|atomic_rmw", line)]
+        for one in traffic.coalescing:
+            if one.offsets.ndim < 2:
+                continue
+            shape, kind = "x".join(map(str, one.offsets.shape)), "i32" if one.tensor == "qweight_ptr" else "f16"
+            wanted = (f"sizePerThread = {list(one.layout.each)}, threadsPerWarp = {list(one.layout.lanes)}, "
+                      f"warpsPerCTA = {list(one.layout.warps)}, order = {list(one.layout.order)}")  # fmt: skip
+            seen = {layouts[found] for line in lines for found in re.findall(rf"<{shape}x!tt\.ptr<{kind}>, (#blocked\d*)>", line)}
+            assert {re.sub(r"[{}]", "", layout) for layout in seen} >= {wanted}, (one.tensor, seen, wanted)
+
+
+COMPILE = """
+import importlib.util, triton
+from triton.backends.compiler import GPUTarget
+spec = importlib.util.spec_from_file_location("kernel", "{path}")
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+kernel = module.W4A16_MM.fn
+names, pointers, constants = kernel.arg_names, {pointers}, {constants}
+constants |= dict.fromkeys(("stride_xk", "stride_wn", "stride_yn"), 1)
+signature = {{name: "constexpr" if name in constants else pointers.get(name, "i32") for name in names}}
+attributes = {{(names.index(name),): [["tt.divisibility", 16]] for name in names if name not in constants}}
+values = {{(names.index(name),): value for name, value in constants.items()}}
+source = triton.compiler.ASTSource(kernel, signature, values, attributes)
+print(triton.compile(source, target=GPUTarget("cuda", 90, 32), options={{"num_warps": {warps}, "num_stages": 3}}).asm["ttgir"])
+"""
