@@ -158,7 +158,11 @@ def _check_speed_step(lab: Lab, name: str) -> None:
     _paths[lab.id].right = graded is not None
     output = _Output()
     output.show(Inline([Remark(f"looking at {name} ...", "dim")]))
-    answer = _paths[lab.id].look(step)
+    try:
+        answer = _paths[lab.id].look(step)
+    except BaseException:
+        output.clear()
+        raise
     if isinstance(answer, Refusal):
         output.clear()
         raise NotYet(_sentence(answer.message))
