@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 MOVES = ("reshape", "trans", "expand_dims", "broadcast", "splat", "unsplat", "cat", "join", "split", "gather", "stack")
-DTYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8")
+KINDS = {name: np.dtype(name) for name in ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8")}
 MAX_NODES = 70_000
 MAX_ELEMENTS = 1 << 26
 
@@ -102,38 +102,41 @@ def _parse(record: bytes) -> Tape:
 
 
 def _array(body: memoryview, place: int, dtype: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    if dtype not in DTYPES:
+    kind = KINDS.get(dtype)
+    if kind is None:
         raise ValueError(f"an array of {dtype!r}")
-    sizes = tuple(_whole(size) for size in shape)
-    count, kind = math.prod(sizes), np.dtype(dtype)
-    if min(sizes, default=0) < 0 or count > MAX_ELEMENTS or not 0 <= _whole(place) <= len(body) - count * kind.itemsize:
+    sizes = _sizes(shape)
+    count = math.prod(sizes)
+    if count > MAX_ELEMENTS or not 0 <= _whole(place) <= len(body) - count * kind.itemsize:
         raise ValueError("an array outside the record")
-    return np.frombuffer(body, dtype=kind, count=count, offset=place).reshape(sizes)
+    return np.frombuffer(body, kind, count, place).reshape(sizes)
 
 
 def _node(number: int, entry: Sequence[Any], arrays: Sequence[np.ndarray[Any, Any]], names: Sequence[str]) -> Node:
     op, line, inputs, kind, shape, attribute, data, offsets, active, tensor = entry
-    given = tuple(_whole(i) for i in inputs)
-    if any(not 0 <= i < number for i in given):
-        raise ValueError("an operation on something that comes later")
-    sizes = tuple(_whole(size) for size in shape)
+    for given in inputs:
+        if type(given) is not int or not 0 <= given < number:
+            raise ValueError("an operation on something that comes later")
+    sizes = _sizes(shape)
+    kept = [None if _whole(index) < 0 else arrays[index] for index in (data, offsets, active)]
+    if any(array is not None and array.shape != sizes for array in kept):
+        raise ValueError("an array of another shape than its operation")
+    return Node(number, str(op), None if line is None else _whole(line), tuple(inputs), str(kind), sizes, attribute, kept[0], kept[1],
+                kept[2], _named(names, tensor))  # fmt: skip
 
-    def array(at: int) -> np.ndarray[Any, Any] | None:
-        if _whole(at) < 0:
-            return None
-        if arrays[at].shape != sizes:
-            raise ValueError("an array of another shape than its operation")
-        return arrays[at]
 
-    return Node(number, str(op), None if line is None else _whole(line), given, str(kind), sizes, attribute,
-                array(data), array(offsets), array(active), _named(names, tensor))  # fmt: skip
+def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+    for size in shape:
+        if type(size) is not int or not 0 <= size < 2**62:
+            raise ValueError("not a size")
+    return tuple(shape)
 
 
 def _named(names: Sequence[str], number: int) -> str:
-    return names[_whole(number)] if 0 <= _whole(number) < len(names) else ""
+    return names[number] if 0 <= _whole(number) < len(names) else ""
 
 
 def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**62:
+    if type(value) is not int or not -(2**62) < value < 2**62:
         raise ValueError("not a whole number")
     return value
