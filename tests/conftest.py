@@ -16,6 +16,10 @@ import pytest
 
 from grader.gpu.devices import cuda_problem, gpus
 
+SHARED = Path(tempfile.gettempdir()) / f"grader-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
+"""What the processes of one run share: graded mistakes, and binaries in the place of the user's."""
+os.environ["GRADER_TESTS_SHARED"], os.environ["XDG_CACHE_HOME"] = str(SHARED), str(SHARED / "cache")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job passes that on to all we start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,7 +36,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_sessionfinish(session):
-    """The files through which the processes of a run share graded mistakes go with the run."""
+    """What the processes of this run share goes with it."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        for folder in Path(tempfile.gettempdir()).glob("graded-mistakes-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+        run = getattr(getattr(session.config.pluginmanager.getplugin("dsession"), "nodemanager", None), "testrunuid", None)
+        shutil.rmtree(SHARED.with_name(f"grader-tests-{run}") if run else SHARED, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 import tomllib
 from dataclasses import dataclass, replace
@@ -11,9 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grader.building import BuildOptions, KeptBinaries, own_folder, read_by_triton
 from grader.gpu.devices import choose
-from grader.labs import all_labs, get_lab
-from grader.pipeline.grading import GradeOptions, grade
+from grader.judging.rubric import load_rubric
+from grader.labs import Lab, all_labs, get_lab
+from grader.model import Refusal, Report
+from grader.pipeline.grading import GradeOptions, grade, judge_on_cpu
+from grader.reading import read
 from grader.reporting.document import document
 
 TESTS = Path(__file__).parent
@@ -82,8 +87,19 @@ def graded(
         for lab in all_labs().values()
         if not labs or lab.id in labs
     ]
-    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities)
+    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities, kept=KeptBinaries(own_folder()))
     return document(grade(path, chosen, options, all_labs=bool(labs)))
+
+
+def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1) -> dict[str, Any]:
+    """The JSON document of one lab, its kernel read by Triton's front end and not compiled further, which takes less time."""
+    submission = read(path, [lab], all_labs=True)
+    source = submission.labs[lab.id]
+    options = GradeOptions(choose("cpu")[0], jobs=jobs, capabilities=(90,))
+    built = source if isinstance(source, Refusal) else read_by_triton(lab, source, BuildOptions((90,), "check", jobs))
+    seed = secrets.randbits(48)
+    report = judge_on_cpu(lab, source, built, options, seed, load_rubric())
+    return document(Report(submission.name, options.device, seed, {lab.id: report}, submission.notes))
 
 
 @cache
@@ -93,22 +109,19 @@ def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
     The processes of one test run share the documents through files, so that each mistake is graded once.
     """
     mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == (lab_id, name))
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    shared = Path(tempfile.gettempdir()) / f"graded-mistakes-{run}" / f"{lab_id}-{name}.json" if run else None
-    if shared and shared.exists():
+    shared = Path(os.environ["GRADER_TESTS_SHARED"]) / "mistakes" / f"{lab_id}-{name}.json"
+    if shared.exists():
         return dict(json.loads(shared.read_text(encoding="utf-8")))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{mistake.lab}.py"
         path.write_text(mistake.source, encoding="utf-8")
         lab = get_lab(mistake.lab)
         cases = tuple(case for case in lab.cases if case.name in (*mistake.fails, "every_config"))
-        options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))
-        report = document(grade(path, [replace(lab, cases=cases)], options))
-    if shared:
-        shared.parent.mkdir(exist_ok=True)
-        unfinished = shared.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(report), encoding="utf-8")
-        unfinished.replace(shared)
+        report = graded_as_read(path, replace(lab, cases=cases))
+    shared.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = shared.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps(report), encoding="utf-8")
+    unfinished.replace(shared)
     return report
 
 

@@ -7,7 +7,8 @@ A source is in jupytext's percent format. What a cell is stands in its `# %%` li
     answer="ID" points=N       a written answer, graded by hand; the text is the model answer
 
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
-that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record.
+that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record, and
+`@speed LAB: STEP` what is to be predicted in a step towards speed and what the ladder's times say of it.
 jupytext is needed to call this module, not to import it.
 """
 
@@ -23,9 +24,11 @@ from nbformat import NotebookNode, v4, writes
 
 from grader.authoring.benchmarks import SHOWN, Entry, UnusableRecord, load
 from grader.authoring.release import BEGIN, END, BadMarkers, strip_solution
+from grader.labs import speed_steps_of
 
 SOURCE = Path("notebooks") / "source"
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
+SPEED = re.compile(r"^@speed (?P<lab>\w+): (?P<step>\w+)$", re.MULTILINE)
 LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
 UNANSWERED = "YOUR ANSWER HERE"
 METADATA = {
@@ -97,6 +100,7 @@ def _cell(cell: Any, name: str, root: Path, *, stripped: bool) -> Any:
         raise BadSource(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
     if cell.cell_type == "markdown":
         text = LADDER.sub(lambda match: ladder_table(root, match["lab"], match["shapes"].split()), cell.source)
+        text = SPEED.sub(lambda match: speed_text(root, match["lab"], match["step"], name), text)
         if role == "answer" and stripped:
             text = UNANSWERED
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
@@ -192,6 +196,36 @@ def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:
         f"{record.gpu}, torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}."
     )
     return "\n".join([*rows, "", f"*{where}*"])
+
+
+def speed_text(root: Path, lab_id: str, step_name: str, name: str) -> str:
+    """What to predict in a step towards speed, and the times before and after it in the benchmark's record, in Markdown.
+
+    Raises BadSource when there is no such step, and when the record cannot be read or lacks a time.
+    """
+    step = speed_steps_of(lab_id).get(step_name)
+    if step is None:
+        raise BadSource(f"{name} names the step {step_name} of {lab_id}, which grader/labs/{lab_id}/speed_steps.py does not have")
+    try:
+        record = load(root / SHOWN)
+    except UnusableRecord as problem:
+        raise BadSource(str(problem)) from None
+    times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
+    parts = []
+    for shape in step.shapes:
+        rungs = [rung if rung == "solution" else f"ladder/{rung}" for rung in step.rungs]
+        missing = [rung for rung in rungs if (rung, shape) not in times]
+        if missing:
+            raise BadSource(f"{SHOWN} has no time of {missing[0]} on {shape}; run `make bench` on its GPU")
+        before, after = (times[rung, shape] for rung in rungs)
+        parts.append(f"{_shape(after)}: {before.time_us:.1f} to {after.time_us:.1f} us")
+    same = [other.name for other in speed_steps_of(lab_id).values() if other.rungs == step.rungs and other is not step]
+    with_others = f" together with {' and '.join(f'`{other}`' for other in same)}" if same else ""
+    last = ", and with what else the last row of the table has" if step.rungs[1] == "solution" else ""
+    return (
+        f"**Predict:** {step.question}\n\n*The ladder's times before and after this step{with_others}{last}, on an {record.gpu}: "
+        f"{'; '.join(parts)}.*"
+    )
 
 
 def _shape(entry: Entry) -> str:

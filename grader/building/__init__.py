@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from grader.building.compiling import Compiled, Compiler, made_request
 from grader.building.describing import describe, load_request, made_module
+from grader.building.kept import KeptBinaries, own_folder
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Refusal
-from grader.sandbox import LOST
 
 __all__ = [
-    "BuildOptions", "Compiled", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
-    "made_module", "made_request", "read_by_triton",
+    "BuildOptions", "Compiled", "KeptBinaries", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
+    "made_module", "made_request", "own_folder", "read_by_triton",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0
@@ -42,6 +42,8 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
     bundle = compiler.read(
         described, [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
     )
+    if ours := _fault_of_ours(bundle):
+        return ours
     if all(pair in bundle.refused for pair in pairs):
         return Refusal("build_error", _why_nothing_builds(bundle))
     return bundle
@@ -52,25 +54,23 @@ def compile_described(
 ) -> KernelBundle | Refusal:
     """The second half of `build`: the bundle that `describe` made, with binaries."""
     first = next(case for case in lab.cases if case.configs == "all")
-    wanted = [(capability, config, first.name) for capability in options.capabilities for config in bundle.configs]
+    newest = max(options.capabilities)
     compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
-    bundle = compiler.compile(bundle, wanted)
+    bundle = compiler.compile(bundle, [(newest, config, first.name) for config in bundle.configs])
+    older = [capability for capability in options.capabilities if capability != newest]
+    bundle = compiler.lower(bundle, [(capability, config, first.name) for capability in older for config in bundle.configs])
     working = {config for _, config, _ in bundle.binaries}
-    if any(failure.lost for failure in bundle.failures):
-        return Refusal("not_graded", LOST)
+    if ours := _fault_of_ours(bundle):
+        return ours
     if not working:
         return Refusal("build_error", _why_nothing_builds(bundle))
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     if options.scope != "all":
-        newest = max(capability for capability, _, _ in bundle.binaries)
         bundle = compiler.read(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
     else:
         pairs += [(case.name, index) for case in lab.speed_cases for index in sorted(working)]
-        bundle = compiler.compile(
-            bundle,
-            [(capability, bundle.configs[index], case) for capability in options.capabilities for case, index in pairs],
-        )
-    return Refusal("not_graded", LOST) if any(failure.lost for failure in bundle.failures) else bundle
+        bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
+    return _fault_of_ours(bundle) or bundle
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
@@ -83,6 +83,10 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
         case.name: tuple(working) if case.configs == "all" else (working[number % len(working)],)
         for number, case in enumerate(lab.cases)
     }
+
+
+def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:
+    return next((Refusal("not_graded", failure.ours) for failure in bundle.failures if failure.ours), None)
 
 
 def _why_nothing_builds(bundle: KernelBundle) -> str:

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
+from grader.building.loops import loop_facts
 from grader.building.options import BuildOptions
-from grader.building.sentences import describe_error
+from grader.building.sentences import describe_error, is_defect
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
@@ -23,6 +24,8 @@ from grader.teaching import teach_config
 LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
+
+Operation = Literal["compile", "lower", "read"]
 
 Compiled = Callable[[int, int], None]
 """Called with how many binaries are compiled, and of how many."""
@@ -65,9 +68,17 @@ class Compiler:
         for job, result in self._run("compile", bundle.made, jobs, len(bundle.binaries)):
             if isinstance(result, Binary):
                 binaries[job.key] = result
-            elif isinstance(result, BuildFailure) and (job.public or result.lost):
+            elif isinstance(result, BuildFailure) and (job.public or result.ours):
                 failures.setdefault((job.config.index, job.capability), result)
         return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
+
+    def lower(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
+        """The bundle with why a wanted (capability, config, case) does not compile; no binary is made of those that do."""
+        failures = {(f.config, f.capability): f for f in bundle.failures}
+        for job, result in self._run("lower", bundle.made, list(self._jobs(bundle, wanted)), len(bundle.binaries)):
+            if isinstance(result, BuildFailure):
+                failures.setdefault((job.config.index, job.capability), result)
+        return replace(bundle, failures=tuple(failures[key] for key in sorted(failures)))
 
     def read(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
         """The bundle without the launches that Triton's front end refuses, and why."""
@@ -77,7 +88,7 @@ class Compiler:
         for job, result in self._run("read", bundle.made, jobs, 0):
             if not isinstance(result, BuildFailure):
                 continue
-            if job.public or result.lost:
+            if job.public or result.ours:
                 failures.setdefault((job.config.index, job.capability), result)
             for _, config, case in pairs:
                 launch = bundle.launches.get((case, config.index))
@@ -98,7 +109,7 @@ class Compiler:
         return list(jobs.values())
 
     def _run(
-        self, operation: Literal["compile", "read"], made: MadeModule, jobs: Sequence[_Job], before: int
+        self, operation: Operation, made: MadeModule, jobs: Sequence[_Job], before: int
     ) -> list[tuple[_Job, Binary | BuildFailure | None]]:
         """What became of each job: a binary, a failure, or None where the front end had nothing against it."""
         waiting: queue.SimpleQueue[_Job] = queue.SimpleQueue()
@@ -118,7 +129,7 @@ class Compiler:
                     sandbox, result = self._one(operation, made, sandbox, job)
                     with lock:
                         results.append((job, result))
-                        if operation == "compile":
+                        if operation != "read":
                             self.compiled(before + len(results), before + len(jobs))
             finally:
                 if sandbox:
@@ -132,27 +143,40 @@ class Compiler:
         return sorted(results, key=lambda pair: jobs.index(pair[0]))
 
     def _one(
-        self, operation: Literal["compile", "read"], made: MadeModule, sandbox: Sandbox | None, job: _Job
+        self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
-        def failure(message: str) -> BuildFailure:
-            return BuildFailure(job.config.index, job.capability, f"{job.config} for sm_{job.capability}: {message}")
+        def failure(message: str, *, ours: bool = False) -> BuildFailure:
+            sentence = f"{job.config} for sm_{job.capability}: {message}"
+            return BuildFailure(job.config.index, job.capability, sentence, message if ours else "")
 
         if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
             return sandbox, failure("not compiled: the configs before it used up the time for building")
+        request, kept = _compile_request(operation, self.lab, job), self.options.kept
         try:
-            if sandbox is None:
+            known = kept.answer(made, request) if kept else None
+            if known is None and sandbox is None:
                 sandbox = self.options.start(confined=self.options.confined)
                 loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
                 if "error" in loaded.header:
-                    return sandbox, failure(describe_error(self.source, loaded, made))
-            answer = sandbox.ask(_compile_request(operation, self.lab, job), timeout=COMPILE_SECONDS)
+                    return sandbox, failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
+            if known is not None:
+                answer = known
+            else:
+                assert sandbox is not None
+                answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
+                if kept and "error" not in answer.header:
+                    kept.keep(made, request, answer)
             if "error" in answer.header:
-                return sandbox, failure(_compile_sentence(self.source, answer, made, job.capability))
+                sentence = _compile_sentence(self.source, answer, made, job.capability)
+                return sandbox, failure(sentence, ours=is_defect(answer))
             if operation == "read":
                 return sandbox, None
+            if operation == "lower":
+                too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
+                return sandbox, failure(teach_config(self.source, job.config.index, too_large)) if too_large else None
             return sandbox, _binary(self.source, answer, job.capability, job.config, job.launch)
         except SandboxLost:
-            return None, replace(failure(LOST), lost=True)
+            return None, failure(LOST, ours=True)
         except SandboxTimeout:
             self.timeouts += 1
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"
@@ -201,19 +225,16 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         for name in ("num_warps", "shared_bytes", "scratch_bytes_per_program", "profile_scratch_bytes", "registers",
                      "local_bytes")
     }  # fmt: skip
-    limit = insight.multiprocessor(capability).shared_bytes_per_program
-    if numbers["shared_bytes"] > limit:
-        sentence = (
-            f"needs {numbers['shared_bytes'] / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
-            "use smaller tiles or fewer stages"
-        )
-        told = teach_config(source, config.index, sentence)
+    too_large = _shared_fault(numbers["shared_bytes"], capability)
+    if too_large:
+        told = teach_config(source, config.index, too_large)
         return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {told}")
     fault = cubin_fault(cubin, entry)
     if fault:
         return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {fault}")
     if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
         raise ValueError("numbers out of range")
+    text = ptx.decode(errors="replace")
     return Binary(
         config=config.index,
         capability=capability,
@@ -224,11 +245,23 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         scratch_bytes_per_program=numbers["scratch_bytes_per_program"],
         parameters=tuple(name for name, _ in launch.signature),
         facts=insight.facts(
-            ptx.decode(errors="replace"),
+            text,
             registers=numbers["registers"],
             local_bytes=numbers["local_bytes"],
             shared_bytes=numbers["shared_bytes"],
             num_warps=numbers["num_warps"],
             capability=capability,
         ),
+        loop=loop_facts(text, numbers["num_warps"]),
+    )
+
+
+def _shared_fault(shared_bytes: int, capability: int) -> str:
+    """Why no program can have so much shared memory, or nothing."""
+    limit = insight.multiprocessor(capability).shared_bytes_per_program
+    if shared_bytes <= limit:
+        return ""
+    return (
+        f"needs {shared_bytes / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
+        "use smaller tiles or fewer stages"
     )

@@ -70,16 +70,24 @@ def fault(cubin: bytes, entry: str) -> str | None:
         ]
     except (_Malformed, struct.error, UnicodeDecodeError):
         return "the machine code is no cubin that can be read; compile it again with a Triton version that is supported"
-    outside = {name for name, place, _ in symbols if place in (UNDEFINED, COMMON) and name}
-    for name in sorted(outside):
-        if not name.startswith(RESERVED):
-            does = CALLS.get(name, f"calls {name}, which is not part of it")
-            return (
-                f"the kernel {does}; a graded kernel calls nothing outside itself: remove the call before you hand in"
-            )
     entries = sorted(name for name, _, other in symbols if other is not None and other & ENTRY)
+    if call := _call_outside(symbols):
+        return call
     if entries != [entry]:
         return f"the machine code has the entries {', '.join(entries) or 'none'}; expected {entry} alone"
+    return _own_memory(sections, entry)
+
+
+def _call_outside(symbols: list[tuple[str, int, int | None]]) -> str | None:
+    outside = {name for name, place, _ in symbols if place in (UNDEFINED, COMMON) and name}
+    called = [name for name in sorted(outside) if not name.startswith(RESERVED)]
+    if not called:
+        return None
+    does = CALLS.get(called[0], f"calls {called[0]}, which is not part of it")
+    return f"the kernel {does}; a graded kernel calls nothing outside itself: remove the call before you hand in"
+
+
+def _own_memory(sections: list[_Section], entry: str) -> str | None:
     harmless = (ADDRESSES, LEFT_OVER[0]) if _is_left_over(sections) else ()
     suspects = [section for section in sections if section.name not in harmless]
     memory = [section.name for section in suspects if section.name.startswith(MEMORY)]

@@ -18,7 +18,7 @@ from grader.labs import Lab
 from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
-from grader.teaching import teach_grid
+from grader.teaching import teach_config, teach_grid
 
 MAX_CONFIGS = 16
 MAX_CONSTANTS = 64
@@ -195,7 +195,8 @@ def _launches(
         if isinstance(result, Launch):
             launches[name, index] = result
         else:
-            told = teach_grid(source, lab.grid, result, tuple(configs[index].constants)) if source.grid else result
+            keys = tuple(configs[index].constants)
+            told = teach_grid(source, lab.grid, result, keys) if source.grid else teach_config(source, index, result)
             refused[name, index] = f"{configs[index]} on {name}: {told}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")
@@ -221,7 +222,7 @@ def _launch(
             grid = list(lab.default_grid(scalars["M"], scalars["N"], scalars["K"], meta))
         except (KeyError, ValueError) as error:
             reason = f"needs the meta parameter {error}" if isinstance(error, KeyError) else f"got {error}"
-            return f"{source} {reason}; add it to the config or define {lab.grid}(M, N, K, meta)"
+            return f"{source} {reason}; set it in the config or define {lab.grid}(M, N, K, meta)"
     fault = _grid_fault(source, grid)
     if fault:
         return fault

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from grader.building.kept import KeptBinaries
 from grader.sandbox import Sandbox
 
 
@@ -12,9 +13,10 @@ from grader.sandbox import Sandbox
 class BuildOptions:
     """For which compute capabilities to build, with how many sandboxes at once, confined or not.
 
-    `scope` "all" builds what a GPU run launches; "check" builds each config once per capability and has the compiler's
-    front end read the rest. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
-    result is of no use.
+    Binaries are made for the newest; for the others each config is compiled down to LLVM IR, which says whether it builds.
+    `scope` "all" builds what a GPU run launches; "check" builds each config once and has the compiler's front end read
+    the rest. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
+    result is of no use. `kept`: where binaries of earlier runs may come from; None: nowhere.
     """
 
     capabilities: tuple[int, ...]
@@ -23,3 +25,4 @@ class BuildOptions:
     confined: bool | None = None
     start: Callable[..., Sandbox] = Sandbox
     cancelled: Callable[[], bool] = lambda: False
+    kept: KeptBinaries | None = None

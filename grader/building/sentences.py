@@ -26,12 +26,17 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
     if fault.kind == "ContractError":
         index = re.match(r"config (\d+) of ", fault.message)
         return teach_config(source, int(index[1]), fault.message) if index else fault.message
-    if fault.kind == "GraderDefect":
+    if is_defect(answer):
         where = f"{source.locate(fault.line)}: " if fault.line is not None else ""
         return where + defect(fault.message, " at this line" if where else "")
     if fault.kind in ("Unsupported", "LaunchEnded"):
         return f"{source.locate(fault.line)}: {fault.message}" if fault.line is not None else fault.message
     return teach(fault, source)
+
+
+def is_defect(answer: Answer) -> bool:
+    """Whether a sandbox's error is one of the grader's own."""
+    return bool(answer.header["error"] == "GraderDefect")
 
 
 def defect(message: str, where: str = "") -> str:

@@ -77,6 +77,7 @@ def watch(
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
+    from grader.building import KeptBinaries, own_folder
     from grader.judging.rubric import BadRubric
     from grader.pipeline.grading import GradeOptions
     from grader.pipeline.watching import Watch
@@ -85,7 +86,7 @@ def watch(
 
     labs = labs_named(lab)
     _check_folders(html_file)
-    options = GradeOptions(_device(device), seed=seed, jobs=jobs)
+    options = GradeOptions(_device(device), seed=seed, jobs=jobs, kept=KeptBinaries(own_folder()))
 
     def publish(report: Report) -> None:
         if html_file and _write_page(html_file, report):
@@ -128,9 +129,10 @@ def _device(wanted: DeviceChoice) -> Device:
 def _grade(
     path: Path, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, *, all_labs: bool
 ) -> Report:
+    from grader.building import KeptBinaries, own_folder
     from grader.pipeline.grading import GradeOptions, grade
 
-    options = GradeOptions(device, seed=seed, jobs=jobs)
+    options = GradeOptions(device, seed=seed, jobs=jobs, kept=KeptBinaries(own_folder()))
     columns = (
         SpinnerColumn(),
         TextColumn("{task.fields[lab]:<6}"),

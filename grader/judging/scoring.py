@@ -83,22 +83,23 @@ def _error_maps(lab: Lab, findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
 
 def _build_tests(judged: Judged) -> list[TestResult]:
     tests = []
+    launched = {config for _, config in judged.bundle.launches}
+    never = [(config, why) for (_, config), why in judged.bundle.refused.items() if config not in launched]
     for capability in judged.capabilities:
         failures = [failure for failure in judged.bundle.failures if failure.capability == capability]
-        built = {config for sm, config, _ in judged.bundle.binaries if sm == capability}
         broken = {failure.config for failure in failures}
-        message = f"{len(built - broken)} of {len(judged.bundle.configs)} configs compile"
-        if failures:
-            message += f"; {failures[0].message}"
+        message = f"{len(launched - broken)} of {len(judged.bundle.configs)} configs compile"
+        if failures or never:
+            message += f"; {failures[0].message if failures else never[0][1]}"
         tests.append(
             TestResult(
                 f"build_sm{capability}",
                 "build",
-                "failed" if failures else "passed",
+                "failed" if failures or never else "passed",
                 0.0,
                 0.0,
                 message,
-                metrics={"configs": len(judged.bundle.configs), "failed": len(broken)},
+                metrics={"configs": len(judged.bundle.configs), "failed": len(broken | {config for config, _ in never})},
             )
         )
     return tests

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from grader.building import BuildOptions, assignments, build
+from grader.building import BuildOptions, KeptBinaries, assignments, build
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import Lab
@@ -47,7 +47,8 @@ CHECKED_CAPABILITIES = (80, 90)
 class GradeOptions:
     """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement.
 
-    `capabilities`: what kernels are compiled for where there is no GPU.
+    `capabilities`: what kernels are compiled for where there is no GPU. `kept`: where binaries of earlier runs may come
+    from then, for your own work only.
     """
 
     device: Device
@@ -56,6 +57,7 @@ class GradeOptions:
     confined: bool | None = None
     case_seconds: float = CASE_SECONDS
     capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
+    kept: KeptBinaries | None = None
 
     @property
     def cores(self) -> int:
@@ -123,18 +125,25 @@ def grade_lab_on_cpu(
     listen: Listener = unheard,
 ) -> LabReport:  # fmt: skip
     """One lab from its source to its report, by Triton's interpreter."""
-    built = build_lab(lab, source, BuildOptions(options.capabilities, "check", options.cores, options.confined), listen)
+    how = BuildOptions(options.capabilities, "check", options.cores, options.confined, kept=options.kept)
+    return judge_on_cpu(lab, source, build_lab(lab, source, how, listen), options, seed, rubric, listen)
+
+
+def judge_on_cpu(
+    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
+    listen: Listener = unheard,
+) -> LabReport:  # fmt: skip
+    """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
     if isinstance(built, Refusal) or isinstance(source, Refusal):
         assert isinstance(built, Refusal)
         return replace(refused(lab, built, rubric, gpu=False), source=_source(source))
-    pairs = launch_pairs(lab, built)
+    pairs = launch_pairs(lab, built, compiled=bool(built.binaries))
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     ran = Ran(tuple(outcomes), tuple(outcomes))
-    how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     terms = Terms(rubric, None, options.capabilities, seed)
-    smallest = BuildOptions(options.capabilities, "check", 1, options.confined)
+    smallest = BuildOptions(options.capabilities, "check", 1, options.confined, kept=options.kept)
     report = judge(lab, source, built, problems, ran, terms, how, smallest=smallest)
     listen(Progress(lab.id, "score", points=report.points))
     return report

@@ -214,7 +214,9 @@ class _Round:
 
     def _build_options(self, start: Callable[..., Sandbox]) -> BuildOptions:
         options = self.watch.options
-        return BuildOptions(options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set)
+        return BuildOptions(
+            options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set, options.kept
+        )
 
     def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
         """The interpreter's verdict as if every config that Triton's front end reads compiled; None when none can be launched."""

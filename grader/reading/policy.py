@@ -125,20 +125,10 @@ def _statement_violation(statement: Statement, own: frozenset[str]) -> str | Non
                 "write the value out or compute it with triton.language"
             )
     for node in ast.walk(statement.node):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] not in MODULES:
-                    return _import_sentence(statement, node, alias.name)
-                if alias.name.split(".")[0] in ("triton", "torch") and not _import_path_allowed(alias.name):
-                    return _import_sentence(statement, node, alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or "."
-            if node.level or module.split(".")[0] not in MODULES or not _import_path_allowed(module):
-                return _import_sentence(statement, node, "." * node.level + (node.module or ""))
-            for alias in node.names:
-                known = _allowed_attributes()
-                if module.split(".")[0] in ("triton", "torch") and alias.name not in known:
-                    return _import_sentence(statement, node, f"{module}.{alias.name}")
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            foreign = _foreign_import(node)
+            if foreign is not None:
+                return _import_sentence(statement, node, foreign)
         elif isinstance(node, ast.Attribute):
             if node.attr not in _allowed_attributes() | own:
                 return refused.unknown_attribute(place, statement.cell.source, node, statement.node)
@@ -147,6 +137,19 @@ def _statement_violation(statement: Statement, own: frozenset[str]) -> str | Non
         elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
             return refused.not_compiled(place, statement.cell.source, node)
     return None
+
+
+def _foreign_import(node: ast.Import | ast.ImportFrom) -> str | None:
+    """The first name that may not be imported, in full."""
+    if isinstance(node, ast.Import):
+        return next((alias.name for alias in node.names if not _module_allowed(alias.name)), None)
+    module = node.module or "."
+    if node.level or not _module_allowed(module):
+        return "." * node.level + (node.module or "")
+    if module.split(".")[0] not in ("triton", "torch"):
+        return None
+    known = _allowed_attributes()
+    return next((f"{module}.{alias.name}" for alias in node.names if alias.name not in known), None)
 
 
 def _foreign_call(statement: Statement, selected: list[Statement]) -> str | None:
@@ -160,8 +163,10 @@ def _foreign_call(statement: Statement, selected: list[Statement]) -> str | None
     return None
 
 
-def _import_path_allowed(module: str) -> bool:
+def _module_allowed(module: str) -> bool:
     head, *rest = module.split(".")
+    if head not in MODULES:
+        return False
     if head == "torch":
         return not rest
     return head != "triton" or all(part in LANGUAGE_MODULES | {"language"} for part in rest)

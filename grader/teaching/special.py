@@ -178,17 +178,10 @@ def shapes_differ(setting: Setting) -> Told | None:
         return Told(
             setting, cause, "build value and mask from the offsets of the pointers: rows [:, None], columns [None, :]"
         )
-    for (part, kind), (_, other) in zip(kinds, reversed(kinds), strict=True) if len(kinds) == 2 else ():
-        shape, tile = _shape(kind), _shape(other)
-        if shape and tile and len(shape) == 1 and len(tile) == 2:
-            where = "[:, None]" if shape[0] == tile[0] else "[None, :]" if shape[0] == tile[1] else ""
-            cause = f"a vector of {shape[0]} meets a tile {tile}: their shapes do not fit"
-            step = (
-                f"write {shortened(unparsed(part))}{where}"
-                if where
-                else "load the vector with the offsets of the tile's dimension"
-            )
-            return Told(setting, cause, step)
+    pairs = list(zip(kinds, reversed(kinds), strict=True)) if len(kinds) == 2 else []
+    for (part, kind), (_, other) in pairs:
+        if told := _vector_meets_tile(setting, part, _shape(kind), _shape(other)):
+            return told
     shapes = [_shape(kind) for _, kind in kinds]
     if isinstance(node, ast.AugAssign) and len(shapes) == 2 and all(shapes):
         name = unparsed(node.target)
@@ -196,18 +189,33 @@ def shapes_differ(setting: Setting) -> Told | None:
         return Told(
             setting, cause, f"give both one shape: look at the tl.zeros of `{name}` and at the offsets of the tiles"
         )
-    for (part, kind), (_, other) in zip(kinds, reversed(kinds), strict=True) if len(kinds) == 2 else ():
-        text, shape, tile = unparsed(part), _shape(kind), _shape(other)
-        if len(shape) == len(tile) == 2 and 1 in shape and shape[::-1] in ([tile[0], 1], [1, tile[1]]):
-            turned = text.replace("[:, None]", "[None, :]") if shape[1] == 1 else text.replace("[None, :]", "[:, None]")
-            if turned != text:
-                cause = f"{shortened(text)} runs along the wrong dimension of the tile {tile}"
-                return Told(setting, cause, f"write {shortened(turned)}")
+    for (part, kind), (_, other) in pairs:
+        if told := _along_the_wrong_dimension(setting, unparsed(part), _shape(kind), _shape(other)):
+            return told
     if len(shapes) == 2 and all(shape and len(shape) == 1 for shape in shapes):
         cause = f"two vectors of {shapes[0][0]} and {shapes[1][0]} elements do not fit"
         return Told(setting, cause, "make a tile of them: rows with [:, None], columns with [None, :]")
     cause = f"the shapes do not fit: {a} and {b} elements in dimension {at}"
     return Told(setting, cause, "check which offsets each tile was loaded with; rows take [:, None], columns [None, :]")
+
+
+def _vector_meets_tile(setting: Setting, part: ast.expr, shape: list[int], tile: list[int]) -> Told | None:
+    if len(shape) != 1 or len(tile) != 2:
+        return None
+    where = "[:, None]" if shape[0] == tile[0] else "[None, :]" if shape[0] == tile[1] else ""
+    cause = f"a vector of {shape[0]} meets a tile {tile}: their shapes do not fit"
+    spread = f"write {shortened(unparsed(part))}{where}"
+    return Told(setting, cause, spread if where else "load the vector with the offsets of the tile's dimension")
+
+
+def _along_the_wrong_dimension(setting: Setting, text: str, shape: list[int], tile: list[int]) -> Told | None:
+    if not len(shape) == len(tile) == 2 or 1 not in shape or shape[::-1] not in ([tile[0], 1], [1, tile[1]]):
+        return None
+    turned = text.replace("[:, None]", "[None, :]") if shape[1] == 1 else text.replace("[None, :]", "[:, None]")
+    if turned == text:
+        return None
+    cause = f"{shortened(text)} runs along the wrong dimension of the tile {tile}"
+    return Told(setting, cause, f"write {shortened(turned)}")
 
 
 def _shape(kind: str) -> list[int]:

@@ -8,14 +8,11 @@ import pytest
 import torch
 
 from grader.diagnosis.likeness import describe_region, diagnose
-from grader.gpu.devices import choose
 from grader.judging.checking import check
 from grader.labs import all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Config, KernelBundle, MadeModule, Outcome
-from grader.pipeline.grading import GradeOptions, grade
-from grader.reporting.document import document
-from tests.submissions import TESTS, failed_tests, graded_mistake, mistakes
+from tests.submissions import TESTS, failed_tests, graded_as_read, graded_mistake, mistakes
 
 CONFIG = Config(0, {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}, 4, 2)
 IDS = [f"{mistake.lab}-{mistake.name}" for mistake in mistakes()]
@@ -74,7 +71,7 @@ def test_mistake_in_another_style_is_named(tmp_path, file, find, put, expected):
     path.write_text(source.replace(find, put), encoding="utf-8")
     chosen = ("k_tail", "saturating_scale", "every_nibble", "block_orientation", "dense_blocks", "every_config")
     lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in chosen))
-    report = document(grade(path, [lab], GradeOptions(choose("cpu")[0], capabilities=(90,))))
+    report = graded_as_read(path, lab)
     tests = failed_tests(report, lab.id)
     assert {test["metrics"]["mistake"] for test in tests} == {expected}
 

@@ -7,7 +7,7 @@ def _add(a, b):
     return a + b
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK_N": 16, "BLOCK_K": 256}, num_warps=4), triton.Config({"BLOCK_N": 8, "BLOCK_K": 64}, num_warps=1)], key=["N", "K"])
+@triton.autotune(configs=[triton.Config({"BLOCK_N": 16, "BLOCK_K": 256}, num_warps=4), triton.Config({"BLOCK_N": 16, "BLOCK_K": 512}, num_warps=8)], key=["N", "K"])
 @triton.jit
 def W4A16_MM(x_ptr, qweight_ptr, scales_ptr, y_ptr, M, N, K, stride_xm, stride_xk, stride_wk, stride_wn, stride_ym, stride_yn,
              BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):

@@ -199,6 +199,9 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Diverg
             program, tile = next(iter(outside.items()))
             found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
     expected = "each tile from one program"
+    unread = _unread_axis(run)
+    if unread:
+        return Divergence(_still(tiles)[0], TILE, tiles.line, found, expected, unread)
     reason = _axes(run, tiles)
     if reason:
         return Divergence("program_ids_swapped", TILE, tiles.line, found, expected, reason)
@@ -210,19 +213,34 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Diverg
     if grouped:
         line, reason = grouped
         return Divergence("tile_map", TILE, line, found, expected, reason)
+    name, reason = _still(tiles)
+    return Divergence(name, TILE, tiles.line, found, expected, reason)
+
+
+def _still(tiles: TileMap) -> tuple[str, str]:
+    """Which part of the tile's place is the same in every program: the mistake's name, and the words."""
     addressed = set(tiles.stored) | set(tiles.meant.values())
     rows, columns = ({tile[d] for tile in addressed} for d in (0, 1))
     if len(rows) == 1 and len(columns) == 1:
-        return Divergence("tile_offset_forgotten", TILE, tiles.line, found, expected,
-                       "the offset of the program's tile is not in the addresses")  # fmt: skip
+        return "tile_offset_forgotten", "the offset of the program's tile is not in the addresses"
     if len(rows) == 1 and tiles.count[0] > 1:
-        return Divergence("row_tile_offset_forgotten", TILE, tiles.line, found, expected,
-                       "the rows that are stored do not depend on the program")  # fmt: skip
+        return "row_tile_offset_forgotten", "the rows that are stored do not depend on the program"
     if len(columns) == 1 and tiles.count[1] > 1:
-        return Divergence("column_tile_offset_forgotten", TILE, tiles.line, found, expected,
-                       "the columns that are stored do not depend on the program")  # fmt: skip
-    return Divergence("tile_map", TILE, tiles.line, found, expected,
-                   "the numbers of the tiles do not follow from the program ids as the grid needs")  # fmt: skip
+        return "column_tile_offset_forgotten", "the columns that are stored do not depend on the program"
+    return "tile_map", "the numbers of the tiles do not follow from the program ids as the grid needs"
+
+
+def _unread_axis(run: Run) -> str:
+    """An axis along which the grid has several programs and whose program id a kernel that reads another never reads; else ""."""
+    nodes = run.tape.nodes
+    for program, numbers in run.tape.programs.items():
+        ids = [nodes[number].data for number in numbers if nodes[number].op == "get_program_id"]
+        read = {int(number.reshape(-1)[0]) for number in ids if number is not None}
+        for axis, own in enumerate(np.unravel_index(program, run.grid)):
+            if read and run.grid[axis] > 1 and int(own) not in read:
+                return (f"the grid is {run.grid}, and tl.program_id({axis}) is never read: programs that differ in it alone "
+                        "do the same work; read it, or return another grid")  # fmt: skip
+    return ""
 
 
 def _axes(run: Run, tiles: TileMap) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -79,6 +80,40 @@ def _as_loaded(stored: Array, letter: str, side: str, values: Values) -> tuple[S
             ), np.ones_like(stored)  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Met:
+    """What a kernel's products took of the blocks; arrays with an entry for each pair of elements, but for `cols`.
+
+    row: the block row of the output; start: the number of its first block. block: the number of the block that was taken;
+    own: its block row; inside: the column in it; from_start: its number, counted from `start`. number: that of the block of
+    W at `row` and the columns of X, -1 where there is none. cols: col_indices. turned: the block is read as [k, n].
+    """
+
+    blocks: Blocks
+    row: Array
+    block: Array
+    own: Array
+    inside: Array
+    from_start: Array
+    number: Array
+    start: Array
+    cols: Array
+    turned: bool
+
+    @property
+    def mixed(self) -> bool:
+        """Whether blocks of other block rows were taken."""
+        return bool((self.own != self.row).any())
+
+    @property
+    def meets(self) -> bool:
+        """Whether each block met the columns of X that are its own."""
+        return self.columns_are(self.cols[self.block] * BLOCK)
+
+    def columns_are(self, first: Array) -> bool:
+        return bool((self.blocks.left_k == first + self.inside).all())
+
+
 def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     """The rules about block rows and columns that pairs with others than their own follow, most telling first."""
     cols = exact(problem, "col_indices_ptr").astype(np.int64)
@@ -89,56 +124,91 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     row, x_block = blocks.n // BLOCK, blocks.left_k // BLOCK
     r, c = rest // BLOCK, rest % BLOCK
     turned = bool((c == blocks.n % BLOCK).all()) and not bool((r == blocks.n % BLOCK).all())
-    inside = r if turned else c
-    own, start = _rows_of_blocks(problem)[block], crow[row]
-    number = _numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)]
-    from_start = np.clip(block - start, 0, len(cols) - 1)
-    in_row, meets = own == row, bool((blocks.left_k == cols[block] * BLOCK + inside).all())
-    mixed = not in_row.all()
-    rules = (
-        (turned, "inside", "block_not_transposed", "the stored block is multiplied, not its transpose: it lies as [n, k]"),
-        (meets and (own == row - 1).all(), "row", "crow_without_leading_zero",
+    met = _Met(
+        blocks, row, block, own=_rows_of_blocks(problem)[block], inside=r if turned else c,
+        from_start=np.clip(block - crow[row], 0, len(cols) - 1),
+        number=_numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)],
+        start=crow[row], cols=cols, turned=turned,
+    )  # fmt: skip
+    asked = {
+        "inside": bool((r != blocks.n % BLOCK).any()), "columns": met.mixed or not met.meets, "row": met.mixed,
+    }  # fmt: skip
+    found = (*_inside_rules(met), *_row_rules(met), *_column_rules(met), *_value_rules(met), *_foreign_row_rules(met))
+    return RuleMatches(frozenset(aspect for aspect, wrong in asked.items() if wrong), found)
+
+
+def _holding(aspect: str, looked_up: str, *rules: tuple[bool | np.bool_, str, str]) -> list[Rule]:
+    return [Rule(aspect, name, reason, looked_up) for holds, name, reason in rules if holds]
+
+
+def _inside_rules(met: _Met) -> list[Rule]:
+    sentence = "the stored block is multiplied, not its transpose: it lies as [n, k]"
+    return _holding("inside", "", (met.turned, "block_not_transposed", sentence))
+
+
+def _row_rules(met: _Met) -> list[Rule]:
+    return _holding(
+        "row", "crow_indices_ptr",
+        (met.meets and (met.own == met.row - 1).all(), "crow_without_leading_zero",
          "the bounds of the block row before are used: crow_indices begins with a zero"),
-        (meets and (own == row + 1).all(), "row", "crow_one_ahead",
+        (met.meets and (met.own == met.row + 1).all(), "crow_one_ahead",
          "the bounds of the next block row are used: row r begins at crow_indices[r]"),
-        (not mixed and not meets and (blocks.left_k == cols[block] + inside).all(), "columns", "col_as_element",
+    )  # fmt: skip
+
+
+def _column_rules(met: _Met) -> list[Rule]:
+    """Where the columns of X come from, when the blocks are those of the row."""
+    if met.mixed or met.meets:
+        return []
+    return _holding(
+        "columns", "",
+        (met.columns_are(met.cols[met.block]), "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
-        (not mixed and not meets and (blocks.left_k == row * BLOCK + inside).all(), "columns", "x_by_block_row",
+        (met.columns_are(met.row * BLOCK), "x_by_block_row",
          "the columns of X are taken from the block row of W, not from the block's column index"),
-        (not mixed and not meets and (blocks.left_k == cols[from_start] * BLOCK + inside).all(), "columns", "col_from_row_start",
+        (met.columns_are(met.cols[met.from_start] * BLOCK), "col_from_row_start",
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
-        (not mixed and not meets and (blocks.left_k == from_start * BLOCK + inside).all(), "columns", "x_by_position",
+        (met.columns_are(met.from_start * BLOCK), "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
-        (not turned and (block == x_block).all(), "columns", "values_by_column",
+    )  # fmt: skip
+
+
+def _value_rules(met: _Met) -> list[Rule]:
+    """Where the values come from."""
+    number, beyond = met.number, met.blocks.offset - met.number * BLOCK
+    return _holding(
+        "columns", "",
+        (not met.turned and (met.block == met.blocks.left_k // BLOCK).all(), "values_by_column",
          "the values are indexed by block column instead of by the number of the block"),
-        (mixed and ((number >= 0) & (block == number - start)).all(), "columns", "values_from_row_start",
+        (met.mixed and ((number >= 0) & (met.block == number - met.start)).all(), "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
-        (((number >= 0) & (blocks.offset - number * BLOCK >= 0) & (blocks.offset - number * BLOCK < BLOCK * BLOCK)).all()
-         and (number > 0).any(), "columns", "values_block_stride",
+        (((number >= 0) & (beyond >= 0) & (beyond < BLOCK * BLOCK)).all() and (number > 0).any(), "values_block_stride",
          "blocks of the values are taken to be BLOCK elements apart, not BLOCK * BLOCK"),
     )  # fmt: skip
-    looked_up = {"row": "crow_indices_ptr", "columns": ""}
-    found = [Rule(aspect, name, reason, looked_up.get(aspect, "")) for holds, aspect, name, reason in rules if holds]
-    if meets and mixed:  # an empty block row shows nothing but foreign blocks
+
+
+def _foreign_row_rules(met: _Met) -> list[Rule]:
+    """Whose blocks a row takes that takes foreign ones. An empty block row shows nothing else, so not all of them are telling."""
+    own, row, found = met.own, met.row, []
+    if met.meets and met.mixed:
         found += [
-            Rule("row", name, reason, looked_up["row"], telling=bool((own == row).any()))
+            Rule("row", name, reason, "crow_indices_ptr", telling=bool((own == row).any()))
             for holds, name, reason in (
-                ((own <= row).all() and block.min() == 0, "row_start_ignored",
+                ((own <= row).all() and met.block.min() == 0, "row_start_ignored",
                  "the loop begins with the first block of all, not with the first of its block row"),
                 ((own >= row).all(), "row_end_ignored", "the loop does not end with the last block of its block row"),
             ) if holds
         ]  # fmt: skip
-    if not meets and (block == row).all():
+    if not met.meets and (met.block == row).all():
         found.append(Rule("columns", "values_by_block_row", "the values are indexed by block row instead of by the number of the block",
-                          telling=not in_row.all()))  # fmt: skip
-    if meets and mixed:
+                          telling=not (own == row).all()))  # fmt: skip
+    if met.meets and met.mixed:
         found += [
             Rule("row", "block_row_of_tokens", "the block row follows the tile of tokens, not the tile of outputs",
-                 looked_up["row"], tile, bool(own.max() > 0))
-            for tile in TOKEN_TILES if (own == blocks.m // tile).all()
+                 "crow_indices_ptr", tile, bool(own.max() > 0))
+            for tile in TOKEN_TILES if (own == met.blocks.m // tile).all()
         ]  # fmt: skip
-    asked = {"inside": bool((r != blocks.n % BLOCK).any()), "columns": mixed or not meets, "row": bool(mixed)}
-    return RuleMatches(frozenset(aspect for aspect, wrong in asked.items() if wrong), tuple(found))
+    return found
 
 
 def _numbers(problem: Problem) -> Array:

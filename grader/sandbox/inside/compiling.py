@@ -32,8 +32,32 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
     return answer, [cubin, ptx.encode()]
 
 
+def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
+    """Compiles as the request says, down to LLVM IR, and returns the shared memory in bytes. Raises what Triton raises.
+
+    What follows, PTX and machine code, refuses next to nothing and takes half of the time.
+    """
+    from triton.compiler.compiler import Language
+
+    backend, target, options, _context, made = _front_end(module, request)
+    metadata = {"target": target, **options.__dict__}
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, Language.TRITON)
+    for name, stage in stages.items():
+        made = stage(made, metadata)
+        if name == "llir":
+            break
+    return {"shared_bytes": metadata["shared"]}
+
+
 def read_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     """Has Triton's front end read the kernel as the request says, without making code. Raises what Triton raises."""
+    _front_end(module, request)
+    return {}
+
+
+def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+    """(backend, target, options, context, module of Triton's IR); the module lives as long as its context."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
@@ -46,8 +70,8 @@ def read_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     ir.load_dialects(context)
     backend.load_dialects(context)
     source = _source(module, request)
-    source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
-    return {}
+    made = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    return backend, target, options, context, made
 
 
 def _source(module: LoadedModule, request: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 MAX_MESSAGE = 600
 MAX_TEXT = 120
 MAX_NAMES = 12
@@ -51,6 +52,15 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
     except Exception:  # values of Triton answer getattr with errors of their own; the place is enough then
         return answer
     return answer
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether no kernel's text can have caused the error: a broken environment, or one raised by a file beside this one."""
+    root = list(_causes(error))[-1]
+    if isinstance(root, ImportError | OSError):
+        return True
+    frames = traceback.extract_tb(root.__traceback__)
+    return bool(frames) and os.path.dirname(os.path.abspath(frames[-1].filename)) == HERE
 
 
 def _around(node: Any, generators: list[Any], chain: list[BaseException], module: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import control_flow
 import host_builder
+import kept_types
 import libdevice_on_host
 import numpy as np
 import reductions
@@ -39,6 +40,7 @@ def install() -> None:
     host_builder.install()
     tile_access.install()
     libdevice_on_host.install(_patched)
+    kept_types.install()
     _patch_language()
     builder = interpreter.interpreter_builder
     # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made.

@@ -29,6 +29,8 @@ FEW = 8
 
 MISLED_TURNS = 50_000
 """Turns of loops after which a launch that took a number from outside its tensors is given up."""
+PAUSE = 0.02
+"""Seconds between two looks at the clock of the process, which is a system call."""
 WALL = 4
 """How much longer than its CPU time a launch may take on a busy machine: it is ended here, with what was found, not from outside."""
 
@@ -78,6 +80,7 @@ class MemoryCheck:
         self.misled: str | None = None
         self.turns = 0
         self.deadline = self.end = float("inf")
+        self.next_look = 0.0
         self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     @contextmanager
@@ -120,7 +123,11 @@ class MemoryCheck:
         self._in_time()
 
     def _in_time(self) -> None:
-        if process_time() <= self.deadline and monotonic() <= self.end:
+        now = monotonic()
+        if now < self.next_look:
+            return
+        self.next_look = now + PAUSE
+        if process_time() <= self.deadline and now <= self.end:
             return
         assert self.seconds is not None
         if FEW <= self.ended < self.programs <= LONGER * self.ended and not self.longer:

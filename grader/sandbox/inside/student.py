@@ -114,20 +114,9 @@ class StudentModule:
         missing = [name for name in own if name not in constants and name not in self.heuristics]
         if missing:
             raise ContractError(f"{where} leaves `{missing[0]}` without a value; add it to triton.Config({{...}})")
-        limits = {"num_warps": (1, 32), "num_stages": (1, 16), "num_ctas": (1, 1), "maxnreg": (16, 255)}
-        options = {}
-        for option, (low, high) in limits.items():
-            value = getattr(config, option, None)
-            if option == "maxnreg" and value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                raise ContractError(f"{where} has {option}={value!r}; expected a whole number from {low} to {high}")
-            options[option] = value
-        if options["num_warps"] & (options["num_warps"] - 1):
-            raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two: write 1, 2, 4, 8 or 16")
         for name, value in constants.items():
             _plain(value, f"{where}: the default sets `{name}`")
-        return {"constants": constants, **options}
+        return {"constants": constants, **_options(config, where)}
 
     def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:
         scalars = problem["scalars"]
@@ -154,6 +143,22 @@ class StudentModule:
             "value": [p.name for p in parameters if getattr(p, "do_not_specialize", False)],
             "alignment": [p.name for p in parameters if getattr(p, "do_not_specialize_on_alignment", False)],
         }
+
+
+def _options(config: Any, where: str) -> dict[str, int]:
+    """A config's compile options, each within its limits. Raises ContractError."""
+    limits = {"num_warps": (1, 32), "num_stages": (1, 16), "num_ctas": (1, 1), "maxnreg": (16, 255)}
+    options = {}
+    for option, (low, high) in limits.items():
+        value = getattr(config, option, None)
+        if option == "maxnreg" and value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ContractError(f"{where} has {option}={value!r}; expected a whole number from {low} to {high}")
+        options[option] = value
+    if options["num_warps"] & (options["num_warps"] - 1):
+        raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two: write 1, 2, 4, 8 or 16")
+    return options
 
 
 def _plain(value: Any, where: str) -> None:
@@ -200,19 +205,24 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
     function = getattr(value, "fn", value)
     home, name = str(getattr(function, "__module__", "")), str(getattr(function, "__name__", ""))
     if kind in ("JITFunction", "ConstexprFunction") and home == "kernel_module":
-        parameters = getattr(value, "params", None) or []
-        return {
-            "function": "jit" if kind == "JITFunction" else "constexpr",
-            "line": function.__code__.co_firstlineno,
-            "noinline": bool(getattr(value, "noinline", False)),
-            "constexprs": [p.name for p in parameters if p.is_constexpr],
-            "defaults": {name: report(value, depth + 1) for name, value in _defaults(function)},
-        }
+        return _function_report(value, function, depth)
     if name and (isinstance(value, types.BuiltinFunctionType) or home.startswith("triton")):
         return {"object": [home, name]}
     if value in (range, min, max, len, int, float):
         return {"builtin": value.__name__}
     return {"other": kind}
+
+
+def _function_report(value: Any, function: Any, depth: int) -> dict[str, Any]:
+    """A jit or constexpr function of the submission, `value`, by the Python function that it was made of."""
+    parameters = getattr(value, "params", None) or []
+    return {
+        "function": "jit" if type(value).__name__ == "JITFunction" else "constexpr",
+        "line": function.__code__.co_firstlineno,
+        "noinline": bool(getattr(value, "noinline", False)),
+        "constexprs": [p.name for p in parameters if p.is_constexpr],
+        "defaults": {name: report(value, depth + 1) for name, value in _defaults(function)},
+    }
 
 
 def _defaults(function: Any) -> list[tuple[str, Any]]:

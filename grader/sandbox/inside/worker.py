@@ -3,7 +3,7 @@
     python worker.py RESPONSE_FD
 
 The request `load` brings the student's module, which only `describe` works on; `made` brings the module that the grader
-wrote from its text, for `compile`, `read` and `interpret`. No sandbox is asked for both. Before them may come
+wrote from its text, for `compile`, `lower`, `read` and `interpret`. No sandbox is asked for both. Before them may come
 `prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
 What the student's code prints goes to nowhere: standard output is not part of any answer.
 """
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import isolation
 import wire
-from explaining import explain
+from explaining import explain, is_ours
 
 OUT_OF_MEMORY = (
     f"out of memory: one process may hold {isolation.MEMORY_BYTES >> 30} GB; "
@@ -45,11 +45,16 @@ def exact_reader(stream: BinaryIO) -> Any:
     return read
 
 
-def told(error: BaseException, path: str) -> dict[str, Any]:
-    """An exception as data; a full disk in words of its own."""
+def told(error: BaseException, path: str, operation: str) -> dict[str, Any]:
+    """An exception as data; a full disk in words of its own.
+
+    Where no student's Python runs, an error that no kernel's text can cause is the grader's.
+    """
     answer = explain(error, path)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
         answer["message"] = DISK_FULL
+    elif operation not in ("load", "describe") and is_ours(error):
+        answer.update(error="GraderDefect", message=f"{operation}: {answer['error']}: {answer['message']}", line=None)
     return answer
 
 
@@ -89,6 +94,10 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
                 import compiling
 
                 answer, out = compiling.compile_one(module, header)
+            elif header["op"] == "lower":
+                import compiling
+
+                answer = compiling.lower_one(module, header)
             elif header["op"] == "read":
                 import compiling
 
@@ -102,7 +111,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
         except MemoryError:
             answer = {"error": "MemoryError", "message": OUT_OF_MEMORY, "line": None}
         except BaseException as error:
-            answer = told(error, path)
+            answer = told(error, path, header["op"])
         for buffer in _frame(answer, out):
             responses.write(buffer)
         responses.flush()

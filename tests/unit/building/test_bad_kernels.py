@@ -35,6 +35,17 @@ def with_grid(expression):
     return BASE + f"\n\ndef W8A8_MM_grid(M, N, K, meta):\n    return {expression}\n"
 
 
+def test_a_config_that_can_be_launched_nowhere_is_told_at_its_line(tmp_path):
+    one = 'triton.Config({"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=2)'
+    text = BASE.replace(CONFIGS, f"    configs=[\n        {one},\n        {one.replace('16', repr('16'))},\n    ],\n")
+    (build,) = (test for test in verdict(tmp_path, text)["tests"] if test["kind"] == "build")
+    assert build["status"] == "failed"
+    assert build["message"].startswith("1 of 2 configs compile; config 1 ")
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if "'16'" in line)
+    assert f"w8a8.py line {line}: " in build["message"]
+    assert "BLOCK_M is '16', expected a positive int" in build["message"]
+
+
 @pytest.mark.parametrize(
     ("expression", "words"),
     [

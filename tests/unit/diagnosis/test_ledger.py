@@ -85,6 +85,14 @@ def test_the_line_is_the_one_where_the_number_changed():
     assert "line" in finding.text(source.locate(line))
 
 
+def test_an_axis_of_the_grid_that_nobody_reads_is_named():
+    """Tiles counted along one axis, under the default grid of the lab, which has two."""
+    flat = PLAIN["dds"].replace("    pid_m = tl.program_id(0)\n", "    pid = tl.program_id(0)\n    pid_m = pid // (N // BLOCK)\n")
+    flat = flat.replace("    row = tl.program_id(1)", "    row = pid % (N // BLOCK)")
+    (finding,) = walked(flat, "dds", "odd_m")
+    assert "tl.program_id(1) is never read" in finding.reason
+
+
 UNREAD = {
     "w4a16_gather_table": "a weight is looked up in a table by its nibble, so no element of it comes from the words",
     "w4a16_many_programs": "sums by a function of its own, whose meaning the record does not have",

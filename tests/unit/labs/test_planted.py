@@ -11,12 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from grader.gpu.devices import choose
 from grader.labs import get_lab
-from grader.pipeline.grading import GradeOptions, grade
-from grader.reporting.document import document
 from tests.planting import CONFIGS, base, plans, survivors
-from tests.submissions import failed_cases, mistakes, with_data
+from tests.submissions import failed_cases, graded_as_read, mistakes, with_data
 
 
 def name(value):
@@ -79,7 +76,7 @@ def test_one_wrong_config_of_eight_costs_points(planted, tmp_path):
     path.write_text(in_one_of_eight(lab_id, find, put, bad), encoding="utf-8")
     lab = get_lab(lab_id)
     lab = replace(lab, cases=tuple(case for case in lab.cases if case.configs == "all"), speed_cases=())
-    report = document(grade(path, [lab], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))))
+    report = graded_as_read(path, lab)
     verdict = report["labs"][lab_id]
     assert verdict["status"] == "graded", verdict["message"]
     assert failed_cases(report, lab_id), verdict["tests"]

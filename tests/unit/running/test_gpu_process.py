@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,35 +12,9 @@ from grader.labs import get_lab
 from grader.model import KernelBundle, MadeModule, Outcome
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, ProcessLost, RunnerFailed
+from tests.unit.running.gpu_actors import acts, ends_at_once, vanishes
 
 BUNDLE = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
-
-
-def acts(connection, gpu):
-    """Does to each part what it says; a part "once PATH" kills the process the first time only."""
-    connection.send("ready")
-    while True:
-        try:
-            parts = connection.recv()
-        except EOFError:
-            return
-        for part in parts:
-            word, _, path = part.partition(" ")
-            if word == "die" or (word == "once" and not Path(path).exists()):
-                Path(path or os.devnull).touch()
-                os._exit(1)
-            if word == "dies" or (word == "twice" and len(os.listdir(path)) < 2):
-                (Path(path) / str(time.monotonic_ns())).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            if word == "hang":
-                time.sleep(60)
-            connection.send((part, word == "poison"))
-            if word == "poison":
-                return
-
-
-def ends_at_once(connection, gpu):
-    return
 
 
 class Actor(GpuProcess):
@@ -125,13 +96,6 @@ def test_a_kernel_that_keeps_ending_the_process_is_given_up(monkeypatch):
     assert [outcome.message.startswith("not run") for outcome in outcomes] == [False, False, False, True, True]
     assert [(outcome.case, outcome.config) for outcome in outcomes] == pairs
     assert all(sample.status == "failed" and "not timed" in sample.message for sample in samples)
-
-
-def vanishes(connection, gpu):
-    """Is killed from outside whenever it works."""
-    connection.send("ready")
-    connection.recv()
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Vanishing(cuda.CudaRunner):

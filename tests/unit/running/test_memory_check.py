@@ -247,13 +247,13 @@ def unwatched(check):
     yield
 
 watched, ratios = memory_check.MemoryCheck.active, []
-for _ in range(12):
+for _ in range(5):
     seconds = []
     for active in (unwatched, watched):
         memory_check.MemoryCheck.active = active
         seconds.append(interpreting.interpret_one(module, request, blobs)[0]["seconds"])
     ratios.append(seconds[1] / seconds[0])
-print(statistics.median(ratios[2:]))
+print(statistics.median(ratios[1:]))
 """
 
 
@@ -319,7 +319,7 @@ def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
     path = tmp_path / "w8a8.py"
     path.write_text(edited(STORE, unmasked + "    while N > 0:\n        acc += 1\n"), encoding="utf-8")
     lab = replace(LAB, cases=tuple(case for case in LAB.cases if case.name in ("single_token", "every_config")))
-    report = grade(path, [lab], GradeOptions(choose("cpu")[0], case_seconds=6.0, capabilities=(90,)))
+    report = grade(path, [lab], GradeOptions(choose("cpu")[0], case_seconds=3.0, capabilities=(90,)))
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
     assert report.labs["w8a8"].status == "timeout"
     assert "tl.store writes row 1 of y, which has 1 row; mask it to rows below M" in memory.message
@@ -385,6 +385,6 @@ def test_many_small_programs_are_no_endless_loop(monkeypatch, ended, programs, g
     if goes_on:
         check._in_time()
         assert check.deadline == 3 * 24.0
-        check.deadline = 0.0
+        check.deadline = check.next_look = 0.0
     with pytest.raises(LaunchEnded, match=f"within {96 if goes_on else 24} s"):
         check._in_time()

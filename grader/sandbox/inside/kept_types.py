@@ -1,0 +1,57 @@
+"""Types of tiles, made once each, and operations between equals without asking twice what their type will be.
+
+Triton's interpreter makes the type and the shape of every value anew, which takes longer than its arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton.language as tl
+from triton.runtime import interpreter
+
+_states: dict[tuple[Any, ...], dict[str, Any]] = {}
+"""By element type and sizes, the attributes of every block_type that is like that; "sizes" among them."""
+
+
+def install() -> None:
+    """Replaces what makes types and tensors, once a process. The results are the same."""
+    block_type, tensor, constexpr = tl.core.block_type, tl.core.tensor, tl.core.constexpr
+    make_type, make_tensor = block_type.__init__, tensor.__init__
+    semantic = type(interpreter.interpreter_semantic)
+    broadcast, same_type = semantic.broadcast_impl_value, semantic.binary_op_type_checking_impl
+
+    def new_type(self: Any, element_ty: Any, shape: Any) -> None:
+        sizes = tuple([size.value if isinstance(size, constexpr) else size for size in shape])
+        key = element_ty.name, sizes
+        state = _states.get(key)
+        if state is None:
+            make_type(self, element_ty, shape)
+            self.__dict__["sizes"] = sizes
+            _states[key] = self.__dict__
+        else:
+            self.__dict__ = state
+
+    def new_tensor(self: Any, handle: Any, type: Any) -> None:
+        known = type.__dict__.get("shape_of_tensors")
+        if known is None:
+            make_tensor(self, handle, type)
+            type.__dict__["shape_of_tensors"] = self.shape, self.numel
+            return
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = known
+
+    def new_broadcast(self: Any, lhs: Any, rhs: Any) -> Any:
+        sizes = lhs.type.__dict__.get("sizes")
+        if sizes is not None and sizes == rhs.type.__dict__.get("sizes"):
+            return lhs, rhs
+        return broadcast(self, lhs, rhs)
+
+    def new_same_type(self: Any, lhs: Any, rhs: Any, allow_lhs_ptr: bool = False, allow_rhs_ptr: bool = False,
+                      arithmetic_check: bool = True, div_or_mod: bool = False) -> Any:  # fmt: skip
+        if type(lhs) is tensor and type(rhs) is tensor and lhs.dtype is rhs.dtype and not div_or_mod and not lhs.dtype.is_ptr():
+            return self.broadcast_impl_value(lhs, rhs)
+        return same_type(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
+
+    block_type.__init__, tensor.__init__ = new_type, new_tensor
+    semantic.broadcast_impl_value, semantic.binary_op_type_checking_impl = new_broadcast, new_same_type
