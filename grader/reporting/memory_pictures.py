@@ -29,6 +29,7 @@ from grader.reporting.pictures import (
     composed,
 )
 from grader.traffic import OFF, Access, Cache, Coalescing, Order, ProgramTraffic, TensorTraffic, Traffic, in_order
+from grader.traffic.counting import Runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_NUMBERS = 100
 """Tiles that are numbered one by one."""
+MOST_RECTANGLES = 256
 MOST_SIDE = 96
 """Cells along a side of a heat map."""
 SECTORS_A_ROW, MOST_SECTORS = 8, 64
@@ -105,13 +107,15 @@ def one_program(traffic: Traffic, number: int) -> Picture:
     """
     program = traffic.programs[number]
     weight, x = _weight(traffic), _activations(traffic)
+    places = ((weight, (0, 1), ORANGE), (x, (1, 0), SKY), (traffic.output, (1, 1), GREEN))
+    shown = {name: (at, colour) for name, at, colour in places if name}
     first: dict[str, Access] = {}
     for access in traffic.accesses:
         if access.program == number and access.kind == "load":
             first.setdefault(access.tensor, access)
     y = traffic.layouts[traffic.output]
     told = []
-    for name in (x, weight, traffic.output):
+    for name in [name for name in (x, weight, traffic.output) if name]:
         part = program.tile if name == traffic.output else program.reads.get(name)
         verb = "stores" if name == traffic.output else "reads"
         if part is None:
@@ -124,20 +128,19 @@ def one_program(traffic: Traffic, number: int) -> Picture:
     def draw(figure: Figure) -> None:
         from matplotlib.patches import Patch
 
-        matrix = len(traffic.layouts[weight].shape) == 2
+        matrix = weight is not None and len(traffic.layouts[weight].shape) == 2
         rows, depth, columns = y.shape[0], traffic.layouts[x].shape[1], y.shape[1]
-        sides = [min(1.7, max(0.7, side)) for side in (depth / columns, rows / columns)]
+        sides = [min(1.5, max(0.7, side)) for side in (depth / columns, rows / columns)]
         grid = figure.add_gridspec(2, 2, width_ratios=(sides[0], 1), height_ratios=(1.0 if matrix else 0.3, sides[1]))
-        for name, at, colour in ((weight, (0, 1), ORANGE), (x, (1, 0), SKY), (traffic.output, (1, 1), GREEN)):
+        for name, (at, colour) in shown.items():
             axes = figure.add_subplot(grid[at])
             part = program.tile if name == traffic.output else program.reads.get(name)
-            _regions(axes, traffic, name, part, colour, number, first.get(name))
+            _regions(axes, traffic, name, part, colour, first.get(name))
         note = figure.add_subplot(grid[0, 0])
         note.set_axis_off()
-        handles = [Patch(facecolor=SKY, edgecolor=INK, label=f"reads of {short(x)}"),
-                   Patch(facecolor=ORANGE, edgecolor=INK, label=f"reads of {short(weight)}"),
-                   Patch(facecolor=GREEN, edgecolor=INK, label=f"stores to {short(traffic.output)}"),
-                   Patch(facecolor="none", edgecolor=VERMILLION, hatch="////", label="its first load")]  # fmt: skip
+        verbs = {name: "stores to" if name == traffic.output else "reads of" for name in shown}
+        handles = [Patch(facecolor=colour, edgecolor=INK, label=f"{verbs[name]} {short(name)}") for name, (_, colour) in shown.items()]
+        handles.append(Patch(facecolor="none", edgecolor=VERMILLION, hatch="////", label="its first load"))
         note.legend(handles=handles, loc="center left", bbox_to_anchor=(-0.1, 0.5))
         figure.suptitle(title, x=0.02, ha="left", size=9.5)
 
@@ -251,7 +254,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
         return None
     found = [traffic.missed(cache, order, repeats) for order in orders]
     shape = traffic.layouts[traffic.output].shape
-    kept = (_activations(traffic), _weight(traffic))
+    kept = [name for name in (_activations(traffic), _weight(traffic)) if name]
     rest = [name for name in traffic.tensors if name not in kept]
     scale = 1e6 if max(missed.total for missed in found) >= 1e6 else 1e3
     unit = "MB" if scale == 1e6 else "KB"
@@ -405,11 +408,11 @@ def _activations(traffic: Traffic) -> str:
     return next((name for name, layout in traffic.layouts.items() if layout.sizes == ("M", "K")), next(iter(traffic.layouts)))
 
 
-def _weight(traffic: Traffic) -> str:
-    """The largest input that is not X."""
-    x = _activations(traffic)
-    others = [name for name in traffic.layouts if name not in (x, traffic.output)]
-    return max(others, key=lambda name: traffic.tensors[name].total_bytes)
+def _weight(traffic: Traffic) -> str | None:
+    """The largest input besides X that is no vector; None where there is none."""
+    known = (_activations(traffic), traffic.output)
+    others = [name for name, layout in traffic.layouts.items() if name not in known and len(layout.shape) > 1]
+    return max(others, key=lambda name: traffic.tensors[name].total_bytes, default=None)
 
 
 def _packing(sizes: Sequence[str]) -> int:
@@ -424,9 +427,15 @@ def _tile(axes: Axes, program: ProgramTraffic, colour: Any) -> None:
     from matplotlib.patches import Rectangle
 
     assert program.tile is not None
-    for top, bottom in program.tile.runs[0]:
-        for left, right in program.tile.runs[1]:
-            axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=PAPER, linewidth=0.8))
+    for (top, bottom), (left, right) in _rectangles(*program.tile.runs):
+        axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=PAPER, linewidth=0.8))
+
+
+def _rectangles(rows: Runs, columns: Runs) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Where each run of rows meets each run of columns; of very many, what holds them all."""
+    if len(rows) * len(columns) > MOST_RECTANGLES:
+        rows, columns = ((rows[0][0], rows[-1][1]),), ((columns[0][0], columns[-1][1]),)
+    return [(row, column) for row in rows for column in columns]
 
 
 def _number(axes: Axes, program: ProgramTraffic, colour: tuple[float, ...], shape: tuple[int, ...]) -> None:
@@ -442,7 +451,7 @@ def _number(axes: Axes, program: ProgramTraffic, colour: tuple[float, ...], shap
               size=8 if share < 0.09 else 9)  # fmt: skip
 
 
-def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, number: int, first: Any) -> None:
+def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, first: Any) -> None:
     """One matrix, and in it what a program touches; a tensor of blocks as a row of blocks."""
     from matplotlib.patches import Rectangle
 
@@ -453,10 +462,8 @@ def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, nu
     high, wide = (1, layout.shape[0]) if blocks else (layout.shape[0], layout.shape[1])
     axes.add_patch(Rectangle((0, 0), wide, high, facecolor=PAPER, edgecolor=FAINT, linewidth=0.8))
     if part is not None:
-        rows, columns = (((0, 1),), part.runs[0]) if blocks else (part.runs[0], part.runs[1])
-        for top, bottom in rows:
-            for left, right in columns:
-                axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=INK, linewidth=0.7))
+        for (top, bottom), (left, right) in _rectangles(((0, 1),) if blocks else part.runs[0], part.runs[0 if blocks else 1]):
+            axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=INK, linewidth=0.7))
     if first is not None:
         tile = region(layout, [ElementNumbers(layout).elements(first)])
         (top, bottom), (left, right) = ((0, 1), tile.box[0]) if blocks else (tile.box[0], tile.box[1])
