@@ -27,9 +27,9 @@ from typing import Any, Literal
 
 from nbformat import NotebookNode, v4, writes
 
-from grader.authoring.benchmarks import SHOWN, Entry, UnusableRecord, load
 from grader.authoring.hosted import NoRepository, badges, installing, repository_url
 from grader.authoring.release import BEGIN, END, BadMarkers, strip_solution
+from grader.reporting.benchmarks import SHOWN, Entry, UnusableRecord, load
 
 Language = Literal["en", "zh"]
 SOURCE = Path("notebooks") / "source"
@@ -140,7 +140,7 @@ def _make_hosted(cells: list[Any], stem: str, root: Path, language: Language) ->
         cells[0].source = f"{title}\n\n{row}\n{rest}".rstrip("\n")
     first = next((at for at, cell in enumerate(cells) if cell.cell_type == "code"), None)
     if first is not None:
-        cell = v4.new_code_cell(installing(repository, root))
+        cell = v4.new_code_cell(installing(repository, root), metadata={"jupyter": {"source_hidden": True}})
         cell["id"] = f"{stem}-install"
         cells.insert(first, cell)
 

@@ -52,7 +52,7 @@ def test_notebooks_match_their_sources():
 
 
 def test_every_lab_has_a_notebook():
-    assert set(LABS) | {"opening"} == set(NAMES)
+    assert set(LABS) | {"opening", "claims"} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,7 +128,8 @@ def executed(notebook: Any, folder: Path, *, allow_errors: bool = False) -> Any:
         notebook, timeout=SECONDS, allow_errors=allow_errors, resources={"metadata": {"path": str(ROOT / "notebooks")}}
     )
     client.create_kernel_manager().kernel_spec.argv[0] = sys.executable
-    asyncio.run(client.async_execute(env={**os.environ, "IPYTHONDIR": str(folder)}))
+    environment = {**os.environ, "IPYTHONDIR": str(folder), "GRADER_PREDICTIONS": str(folder / "predictions.json")}
+    asyncio.run(client.async_execute(env=environment))
     return notebook
 
 
