@@ -200,34 +200,99 @@ check_speed("dds")
 # %% [markdown]
 # ## Questions
 #
-# **1. Break-even.** Say your kernel does its products at a share $e$ of cuBLAS's rate, and does only those of present
-# blocks. From which sparsity on is it faster? Take the ratios of the table's last step at 8192 tokens: what is $e$
-# there, and why is it not 1?
+# The first three have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
+# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
 
-# %% [markdown] answer="dds_question_breakeven" points=4
-# Dense time 1, ours $(1 - s) / e$: faster from $s = 1 - e$ on. From a ratio $r$ at sparsity $s$ follows $e = r\,(1 - s)$: with the ratios
-# measured, $e$ is about 0.15 at 0.9 and 0.23 at 0.8, so break-even comes out at 0.85 from the one and 0.77 from the other
-# (measured: 0.74; $e$ rises as the weight fills). It is not 1 because a 32-wide block is a
-# small tile for a tensor core, X is fetched again by every block row, the column index delays each fetch, and what does not shrink with
-# $s$ (reading X, writing Y, the launch) weighs more the emptier W is; that is why $e$ is smaller at 0.9.
+# %% solution="dds_student"
+student = ""
+### BEGIN SOLUTION
+student = "Ada Lovelace"
+### END SOLUTION
 
 # %% [markdown]
-# **2. Why blocks?** Compare a weight whose zeros lie anywhere (CSR: one column index for each value) with blocks of
+# **1. Break-even**
+
+# %% solution="dds_answer_breakeven"
+ask("dds", "breakeven")
+dds_breakeven = None  # per cent
+### BEGIN SOLUTION
+dds_breakeven = 100 * (1 - 1.2 * (1 - 0.85))
+### END SOLUTION
+
+# %% test="dds_question_breakeven" points=2
+check_answer("dds", "breakeven")
+
+# %% [markdown]
+# **2. The weight in memory**
+
+# %% solution="dds_answer_bytes"
+ask("dds", "bytes")
+dds_bytes = None  # kB
+### BEGIN SOLUTION
+dds_bytes = (4096 * 2048 * 0.25 * 2 + 4 * 4096 * 2048 / 1024 * 0.25 + 4 * (4096 / 32 + 1)) / 1e3
+### END SOLUTION
+
+# %% test="dds_question_bytes" points=1
+check_answer("dds", "bytes")
+
+# %% [markdown]
+# **3. An order of magnitude**
+
+# %% solution="dds_answer_magnitude"
+ask("dds", "magnitude")
+dds_magnitude = None  # microseconds
+### BEGIN SOLUTION
+dds_magnitude = 2 * 2 * 4096 * 1024 / 4.8e6
+### END SOLUTION
+
+# %% test="dds_question_magnitude" points=1
+check_answer("dds", "magnitude")
+
+# %% [markdown]
+# **4. The missing share.** Question 1 took the share $e$ of cuBLAS's rate for fixed. From the ratios of the table's last step at 8192 tokens:
+# what is $e$ at each sparsity, why is it not 1, and why does it change?
+
+# %% [markdown] answer="dds_question_share" points=2
+# From a ratio $r$ at sparsity $s$ follows $e = r\,(1 - s)$, below a quarter here. It is not 1 because a 32-wide block is a
+# small tile for a tensor core, X is fetched again by every block row, and the column index delays each fetch. What does not shrink with
+# $s$ (reading X, writing Y, the launch) weighs more the emptier W is, so $e$ is smaller at 0.9 than at 0.8.
+
+# %% [markdown]
+# **5. Why blocks?** Compare a weight whose zeros lie anywhere (CSR: one column index for each value) with blocks of
 # 32 x 32: bytes for indices, loads of $X$, and the instruction that multiplies.
 
-# %% [markdown] answer="dds_question_blocks" points=3
+# %% [markdown] answer="dds_question_blocks" points=2
 # CSR has a 4-byte index for each 2-byte value, three times the bytes; a block has one index for 1024 values. CSR fetches single elements of X from
 # scattered columns; a block needs 32 neighbouring columns, which are wide, coalesced loads. And tensor cores multiply whole tiles,
 # so single values are left with ordinary multiply-adds, at a small part of the rate.
 
 # %% [markdown]
-# **3. Uneven rows.** One block row is full (32 blocks), the others hold one block each. What does that do to the time of a launch
+# **6. Uneven rows.** One block row is full (32 blocks), the others hold one block each. What does that do to the time of a launch
 # with few tokens, and what could a kernel do about it?
 
-# %% [markdown] answer="dds_question_uneven" points=3
+# %% [markdown] answer="dds_question_uneven" points=2
 # A program walks its row's blocks one after another, so the launch lasts as long as the program with 32 blocks while the others are over after
 # one; with few tokens there are not enough other programs to fill the gap. Remedies: split long rows among several programs and add their
 # parts (atomics or a second pass), start long rows first, or let a fixed number of programs take equal shares of blocks.
+
+# %% [markdown]
+# **7. Predict, then look.** On an H200, weight 1024 x 1024 with 70 % of its blocks empty, 65536 tokens: how many times as fast as cuBLAS fp16 is the reference solution?
+# Nothing is marked here: write down what you expect before the next cell shows what was measured.
+
+# %% solution="dds_prediction"
+from grader.notebook.trial import measured, predict, reveal
+
+guess = None  # times as fast as cuBLAS fp16
+### BEGIN SOLUTION
+guess = 1.5
+### END SOLUTION
+predict("dds", guess, "times as fast as cuBLAS fp16")
+
+# %%
+said = reveal("dds")
+entry = measured("dds", "solution", M=65536, sparsity=0.7)[0]
+said.against(entry.ratio)
+print(f"{entry.time_us:.1f} us, cuBLAS fp16 {entry.cublas_us:.1f} us, with {entry.sparsity:.0%} of the work left out")
 
 # %% [markdown]
 # ## Done?

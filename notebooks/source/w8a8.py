@@ -219,18 +219,78 @@ check_speed("w8a8")
 # %% [markdown]
 # ## Questions
 #
-# **1. Arithmetic intensity.** For $N = K = 4096$, compute the operations per byte of fp16 and of W8A8 with $M = 16$ and
-# with $M = 4096$. On a GPU with 4.8 TB/s, 989 TFLOP/s in fp16 and 1979 TOP/s in int8: what limits each of the four,
-# and what is the most that W8A8 can gain?
+# The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
+# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
 
-# %% [markdown] answer="w8a8_question_intensity" points=4
-# $M = 16$: $2MNK = 0.54$ G operations. fp16 moves 33.8 MB (15.9 operations a byte), W8A8 17.1 MB (31.5). The GPU
-# balances at about 206 (fp16) and 412 (int8), so memory limits both: 7.0 us and 3.6 us, at most twice as fast.
-# $M = 4096$: 137 G operations; fp16 1365 a byte, W8A8 (fp16 in and out) 1638. The tensor cores limit both: 139 us and
-# 69 us, again at most twice as fast, and the quantising in the kernel comes on top.
+# %% solution="w8a8_student"
+student = ""
+### BEGIN SOLUTION
+student = "Ada Lovelace"
+### END SOLUTION
 
 # %% [markdown]
-# **2. Scales.** Outliers sit in a few input channels, so a scale for each *column* of $X$ would quantise better.
+# **1. Bytes that must move**
+
+# %% solution="w8a8_answer_bytes"
+ask("w8a8", "bytes")
+w8a8_bytes = None  # MB
+### BEGIN SOLUTION
+w8a8_bytes = (2 * 24 * 5120 + 4096 * 5120 + 4 * (24 + 4096) + 2 * 24 * 4096) / 1e6
+### END SOLUTION
+
+# %% test="w8a8_question_bytes" points=2
+check_answer("w8a8", "bytes")
+
+# %% [markdown]
+# **2. Arithmetic intensity**
+
+# %% solution="w8a8_answer_intensity"
+ask("w8a8", "intensity")
+w8a8_intensity = None  # operations a byte
+### BEGIN SOLUTION
+w8a8_intensity = 2 * 1024 * 6144 * 3072 / (2 * 1024 * 3072 + 6144 * 3072 + 2 * 1024 * 6144)
+### END SOLUTION
+
+# %% test="w8a8_question_intensity" points=1
+check_answer("w8a8", "intensity")
+
+# %% [markdown]
+# **3. How long can an exact sum be?**
+
+# %% solution="w8a8_answer_exact"
+ask("w8a8", "exact")
+w8a8_exact = None  # a whole number
+### BEGIN SOLUTION
+w8a8_exact = (2**19 - 1) // (2**7 * 2**6)
+### END SOLUTION
+
+# %% test="w8a8_question_exact" points=1
+check_answer("w8a8", "exact")
+
+# %% [markdown]
+# **4. Quantised again**
+
+# %% solution="w8a8_answer_times"
+ask("w8a8", "times")
+w8a8_times = None  # a whole number
+### BEGIN SOLUTION
+w8a8_times = 2048 // 32
+### END SOLUTION
+
+# %% test="w8a8_question_times" points=1
+check_answer("w8a8", "times")
+
+# %% [markdown]
+# **5. When is once better?** Your kernel quantises an element of $X$ as often as question 4 says. When would a separate kernel that
+# quantises $X$ once be better, and what would it cost?
+
+# %% [markdown] answer="w8a8_question_again" points=2
+# A separate kernel quantises once, but it reads $2MK$ bytes, writes $MK$ that the product then reads
+# (instead of $2MK$ of fp16), and it is one more launch. It pays with many tokens and a wide $N$, where quantising
+# competes with the products; with few tokens the launch alone costs more than it saves.
+
+# %% [markdown]
+# **6. Scales.** Outliers sit in a few input channels, so a scale for each *column* of $X$ would quantise better.
 # Why can this kernel not use one? What could be done to $X$ and $W$ beforehand to the same effect?
 
 # %% [markdown] answer="w8a8_question_scales" points=3
@@ -240,13 +300,23 @@ check_speed("w8a8")
 # the outliers moves into the weight before either is quantised, and the usual per-token and per-channel scales do.
 
 # %% [markdown]
-# **3. Quantised again.** How often does the whole launch quantise one element of $X$, for $N = 4096$ and
-# `BLOCK_N` = 64 or 256? When would a separate kernel that quantises $X$ once be better, and what would it cost?
+# **7. Predict, then look.** On an H200, $M = N = K = 1024$: how many times as fast as cuBLAS fp16 is the reference solution?
+# Nothing is marked here: write down what you expect before the next cell shows what was measured.
 
-# %% [markdown] answer="w8a8_question_again" points=3
-# $N / \mathrm{BLOCK\_N}$ times: 64 or 16. A separate kernel quantises once, but it writes $MK$ bytes that the product then reads
-# (instead of $2MK$ of fp16), and it is one more launch. It pays with many tokens and a wide $N$, where quantising
-# competes with the products; with few tokens the launch alone costs more than it saves.
+# %% solution="w8a8_prediction"
+from grader.notebook.trial import measured, predict, reveal
+
+guess = None  # times as fast as cuBLAS fp16
+### BEGIN SOLUTION
+guess = 1.5
+### END SOLUTION
+predict("w8a8", guess, "times as fast as cuBLAS fp16")
+
+# %%
+said = reveal("w8a8")
+entry = measured("w8a8", "solution", M=1024)[0]
+said.against(entry.ratio)
+print(f"{entry.time_us:.1f} us, cuBLAS fp16 {entry.cublas_us:.1f} us: a product this small leaves most of the GPU idle")
 
 # %% [markdown]
 # ## Done?

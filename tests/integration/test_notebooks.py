@@ -21,10 +21,13 @@ from grader.authoring.notebooks import (
     student_files,
     student_notebook,
 )
+from grader.classroom.gradebook.scores import answer_score, asked
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric
 from grader.labs import all_labs, steps_of
+from grader.labs.question import questions_of
 from grader.pipeline.grading import GradeOptions, grade
+from grader.reading.answers import answers_in
 
 ROOT = Path(__file__).parents[2]
 NAMES = [path.stem for path in sources(ROOT)]
@@ -84,11 +87,29 @@ def test_grade_ids_and_points(lab_id):
     for name in steps_of(lab_id):
         assert cells[f"{lab_id}_step_{name}_check"].source == f'check("{lab_id}", step="{name}")'
         assert not nbgrader_of(cells[f"{lab_id}_step_{name}_check"])["grade"]
-    questions = [cell for grade_id, cell in cells.items() if "_question_" in grade_id]
-    assert 2 <= len(questions) <= 3
-    assert all(cell.source == "YOUR ANSWER HERE" and nbgrader_of(cell)["points"] > 0 for cell in questions)
-    assert sum(nbgrader_of(cell)["points"] for cell in questions) == 10, "as HANDOUT.md says"
+    questions = {grade_id: cell for grade_id, cell in cells.items() if "_question_" in grade_id}
+    for name, question in questions_of(lab_id).items():
+        cell = cells[f"{lab_id}_question_{name}"]
+        entry = nbgrader_of(cell)
+        assert (entry["grade"], entry["locked"], entry["solution"], entry["points"]) == (True, True, False, question.points)
+        assert cell.source == f'check_answer("{lab_id}", "{name}")'
+        assert f"{lab_id}_{name} = None" in cells[f"{lab_id}_answer_{name}"].source
+    by_hand = [cell for grade_id, cell in questions.items() if asked(grade_id) is None]
+    assert 2 <= len(by_hand) <= 3
+    assert all(cell.source == "YOUR ANSWER HERE" and nbgrader_of(cell)["points"] > 0 for cell in by_hand)
+    assert sum(nbgrader_of(cell)["points"] for cell in questions.values()) == 10, "as HANDOUT.md says"
     assert all(entry["schema_version"] == 3 for entry in map(nbgrader_of, cells.values()))
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_the_model_answers_are_right_and_nothing_is_answered_in_what_is_handed_out(lab_id, tmp_path):
+    path = tmp_path / f"{lab_id}.ipynb"
+    nbformat.write(instructor_notebook(source(lab_id), ROOT), path)
+    answers = answers_in(path)
+    for question in questions_of(lab_id).values():
+        score, sentence = answer_score(lab_id, question, answers, question.points)
+        assert score == question.points, sentence
+        assert answer_score(lab_id, question, answers_in(ROOT / "notebooks" / f"{lab_id}.ipynb"), 1)[0] == 0
 
 
 @pytest.mark.parametrize(
