@@ -12,6 +12,19 @@
 #
 # Nothing here is graded, and a wrong prediction costs nothing: it is what makes the number stick.
 
+# %% [markdown] lang="zh"
+# # 结论受审
+#
+# 讲座和博客里关于量化的说法，常常听起来像定律。这里挑出六条，用同一套办法逐条检验：
+#
+# 1. **结论**：用我们自己的话转述，并注明出处。
+# 2. **你来预测**一个数。它会连同摘要值（digest）锁定在 notebook 旁边的 `predictions.json` 里。
+# 3. **数据**：在 H200 上实测的结果；没有人测过的，就用算术推到能推的地方为止。
+# 4. **判决**：由你运行的那个单元根据这些数据算出来。
+# 5. **你的 GPU**：如果你有，最后一个单元在它上面再测一遍。
+#
+# 这里不计分。猜错也不丢什么：先猜过，数字才记得住。
+
 # %%
 # include notebooks/source/parts/setup.py
 
@@ -26,6 +39,9 @@ print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f}
 # %% [markdown]
 # In all that follows, $X$ is $[M, K]$ with one row a token, $W$ is $[N, K]$, and "times as fast" compares with cuBLAS on dense fp16.
 
+# %% [markdown] lang="zh"
+# 下文中 $X$ 的形状是 $[M, K]$，一行对应一个 token；$W$ 的形状是 $[N, K]$；“几倍速”都是相对 cuBLAS 的稠密 fp16 而言。
+
 # %% [markdown]
 # ## 1. Fuse the rescaling: it saves time and memory
 #
@@ -34,6 +50,15 @@ print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f}
 #
 # *Source: lecture 7 of GPU MODE, "Quantization: CUDA vs Triton" by Charles Hernandez, as two sets of notes have it.*
 # Its numbers are for the image encoder of Segment Anything (ViT-H, batch 16):
+
+# %% [markdown] lang="zh"
+# ## 1. 融合反量化：既省时间又省显存
+#
+# **结论。** int8 动态量化分三步：量化 $X$，乘加到 int32，再乘 scale 反量化回浮点。三步分开做，int32 的乘积要落到显存里，
+# 峰值显存反而*上升*；融合成一个 kernel，它就根本不会写出去。
+#
+# *出处：GPU MODE 第 7 讲 “Quantization: CUDA vs Triton”（Charles Hernandez），据两份课程笔记。*
+# 其中的数据来自 Segment Anything 的图像编码器（ViT-H，batch 16）：
 
 # %%
 lecture = {
@@ -46,6 +71,9 @@ for name, (milliseconds, gigabytes) in lecture.items():
 # %% [markdown]
 # **Predict.** One linear layer on an H200, $M = N = K = 4096$. How many times as fast is a fused Triton kernel as the three
 # steps in eager PyTorch?
+
+# %% [markdown] lang="zh"
+# **预测。** H200 上的一个线性层，$M = N = K = 4096$。融合的 Triton kernel 是 PyTorch eager 三步做法的几倍速？
 
 # %% solution="claims_fusion"
 guess = None  # 1.0 is equally fast
@@ -91,6 +119,13 @@ verdict("Int8 in three steps is already faster than fp16, as in the lecture", {
 # **The table itself is not measured here.** Nobody has run ViT-H for this notebook. But arithmetic can ask whether it is
 # plausible. ViT-H has 32 blocks of width 1280, each with four linear layers; an image has 64 x 64 tokens.
 
+# %% [markdown] lang="zh"
+# 拿第二条判决和讲座的表对比一下：在那张表里，int8 分三步做就已经比 16 位快。还要注意这里有哪些地方*并不相同*：
+# 融合的 kernel 连 $X$ 的量化也放在里面，而三步做法为此要单独走一遍。
+#
+# **那张表本身这里没有测过。** 没有人为这个 notebook 跑过 ViT-H，但可以用算术看看它是否合理。ViT-H 有 32 个 block，宽度 1280，
+# 每个 block 有四个线性层；一张图像是 64 x 64 个 token。
+
 # %%
 tokens, width, blocks = 16 * 64 * 64, 1280, 32
 outputs = {"qkv": 3 * width, "projection": width, "mlp in": 4 * width, "mlp out": width}
@@ -106,6 +141,12 @@ for speed in (2.0e12, bandwidth):
 # time. Which GPU it was, and which layers were quantised, the notes do not say, so arithmetic cannot go further.
 #
 # **On your GPU:**
+
+# %% [markdown] lang="zh"
+# 数量级对得上。单个 int32 乘积只能解释上升的一部分：反量化之后的那一份可能同时还在显存里。用的是哪种 GPU、量化了哪些层，
+# 笔记里没有写，所以算术只能走到这里。
+#
+# **在你的 GPU 上：**
 
 # %%
 if gpu_here():
@@ -132,6 +173,15 @@ if gpu_here():
 # *Source: the same lecture. The CUDA kernel is the one by Jeff Johnson that ships with PyTorch as tinygemm.*
 #
 # **Predict.** One token, $N = K = 4096$. How many times as fast as cuBLAS fp16 is the best Triton kernel that we know?
+
+# %% [markdown] lang="zh"
+# ## 2. int4 用 Triton 写就慢，用 CUDA 写就快
+#
+# **结论。** Triton 没有 int4 类型，只能手工打包和拆包，因此它的 int4 kernel 非常慢；而用 CUDA 写的 kernel 是所有方案里最快的。
+#
+# *出处：同一讲。那个 CUDA kernel 由 Jeff Johnson 编写，以 tinygemm 之名随 PyTorch 发布。*
+#
+# **预测。** 一个 token，$N = K = 4096$。我们所知最好的 Triton kernel 是 cuBLAS fp16 的几倍速？
 
 # %% solution="claims_int4"
 guess = None  # 4 would be the ratio of the bytes
@@ -170,6 +220,15 @@ for name in ("ladder/w4a16_1_obvious", "solution"):
 #
 # **On your GPU:** PyTorch's kernel against its own fp16.
 
+# %% [markdown] lang="zh"
+# 从最初的 Triton kernel 到参考答案，中间隔着 [w4a16](w4a16.ipynb) 里的那些步骤：整字读取而不是逐个半字节，沿 $K$ 分给更多程序，
+# 权重留在寄存器里。没有一步离开过 Triton。
+#
+# 有两点保留。对照的几个 kernel 每 128 个权重带一个 scale，我们的是一行一个，所以它们要多搬一些字节；tinygemm 用的是 bf16。
+# 另外，这里的 Triton 和 GPU 都比讲座当时的新。
+#
+# **在你的 GPU 上：** PyTorch 的 int4 kernel 对它自己的 fp16。
+
 # %%
 def tinygemm(M, N=4096, K=4096):
     """A call of PyTorch's int4 kernel, and one of the fp16 product of the same size."""
@@ -193,6 +252,15 @@ if gpu_here():
 # *Source: the same lecture, among the limits of Triton.*
 #
 # **Predict.** $N = K = 4096$. Up to how many tokens is the best int4 kernel faster than cuBLAS fp16?
+
+# %% [markdown] lang="zh"
+# ## 3. 多于一个 token 时，int4 权重没有高效的方案
+#
+# **结论。** 只量化权重的 int4 只适合 batch 为 1；超过 1 就没有已知的高效 kernel。
+#
+# *出处：同一讲，列在 Triton 的局限里。*
+#
+# **预测。** $N = K = 4096$。最好的 int4 kernel 在多少个 token 以内比 cuBLAS fp16 快？
 
 # %% solution="claims_batch"
 guess = None  # tokens
@@ -232,6 +300,9 @@ verdict("With more than one token, int4 weights are not faster than fp16", {
 # %% [markdown]
 # Why should the number of tokens matter? Because of what a launch waits for:
 
+# %% [markdown] lang="zh"
+# token 数为什么会有影响？要看一次启动究竟在等什么：
+
 # %%
 for M, _ in curves["our solution, Triton"]:
     bytes16, bytes4 = 2 * (2 * M * 4096 + 4096**2), 2 * 2 * M * 4096 + 4096**2 / 2
@@ -245,6 +316,12 @@ for M, _ in curves["our solution, Triton"]:
 # multiply fp16 either way; opening the words comes on top. No kernel can change that, only an instruction that multiplies int4.
 #
 # **On your GPU:**
+
+# %% [markdown] lang="zh"
+# token 少时，决定时间的是权重的字节数，而它只有四分之一。token 多时，决定时间的是 Tensor Core，不论权重怎么存，乘的都是 fp16；
+# 拆包还要另花时间。这一点没有哪个 kernel 能改变，除非有直接乘 int4 的指令。
+#
+# **在你的 GPU 上：**
 
 # %%
 if gpu_here():
@@ -263,6 +340,16 @@ if gpu_here():
 #
 # **Predict.** One token, $N = K = 4096$. How many times as fast can W8A16 be at the very most?
 
+# %% [markdown] lang="zh"
+# ## 4. 没有 fp16 x int8 的指令，所以 W8A16 得不到加速
+#
+# **结论。** Tensor Core 能做 fp16 乘 fp16、int8 乘 int8，但不能做 fp16 乘 int8。所以 int8 权重配 fp16 激活在 NVIDIA GPU 上无法加速。
+#
+# *出处：一篇从矩阵乘法角度讨论量化的文章（2024 年 3 月）。讲座与它矛盾：在那里，int8 权重配 bf16 激活、一个 token，
+# 换一种写法就“快得惊人”，另一种写法则比 bf16 还慢。*
+#
+# **预测。** 一个 token，$N = K = 4096$。W8A16 最多可能是 fp16 的几倍速？
+
 # %% solution="claims_w8a16"
 guess = None  # 1.0: nothing to gain
 ### BEGIN SOLUTION
@@ -273,6 +360,10 @@ predict("w8a16", guess, "times as fast at most")
 # %% [markdown]
 # **Not measured here yet**: the record has no W8A16. What follows is a bound, not a time. A launch takes at least as long as its
 # bytes need, and at least as long as its products need, and the products are fp16 in all three:
+
+# %% [markdown] lang="zh"
+# **这一条这里还没有测过**：测量记录里没有 W8A16。下面给出的是界限，不是时间。一次启动至少要花搬运字节的时间，也至少要花做乘法的时间，
+# 而三种情况下乘法都是 fp16：
 
 # %%
 said = reveal("w8a16")
@@ -302,6 +393,12 @@ print("  " + ", ".join(f"{ratio:.2f} at {M}" for M, ratio in w4a16.items()))
 #
 # **On your GPU**, in the lecture's formulation for one token: a sum instead of a matrix product, compiled.
 
+# %% [markdown] lang="zh"
+# “没有指令就没有收益”暗含一个前提：等的是乘法。token 少时并非如此：权重在寄存器里转换的同时，下一批字节正在路上。
+# W4A16 同样没有对应的指令，上面它的时间说明的是同一件事。token 多时这个前提成立，结论也就成立。
+#
+# **在你的 GPU 上**，用讲座里一个 token 的写法：把矩阵乘写成求和，再编译。
+
 # %%
 if gpu_here():
     w8 = torch.randint(-127, 128, (4096, 4096), device=device, dtype=torch.int8)
@@ -323,6 +420,16 @@ if gpu_here():
 # **Predict.** 16 tokens, 4096 inputs and outputs. Operations a byte of W8A8 (fp16 in and out), divided by those of fp16, both counted
 # alike as $2MNK$: what is it?
 
+# %% [markdown] lang="zh"
+# ## 5. 量化之后，算术强度会下降
+#
+# **结论。** 内部用 int8、外部激活仍是 fp16 时，线性层每字节的运算次数比 fp16 *更少*，所以更早受限于访存。
+#
+# *出处：同一篇文章。它用 $N$ 表示 token 数，$C_i$、$C_o$ 表示输入和输出通道数；一次 int8 乘加算 1 次运算，一次 fp16 乘加算 2 次，
+# 得到 int8 的分母是 $2/N + 1/C_i + 2/C_o$。*
+#
+# **预测。** 16 个 token，输入输出都是 4096。W8A8（输入输出为 fp16）每字节的运算次数，除以 fp16 的，两者都按 $2MNK$ 计：结果是多少？
+
 # %% solution="claims_intensity"
 guess = None  # below 1: intensity falls
 ### BEGIN SOLUTION
@@ -338,6 +445,15 @@ predict("intensity", guess, "times the intensity of fp16")
 #
 # The denominator is $1/N + 2/C_i + 2/C_o$ and two small terms. The 2 stands at the activations, which stay fp16, and not at $1/N$, which is
 # the weight. With few tokens $1/N$ is everything, so the slip turns the answer over:
+
+# %% [markdown] lang="zh"
+# 先看代数，因为文章在这里写错了。它要搬运 $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ 字节，做 $NC_iC_o$ 次乘加。
+# 每一项都除以 $NC_iC_o$：
+#
+# $$\frac{2NC_i}{NC_iC_o} = \frac{2}{C_o}, \qquad \frac{C_iC_o}{NC_iC_o} = \frac{1}{N}, \qquad \frac{2NC_o}{NC_iC_o} = \frac{2}{C_i}$$
+#
+# 分母应当是 $1/N + 2/C_i + 2/C_o$，外加两个小项。系数 2 属于激活，因为激活仍是 fp16；它不属于代表权重的 $1/N$。
+# token 少时 $1/N$ 就是全部，所以这个笔误会把答案反过来：
 
 # %%
 said = reveal("intensity")
@@ -372,6 +488,10 @@ verdict("Quantising lowers the arithmetic intensity (by more than 2 %)", {
 # take half as long; bytes shrink by less than half, because activations stay fp16. The balance therefore does tilt towards memory with many tokens,
 # which is what the article wanted to say. With few tokens both halve, and the launch is nearly twice as fast:
 
+# %% [markdown] lang="zh"
+# 可见这取决于怎么数；而一个随数法而变的量，当不成定律。不随数法而变的是时间。int8 乘法的时间减半；字节数减少不到一半，因为激活仍是 fp16。
+# 所以 token 多时，天平确实向访存一侧倾斜，这正是文章想说的。token 少时两者都减半，一次启动就几乎快一倍：
+
 # %%
 for entry in measured("w8a8", "solution", N=4096, K=4096):
     M = entry.M
@@ -389,6 +509,17 @@ for entry in measured("w8a8", "solution", N=4096, K=4096):
 # *Source: a rule of thumb that is told of sparsity in general. The lecture says only that today's hardware favours dense products.*
 #
 # **Predict.** Zeros in blocks of 32 x 32, weight 1024 x 1024, 8192 tokens. From what percentage of zeros on is the best kernel faster?
+
+# %% [markdown] lang="zh"
+# 界限说的是可能做到什么，不是某个 kernel 做到了什么：量化 $X$ 也要时间，而界限没有算它。
+#
+# ## 6. 零不到 90 % 就不划算
+#
+# **结论。** 稀疏权重里的零要超过 90 %，跳过它们才比照乘不误更快。
+#
+# *出处：谈到稀疏时流传的一条经验。讲座只说，如今的硬件偏爱稠密乘法。*
+#
+# **预测。** 零按 32 x 32 的块分布，权重 1024 x 1024，8192 个 token。零占百分之多少以上，最好的 kernel 才更快？
 
 # %% solution="claims_zeros"
 guess = None  # per cent
@@ -445,6 +576,14 @@ verdict("With 8192 tokens, zeros do not pay below 90 %", {
 #
 # **On your GPU:**
 
+# %% [markdown] lang="zh"
+# 四种情况里的零完全一样，所以这句话说的是 kernel，不是零。
+#
+# 它还略去了零是怎样分布的。这里是整块的零，Tensor Core 可以跳过。散落各处的零是另一回事，**这里没有任何记录测过它**；
+# 这些数字也不说明剪枝之后的模型是否还好用。
+#
+# **在你的 GPU 上：**
+
 # %%
 if gpu_here():
     x, dense = torch.randn(8192, 1024, device=device).half(), torch.randn(1024, 1024, device=device).half()
@@ -461,6 +600,12 @@ if gpu_here():
 # The article says that LLM.int8() sorts *tokens*: those with outliers are computed in fp16, the others in int8. The paper
 # (Dettmers et al., 2022) splits *feature columns*: the few columns of $X$ that hold outliers, with the matching columns of $W$, are
 # multiplied in fp16, and all the rest in int8. The difference is not small, because an outlier column has large values for nearly all tokens:
+
+# %% [markdown] lang="zh"
+# ## 还有一处笔误：LLM.int8() 拆分的是什么
+#
+# 文章说 LLM.int8() 按 *token* 分类：含离群值的用 fp16 算，其余用 int8 算。论文（Dettmers 等，2022）拆分的其实是*特征列*：
+# $X$ 中少数含离群值的列，连同 $W$ 中对应的列，用 fp16 相乘，其余全部用 int8。差别不小，因为离群的列几乎在每个 token 上都有很大的值：
 
 # %%
 torch.manual_seed(0)
@@ -488,3 +633,9 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # ## To read
 #
 # [The list of references](../docs/references.md) has the papers behind these claims, and behind the labs.
+# %% [markdown] lang="zh"
+# 按 token 分类，这里就没有什么可以留给 int8；按列拆分，几乎全部都可以留给 int8，误差也只剩一小部分。
+#
+# ## 延伸阅读
+#
+# [参考文献](../docs/references.md)列出了这些结论和各个实验背后的论文。

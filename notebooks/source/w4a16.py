@@ -224,6 +224,12 @@ check_speed("w4a16")
 # The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
 # your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
 
+# %% [markdown] lang="zh"
+# ## 思考题
+#
+# 前四题的数字因人而异，由你的名字抽出，并且自动批改。请先把名字写一次，与班级名单上的写法一致。答案是一个数，或者 `2 * 3 / 4`
+# 这样的算式；下面的检查单元会告诉你对不对，不对时该看哪里。
+
 # %% solution="w4a16_student"
 student = ""
 ### BEGIN SOLUTION
@@ -232,6 +238,9 @@ student = "Ada Lovelace"
 
 # %% [markdown]
 # **1. Bytes that must move**
+
+# %% [markdown] lang="zh"
+# **1. 至少要搬运多少字节**
 
 # %% solution="w4a16_answer_bytes"
 ask("w4a16", "bytes")
@@ -245,6 +254,9 @@ check_answer("w4a16", "bytes")
 
 # %% [markdown]
 # **2. What is there to gain?**
+
+# %% [markdown] lang="zh"
+# **2. 最多能快多少**
 
 # %% solution="w4a16_answer_gain"
 ask("w4a16", "gain")
@@ -262,6 +274,9 @@ check_answer("w4a16", "gain")
 # %% [markdown]
 # **3. Bits a weight**
 
+# %% [markdown] lang="zh"
+# **3. 每个权重多少位**
+
 # %% solution="w4a16_answer_bits"
 ask("w4a16", "bits")
 w4a16_bits = None  # bits
@@ -274,6 +289,9 @@ check_answer("w4a16", "bits")
 
 # %% [markdown]
 # **4. Read a word**
+
+# %% [markdown] lang="zh"
+# **4. 读一个字**
 
 # %% solution="w4a16_answer_nibble"
 ask("w4a16", "nibble")
@@ -288,22 +306,40 @@ check_answer("w4a16", "nibble")
 # %% [markdown]
 # **5. When to scale.** A kernel could multiply $q$ by $s_n$ right after opening it, in fp16. Name two things that are worse about that.
 
+# %% [markdown] lang="zh"
+# **5. 什么时候乘 scale。** kernel 也可以在拆包之后立刻用 fp16 把 $q$ 乘上 $s_n$。说出这样做的两个坏处。
+
 # %% [markdown] answer="w4a16_question_scale" points=2
 # The product $q s$ is rounded to fp16 (a relative error of up to $2^{-11}$ in every weight), while $q$ alone is exact. And it
 # is one multiplication for each weight in each tile, $N K$ for every row of tiles, instead of one for each element of $Y$.
 
+# %% [markdown] lang="zh"
+# 乘积 $q s$ 要舍入到 fp16（每个权重都带上至多 $2^{-11}$ 的相对误差），而 $q$ 本身是精确的。而且这样每个 tile 的每个权重都要乘一次，
+# 每一行 tile 共 $N K$ 次；放在最后，则是 $Y$ 的每个元素乘一次。
+
 # %% [markdown]
 # **6. Order.** Suppose your kernel opens each word in the order 0, 4, 1, 5, 2, 6, 3, 7. Can the result still be right,
 # without sorting anything in the weight? Why might somebody want that?
+
+# %% [markdown] lang="zh"
+# **6. 顺序。** 假设你的 kernel 按 0、4、1、5、2、6、3、7 的顺序拆开每个字。在不重排权重的前提下，结果还可能正确吗？为什么有人想这样做？
 
 # %% [markdown] answer="w4a16_question_order" points=2
 # Yes: a sum does not depend on the order of its terms, so if the columns of $X$ are loaded in the same order, each product
 # still meets its partner. One may want it because some orders are cheaper to make: elements $j$ and $j + 4$ sit 16 bits apart, so one
 # operation on the word treats both as the two halves of a pair of fp16 numbers.
 
+# %% [markdown] lang="zh"
+# 可能：求和与各项的顺序无关，只要按同样的顺序读取 $X$ 的列，每个乘积仍然配对正确。想这样做，是因为有些顺序拆起来更省：元素 $j$ 和 $j + 4$ 相隔 16 位，
+# 对整个字做一次运算，就同时处理了一对 fp16 数的两半。
+
 # %% [markdown]
 # **7. Predict, then look.** On an H200, $N = K = 4096$: how many times as fast as cuBLAS fp16 is the reference solution with 64 tokens?
 # Nothing is marked here: write down what you expect before the next cell shows what was measured.
+
+# %% [markdown] lang="zh"
+# **7. 先预测，再看。** 在 H200 上，$N = K = 4096$，64 个 token：参考答案是 cuBLAS fp16 的几倍速？
+# 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
 
 # %% solution="w4a16_prediction"
 from grader.notebook.trial import measured, predict, reveal

@@ -222,6 +222,12 @@ check_speed("w8a8")
 # The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
 # your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
 
+# %% [markdown] lang="zh"
+# ## 思考题
+#
+# 前四题的数字因人而异，由你的名字抽出，并且自动批改。请先把名字写一次，与班级名单上的写法一致。答案是一个数，或者 `2 * 3 / 4`
+# 这样的算式；下面的检查单元会告诉你对不对，不对时该看哪里。
+
 # %% solution="w8a8_student"
 student = ""
 ### BEGIN SOLUTION
@@ -230,6 +236,9 @@ student = "Ada Lovelace"
 
 # %% [markdown]
 # **1. Bytes that must move**
+
+# %% [markdown] lang="zh"
+# **1. 至少要搬运多少字节**
 
 # %% solution="w8a8_answer_bytes"
 ask("w8a8", "bytes")
@@ -244,6 +253,9 @@ check_answer("w8a8", "bytes")
 # %% [markdown]
 # **2. Arithmetic intensity**
 
+# %% [markdown] lang="zh"
+# **2. 算术强度**
+
 # %% solution="w8a8_answer_intensity"
 ask("w8a8", "intensity")
 w8a8_intensity = None  # operations a byte
@@ -257,6 +269,9 @@ check_answer("w8a8", "intensity")
 # %% [markdown]
 # **3. How long can an exact sum be?**
 
+# %% [markdown] lang="zh"
+# **3. 求和最长能精确到多少项**
+
 # %% solution="w8a8_answer_exact"
 ask("w8a8", "exact")
 w8a8_exact = None  # a whole number
@@ -269,6 +284,9 @@ check_answer("w8a8", "exact")
 
 # %% [markdown]
 # **4. Quantised again**
+
+# %% [markdown] lang="zh"
+# **4. 重复量化**
 
 # %% solution="w8a8_answer_times"
 ask("w8a8", "times")
@@ -284,14 +302,25 @@ check_answer("w8a8", "times")
 # **5. When is once better?** Your kernel quantises an element of $X$ as often as question 4 says. When would a separate kernel that
 # quantises $X$ once be better, and what would it cost?
 
+# %% [markdown] lang="zh"
+# **5. 什么时候只量化一次更好？** 第 4 题算出了你的 kernel 会把 $X$ 的一个元素量化多少次。什么情况下，用一个单独的 kernel 把 $X$ 只量化一次更好？代价是什么？
+
 # %% [markdown] answer="w8a8_question_again" points=2
 # A separate kernel quantises once, but it reads $2MK$ bytes, writes $MK$ that the product then reads
 # (instead of $2MK$ of fp16), and it is one more launch. It pays with many tokens and a wide $N$, where quantising
 # competes with the products; with few tokens the launch alone costs more than it saves.
 
+# %% [markdown] lang="zh"
+# 单独的 kernel 只量化一次，但它要读 $2MK$ 字节，写出 $MK$ 字节再由矩阵乘读入（代替 $2MK$ 字节的 fp16），还多一次启动。
+# token 多、$N$ 大时，重复量化与乘法争抢时间，这样做划算；token 少时，光是多出来的一次启动就超过省下的时间。
+
 # %% [markdown]
 # **6. Scales.** Outliers sit in a few input channels, so a scale for each *column* of $X$ would quantise better.
 # Why can this kernel not use one? What could be done to $X$ and $W$ beforehand to the same effect?
+
+# %% [markdown] lang="zh"
+# **6. scale。** 离群值集中在少数输入通道上，所以给 $X$ 的每一*列*一个 scale，量化误差会更小。
+# 为什么这个 kernel 不能这样做？事先对 $X$ 和 $W$ 做什么处理，可以达到同样的效果？
 
 # %% [markdown] answer="w8a8_question_scales" points=3
 # With $x_{mk} = s_k q_{mk}$ the sum is $\sum_k s_k q_{mk} r_{nk}$: $s_k$ varies along the summed axis, cannot leave the
@@ -299,9 +328,18 @@ check_answer("w8a8", "times")
 # can divide column $k$ of $X$ by $s_k$ and multiply column $k$ of $W$ by it, since $XW^\top = (X D^{-1})(W D)^\top$: part of
 # the outliers moves into the weight before either is quantised, and the usual per-token and per-channel scales do.
 
+# %% [markdown] lang="zh"
+# 设 $x_{mk} = s_k q_{mk}$，求和就成了 $\sum_k s_k q_{mk} r_{nk}$：$s_k$ 沿求和的轴变化，提不到求和号外面，只能乘进每一项，
+# 而整数矩阵指令做不到这一点。事先可以把 $X$ 的第 $k$ 列除以 $s_k$、$W$ 的第 $k$ 列乘以 $s_k$，因为
+# $XW^\top = (X D^{-1})(W D)^\top$：在两者量化之前，一部分离群值移到了权重里，之后用通常的逐 token、逐通道 scale 即可。
+
 # %% [markdown]
 # **7. Predict, then look.** On an H200, $M = N = K = 1024$: how many times as fast as cuBLAS fp16 is the reference solution?
 # Nothing is marked here: write down what you expect before the next cell shows what was measured.
+
+# %% [markdown] lang="zh"
+# **7. 先预测，再看。** 在 H200 上，$M = N = K = 1024$：参考答案是 cuBLAS fp16 的几倍速？
+# 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
 
 # %% solution="w8a8_prediction"
 from grader.notebook.trial import measured, predict, reveal

@@ -8,5 +8,5 @@ hosted = "COLAB_RELEASE_TAG" in os.environ or "KAGGLE_KERNEL_RUN_TYPE" in os.env
 if hosted and importlib.util.find_spec("grader") is None:
     if not os.path.isdir("lab"):
         subprocess.run(["git", "clone", "--quiet", "--depth=1", "$REPOSITORY", "lab"], check=True)
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-e", "lab"], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-e", "lab[cuda]"], check=True)
     sys.path.insert(0, os.path.abspath("lab"))

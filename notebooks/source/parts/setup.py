@@ -17,3 +17,5 @@ import triton
 import triton.language as tl
 
 print(f"kernels run on {device}" + ("" if device.type == "cuda" else ", interpreted: slow, and exact"))
+if device.type == "cpu" and torch.cuda.is_available():
+    print(f"the {torch.cuda.get_device_name()} is not used: the labs need compute capability 8.0, see docs/student.md")
