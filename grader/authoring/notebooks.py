@@ -38,6 +38,9 @@ FOLDERS: dict[Language, str] = {"en": "", "zh": "zh/"}
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
 LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)\s]+)\)")
+WRAPPED = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+"""Where a line of Chinese goes on in the next one; Markdown would show a space there."""
+
 UNANSWERED = "YOUR ANSWER HERE"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -120,7 +123,7 @@ def _notebook(source: Path, root: Path, language: Language, *, stripped: bool) -
         if base in ids:
             raise BadSource(f"{name} is the second one with the id {base}; give it another, or other words")
         ids.add(base)
-        text = twin.source if twin is not None and language == "zh" else cell.source
+        text = WRAPPED.sub("", twin.source) if twin is not None and language == "zh" else cell.source
         made = _cell(cell, text, name, root, language, stripped=stripped)
         made["id"] = base
         cells.append(made)

@@ -20,7 +20,11 @@ SOURCE = """# %% [markdown]
 # %% [markdown] lang="zh"
 # # 标题
 #
-# 见[讲义](HANDOUT.zh.md)、[一页](../docs/student.md)、[实验](w8a8.ipynb)。
+# 见[讲义](HANDOUT.zh.md)、[一页](../docs/student.md)、[实验](w8a8.ipynb)。一行写
+# 不完，接着写。
+#
+# - 一项
+# - 又一项
 
 # %%
 x = 1
@@ -48,6 +52,7 @@ def test_both_languages_have_the_same_cells(tmp_path):
     assert "/blob/main/notebooks/zh/two.ipynb" in title.source
     assert "/blob/main/notebooks/two.ipynb" in english.cells[0].source
     assert "[讲义](../HANDOUT.zh.md)、[一页](../../docs/student.md)、[实验](w8a8.ipynb)" in title.source
+    assert title.source.endswith("一行写不完，接着写。\n\n- 一项\n- 又一项"), "Markdown would show a line's end as a space"
     assert "[a page](../docs/student.md), [the labs](w8a8.ipynb) and [a site](https://example.org)" in english.cells[0].source
     assert (install.cell_type, code.source, text.source) == ("code", "x = 1", "Only in English.")
     assert answer.source == "YOUR ANSWER HERE"
