@@ -212,7 +212,7 @@ for name in ("ladder/w4a16_1_obvious", "solution"):
     print(f"{name:24} {measured('w4a16', name, M=1)[0].time_us:6.1f} us")
 
 # %% [markdown]
-# Between the first Triton kernel and the solution lie the steps of [w4a16](w4a16.ipynb): whole words instead of single nibbles, more
+# Between the first Triton kernel and the solution lie the steps of `w4a16.ipynb`: whole words instead of single nibbles, more
 # programs along $K$, and weights that stay in registers. None of them leaves Triton.
 #
 # Two reservations. The peers carry a scale for every 128 weights, ours one a row, so they move some bytes more; and
@@ -221,7 +221,7 @@ for name in ("ladder/w4a16_1_obvious", "solution"):
 # **On your GPU:** PyTorch's kernel against its own fp16.
 
 # %% [markdown] lang="zh"
-# 从最初的 Triton kernel 到参考答案，中间隔着 [w4a16](w4a16.ipynb) 里的那些步骤：整字读取而不是逐个半字节，沿 $K$ 分给更多程序，
+# 从最初的 Triton kernel 到参考答案，中间隔着 `w4a16.ipynb` 里的那些步骤：整字读取而不是逐个半字节，沿 $K$ 分给更多程序，
 # 权重留在寄存器里。没有一步离开过 Triton。
 #
 # 有两点保留。对照的几个 kernel 每 128 个权重带一个 scale，我们的是一行一个，所以它们要多搬一些字节；tinygemm 用的是 bf16。
@@ -632,10 +632,22 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 #
 # ## To read
 #
-# [The list of references](../docs/references.md) has the papers behind these claims, and behind the labs.
+# - Dettmers et al., [LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale](https://arxiv.org/abs/2208.07339), 2022
+# - Xiao et al., [SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models](https://arxiv.org/abs/2211.10438), 2023
+# - Yao et al., [ZeroQuant: Efficient and Affordable Post-Training Quantization for Large-Scale Transformers](https://arxiv.org/abs/2206.01861), 2022
+# - Frantar et al., [GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers](https://arxiv.org/abs/2210.17323), 2023
+# - Lin et al., [AWQ: Activation-aware Weight Quantization for LLM Compression and Acceleration](https://arxiv.org/abs/2306.00978), 2024
+#
+# `docs/references.md` has the others: Triton, the roofline, block sparsity, the lecture itself.
 # %% [markdown] lang="zh"
 # 按 token 分类，这里就没有什么可以留给 int8；按列拆分，几乎全部都可以留给 int8，误差也只剩一小部分。
 #
 # ## 延伸阅读
 #
-# [参考文献](../docs/references.md)列出了这些结论和各个实验背后的论文。
+# - Dettmers et al., [LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale](https://arxiv.org/abs/2208.07339), 2022
+# - Xiao et al., [SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models](https://arxiv.org/abs/2211.10438), 2023
+# - Yao et al., [ZeroQuant: Efficient and Affordable Post-Training Quantization for Large-Scale Transformers](https://arxiv.org/abs/2206.01861), 2022
+# - Frantar et al., [GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers](https://arxiv.org/abs/2210.17323), 2023
+# - Lin et al., [AWQ: Activation-aware Weight Quantization for LLM Compression and Acceleration](https://arxiv.org/abs/2306.00978), 2024
+#
+# 其余的见 `docs/references.md`：Triton、roofline、块稀疏，以及讲座本身。
