@@ -143,7 +143,7 @@ def _make_hosted(cells: list[Any], stem: str, root: Path, language: Language) ->
         cells[0].source = f"{title}\n\n{row}\n{rest}".rstrip("\n")
     first = next((at for at, cell in enumerate(cells) if cell.cell_type == "code"), None)
     if first is not None:
-        cell = v4.new_code_cell(installing(repository, root), metadata={"jupyter": {"source_hidden": True}})
+        cell = v4.new_code_cell(installing(repository, root))
         cell["id"] = f"{stem}-install"
         cells.insert(first, cell)
 

@@ -49,7 +49,7 @@ print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f}
 # Done one after another, the int32 product lies in memory, and peak memory goes *up*. Fused into one kernel, it never gets there.
 #
 # *Source: lecture 7 of GPU MODE, "Quantization: CUDA vs Triton" by Charles Hernandez, as two sets of notes have it.*
-# Its numbers are for the image encoder of Segment Anything (ViT-H, batch 16):
+# Its numbers are for Segment Anything with ViT-H, batch 16:
 
 # %% [markdown] lang="zh"
 # ## 1. 融合反量化：既省时间又省显存
@@ -58,7 +58,7 @@ print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f}
 # 峰值显存反而*上升*；融合成一个 kernel，它就根本不会写出去。
 #
 # *出处：GPU MODE 第 7 讲 “Quantization: CUDA vs Triton”（Charles Hernandez），据两份课程笔记。*
-# 其中的数据来自 Segment Anything 的图像编码器（ViT-H，batch 16）：
+# 其中的数据来自 Segment Anything（ViT-H，batch 16）：
 
 # %%
 lecture = {
@@ -117,13 +117,13 @@ verdict("Int8 in three steps is already faster than fp16, as in the lecture", {
 # here: the fused kernel quantises $X$ inside as well, while the three steps do that in a pass of their own.
 #
 # **The table itself is not measured here.** Nobody has run ViT-H for this notebook. But arithmetic can ask whether it is
-# plausible. ViT-H has 32 blocks of width 1280, each with four linear layers; an image has 64 x 64 tokens.
+# plausible. ViT-H, the image encoder, has 32 blocks of width 1280, each with four linear layers; an image has 64 x 64 tokens.
 
 # %% [markdown] lang="zh"
 # 拿第二条判决和讲座的表对比一下：在那张表里，int8 分三步做就已经比 16 位快。还要注意这里有哪些地方*并不相同*：
 # 融合的 kernel 连 $X$ 的量化也放在里面，而三步做法为此要单独走一遍。
 #
-# **那张表本身这里没有测过。** 没有人为这个 notebook 跑过 ViT-H，但可以用算术看看它是否合理。ViT-H 有 32 个 block，宽度 1280，
+# **那张表本身这里没有测过。** 没有人为这个 notebook 跑过 ViT-H，但可以用算术看看它是否合理。图像编码器 ViT-H 有 32 个 block，宽度 1280，
 # 每个 block 有四个线性层；一张图像是 64 x 64 个 token。
 
 # %%
