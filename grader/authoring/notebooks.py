@@ -292,7 +292,7 @@ LADDER_WORDS: dict[Language, dict[str, str]] = {
 }  # fmt: skip
 
 
-def _shape(entry: Entry, language: Language) -> str:
+def _shape(entry: Entry, language: Language = "en") -> str:
     words = LADDER_WORDS[language]
     text = words["tokens" if entry.M != 1 else "token"].format(entry.M)
     return text if entry.sparsity is None else words["sparsity"].format(text, entry.sparsity)

@@ -60,7 +60,7 @@ class Prediction:
         shown([Remark(text, "green" if near else "yellow")])
 
 
-def predict(claim: str, value: object, unit: str) -> None:
+def lock(claim: str, value: object, unit: str) -> None:
     """Locks a prediction, a number of `unit`. Raises NotYet as long as there is none."""
     number = _number(value, unit)
     entries = _read()

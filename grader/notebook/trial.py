@@ -15,11 +15,11 @@ import torch
 
 from grader.notebook.checking import NotYet, device
 from grader.notebook.display import shown
-from grader.notebook.predicting import Prediction, predict, reveal
+from grader.notebook.predicting import Prediction, lock, reveal
 from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
 from grader.reporting.compact import Remark
 
-__all__ = ["Prediction", "gpu_here", "measured", "megabytes", "microseconds", "predict", "record", "reveal", "verdict"]
+__all__ = ["Prediction", "gpu_here", "lock", "measured", "megabytes", "microseconds", "record", "reveal", "verdict"]
 
 ROOT = Path(__file__).parents[2]
 FLUSHED_BYTES = 256 * 2**20

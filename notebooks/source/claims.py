@@ -29,7 +29,7 @@
 # include notebooks/source/parts/setup.py
 
 # %%
-from grader.notebook.trial import gpu_here, measured, megabytes, microseconds, predict, record, reveal, verdict
+from grader.notebook.trial import gpu_here, lock, measured, megabytes, microseconds, record, reveal, verdict
 
 versions = ", ".join(f"{name} {number}" for name, number in record().versions.items())
 print(f"{record().gpu}, {record().date}, {versions}")
@@ -80,7 +80,7 @@ guess = None  # 1.0 is equally fast
 ### BEGIN SOLUTION
 guess = 1.2
 ### END SOLUTION
-predict("fusion", guess, "times as fast as the three steps")
+lock("fusion", guess, "times as fast as the three steps")
 
 # %%
 said = reveal("fusion")
@@ -188,7 +188,7 @@ guess = None  # 4 would be the ratio of the bytes
 ### BEGIN SOLUTION
 guess = 1.0
 ### END SOLUTION
-predict("int4", guess, "times as fast as cuBLAS fp16")
+lock("int4", guess, "times as fast as cuBLAS fp16")
 
 # %%
 said = reveal("int4")
@@ -267,7 +267,7 @@ guess = None  # tokens
 ### BEGIN SOLUTION
 guess = 1
 ### END SOLUTION
-predict("batch", guess, "tokens")
+lock("batch", guess, "tokens")
 
 # %%
 import math
@@ -355,7 +355,7 @@ guess = None  # 1.0: nothing to gain
 ### BEGIN SOLUTION
 guess = 1.0
 ### END SOLUTION
-predict("w8a16", guess, "times as fast at most")
+lock("w8a16", guess, "times as fast at most")
 
 # %% [markdown]
 # **Not measured here yet**: the record has no W8A16. What follows is a bound, not a time. A launch takes at least as long as its
@@ -435,7 +435,7 @@ guess = None  # below 1: intensity falls
 ### BEGIN SOLUTION
 guess = 1.0
 ### END SOLUTION
-predict("intensity", guess, "times the intensity of fp16")
+lock("intensity", guess, "times the intensity of fp16")
 
 # %% [markdown]
 # First the algebra, since the article slipped. It moves $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ bytes for $NC_iC_o$ multiply-adds.
@@ -526,7 +526,7 @@ guess = None  # per cent
 ### BEGIN SOLUTION
 guess = 90
 ### END SOLUTION
-predict("zeros", guess, "% zeros")
+lock("zeros", guess, "% zeros")
 
 # %%
 said = reveal("zeros")

@@ -321,13 +321,13 @@ check_answer("dds", "magnitude")
 # 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
 
 # %% solution="dds_prediction"
-from grader.notebook.trial import measured, predict, reveal
+from grader.notebook.trial import lock, measured, reveal
 
 guess = None  # times as fast as cuBLAS fp16
 ### BEGIN SOLUTION
 guess = 1.5
 ### END SOLUTION
-predict("dds", guess, "times as fast as cuBLAS fp16")
+lock("dds", guess, "times as fast as cuBLAS fp16")
 
 # %%
 said = reveal("dds")

@@ -342,13 +342,13 @@ check_answer("w4a16", "nibble")
 # 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
 
 # %% solution="w4a16_prediction"
-from grader.notebook.trial import measured, predict, reveal
+from grader.notebook.trial import lock, measured, reveal
 
 guess = None  # times as fast as cuBLAS fp16
 ### BEGIN SOLUTION
 guess = 2.0
 ### END SOLUTION
-predict("w4a16", guess, "times as fast as cuBLAS fp16")
+lock("w4a16", guess, "times as fast as cuBLAS fp16")
 
 # %%
 said = reveal("w4a16")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.notebook import NotYet
-from grader.notebook.predicting import predict, reveal
+from grader.notebook.predicting import lock, reveal
 
 
 @pytest.fixture
@@ -18,21 +18,21 @@ def file(tmp_path, monkeypatch):
 def test_nothing_is_revealed_before_a_prediction(file):
     for missing in (None, ..., "fast", True, float("nan")):
         with pytest.raises(NotYet, match="prediction"):
-            predict("claim", missing, "us")
+            lock("claim", missing, "us")
     with pytest.raises(NotYet, match="Predict first"):
         reveal("claim")
     assert not file.exists()
 
 
 def test_the_last_prediction_before_the_reveal_counts(file, capsys):
-    predict("claim", 3, "us")
-    predict("other", 7, "us")
-    predict("claim", 4, "us")
+    lock("claim", 3, "us")
+    lock("other", 7, "us")
+    lock("claim", 4, "us")
     assert reveal("claim").value == 4
-    predict("claim", 10, "us")
+    lock("claim", 10, "us")
     assert "4 us stays your prediction; 10 is noted" in capsys.readouterr().out
-    predict("claim", 10, "us")
-    predict("claim", 4, "us")
+    lock("claim", 10, "us")
+    lock("claim", 4, "us")
     said = reveal("claim")
     assert (said.value, said.afterwards) == (4, (10,))
     assert reveal("other").value == 7
@@ -43,11 +43,11 @@ def test_the_last_prediction_before_the_reveal_counts(file, capsys):
 
 
 def test_a_file_changed_by_hand_is_refused(file):
-    predict("claim", 3, "us")
+    lock("claim", 3, "us")
     reveal("claim")
     file.write_text(file.read_text().replace("3.0", "4.0"))
     with pytest.raises(NotYet, match="changed by hand"):
         reveal("claim")
     file.write_text("[1]")
     with pytest.raises(NotYet, match="cannot be read"):
-        predict("claim", 3, "us")
+        lock("claim", 3, "us")
