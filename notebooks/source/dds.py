@@ -257,7 +257,7 @@ check_answer("dds", "bytes")
 ask("dds", "magnitude")
 dds_magnitude = None  # microseconds
 ### BEGIN SOLUTION
-dds_magnitude = 2 * 2 * 4096 * 1024 / 4.8e6
+dds_magnitude = 2 * 2 * 4096 * 1024 / 2e6
 ### END SOLUTION
 
 # %% test="dds_question_magnitude" points=1

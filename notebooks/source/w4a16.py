@@ -262,9 +262,9 @@ check_answer("w4a16", "bytes")
 ask("w4a16", "gain")
 w4a16_gain = None  # times
 ### BEGIN SOLUTION
-compute = 2 * 96 * 3072 * 5120 / 989e6
-memory16 = (2 * 96 * 5120 + 2 * 3072 * 5120 + 2 * 96 * 3072) / 4.8e6
-memory4 = (2 * 96 * 5120 + 3072 * 5120 / 2 + 2 * 96 * 3072) / 4.8e6
+compute = 2 * 96 * 3072 * 5120 / 900e6
+memory16 = (2 * 96 * 5120 + 2 * 3072 * 5120 + 2 * 96 * 3072) / 3e6
+memory4 = (2 * 96 * 5120 + 3072 * 5120 / 2 + 2 * 96 * 3072) / 3e6
 w4a16_gain = max(memory16, compute) / max(memory4, compute)
 ### END SOLUTION
 

@@ -7,8 +7,6 @@ from random import Random
 from grader.labs.question import Posed, Question, Trap
 
 BLOCK = 32
-TERABYTES = 4.8
-"""Of the GPU in the question on time: that of an H200, by its data sheet."""
 
 
 def _breakeven(random: Random) -> Posed:
@@ -49,10 +47,11 @@ def _bytes(random: Random) -> Posed:
 
 def _magnitude(random: Random) -> Posed:
     M = random.choice((4096, 16384, 65536, 262144))
-    microseconds = 2 * (2 * M * 1024) / (TERABYTES * 1e6)
+    terabytes = random.choice((1, 2, 3, 5))
+    microseconds = 2 * (2 * M * 1024) / (terabytes * 1e6)
     return Posed(
         f"An order of magnitude, in your head: {M} tokens, N = K = 1024. How many microseconds does it take at least to read X and to "
-        f"write Y, in fp16, at {TERABYTES} TB/s? A factor of 2 up or down is right.",
+        f"write Y, in fp16, at {terabytes} TB/s? A factor of 2 up or down is right.",
         microseconds, "us", "bytes of X and of Y, over bytes a microsecond",
         factor=2.0,
     )  # fmt: skip

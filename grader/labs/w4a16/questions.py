@@ -7,8 +7,8 @@ from random import Random
 from grader.labs.question import Posed, Question, Trap
 
 WIDTHS = (2048, 3072, 4096, 5120, 6144, 8192)
-TERABYTES, TERAFLOPS = 4.8, 989
-"""Of the GPU in the question on what there is to gain: those of an H200, by its data sheet."""
+GPUS = ((1, 120), (2, 300), (3, 900), (5, 1000))
+"""TB/s and TFLOP/s in fp16 of the GPUs that are drawn; none of them is for sale."""
 
 
 def _bytes(random: Random) -> Posed:
@@ -27,13 +27,14 @@ def _bytes(random: Random) -> Posed:
 
 def _gain(random: Random) -> Posed:
     M, N, K = random.choice((1, 8, 64, 96, 384, 1024)), *random.sample(WIDTHS, 2)
-    compute = 2 * M * N * K / (TERAFLOPS * 1e6)
+    terabytes, teraflops = random.choice(GPUS)
+    compute = 2 * M * N * K / (teraflops * 1e6)
     memory16, memory4 = (
-        (2 * M * K + weight * N * K + 2 * M * N) / (TERABYTES * 1e6) for weight in (2, 0.5)
+        (2 * M * K + weight * N * K + 2 * M * N) / (terabytes * 1e6) for weight in (2, 0.5)
     )  # microseconds
     answer = max(memory16, compute) / max(memory4, compute)
     return Posed(
-        f"M = {M}, N = {N}, K = {K}, on a GPU with {TERABYTES} TB/s and {TERAFLOPS} TFLOP/s in fp16, in which the products of both kernels "
+        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16, in which the products of both kernels "
         "run. How many times as fast as dense fp16 can W4A16 be at most? Leave the scales out.",
         answer, "times", "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
         tolerance=0.03,
