@@ -639,6 +639,7 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # - Lin et al., [AWQ: Activation-aware Weight Quantization for LLM Compression and Acceleration](https://arxiv.org/abs/2306.00978), 2024
 #
 # `docs/references.md` has the others: Triton, the roofline, block sparsity, the lecture itself.
+
 # %% [markdown] lang="zh"
 # 按 token 分类，这里就没有什么可以留给 int8；按列拆分，几乎全部都可以留给 int8，误差也只剩一小部分。
 #

@@ -360,6 +360,7 @@ print(f"{entry.time_us:.1f} us, cuBLAS fp16 {entry.cublas_us:.1f} us")
 # ## Done?
 #
 # Save this notebook. `make grade` reads the saved file and gives the same answer as the cells above.
+
 # %% [markdown] lang="zh"
 # ## 做完了？
 #
