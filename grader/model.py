@@ -196,8 +196,30 @@ class BuildFacts:
 
 
 @dataclass(frozen=True)
+class LoopFacts:
+    """What one thread does in one turn of the innermost loop that multiplies, counted in PTX.
+
+    An instruction on two fp16 values at once counts once. sums_to_float: an integer from the matrix units turned into a
+    float; to_float_outside: any integer, outside the loop. to_integer: a float turned into an integer, or rounded to a whole
+    number. float_instructions: all arithmetic on floats and conversions of them, products of
+    the matrix units left out. shared_store_bytes: written to shared memory by ordinary stores. async_copies: copies
+    from global to shared memory that run ahead. products: multiply-adds of the matrix units, of the whole program.
+    """
+
+    divisions: int
+    multiplications: int
+    sums_to_float: int
+    to_float_outside: int
+    to_integer: int
+    float_instructions: int
+    shared_store_bytes: int
+    async_copies: int
+    products: int
+
+
+@dataclass(frozen=True)
 class Binary:
-    """One compiled specialisation of one config."""
+    """One compiled specialisation of one config. loop: None where no loop multiplies on the matrix units."""
 
     config: int
     capability: int
@@ -208,6 +230,7 @@ class Binary:
     scratch_bytes_per_program: int
     parameters: tuple[str, ...]
     facts: BuildFacts
+    loop: LoopFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -299,7 +322,8 @@ class Outcome:
 
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
     the interpreter's memory checker found, `written` whether each element of Y was stored to; both are None where
-    there is no checker. `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape.
+    there is no checker. `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape, or its accesses,
+    see grader.traffic.accesses.
     """
 
     case: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from grader.labs import all_labs, steps_of
+from grader.labs import all_labs, speed_steps_of, steps_of
 from grader.labs.question import questions_of
 from grader.labs.stages import stages_of
 
@@ -64,6 +64,8 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
     if not questions_of(lab_id):
         yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
+    if not speed_steps_of(lab_id):
+        yield False, f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one"
     if not (root / "tests" / "mistakes" / f"{lab_id}.toml").is_file():
         yield False, f"tests/mistakes/{lab_id}.toml: no wrong kernel shows that its cases catch one"
     if not any((root / "tests" / "styles").glob(f"{lab_id}_*")):

@@ -12,7 +12,8 @@ are the same. Links in a text are written as from notebooks/. Below a notebook's
 code cell the one that installs the lab on a hosted notebook (`grader/authoring/hosted.py`).
 
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
-that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record.
+that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record, and
+`@speed LAB: STEP` what is to be predicted in a step towards speed and what the ladder's times say of it.
 jupytext is needed to call this module, not to import it.
 """
 
@@ -29,6 +30,7 @@ from nbformat import NotebookNode, v4, writes
 
 from grader.authoring.hosted import NoRepository, badges, installing, repository_url
 from grader.authoring.release import BEGIN, END, BadMarkers, strip_solution
+from grader.labs import speed_steps_of
 from grader.reporting.benchmarks import SHOWN, Entry, UnusableRecord, load
 
 Language = Literal["en", "zh"]
@@ -36,6 +38,7 @@ SOURCE = Path("notebooks") / "source"
 FOLDERS: dict[Language, str] = {"en": "", "zh": "zh/"}
 """Where a language's notebooks lie below notebooks/."""
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
+SPEED = re.compile(r"^@speed (?P<lab>\w+): (?P<step>\w+)$", re.MULTILINE)
 LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)\s]+)\)")
 WRAPPED = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
@@ -176,6 +179,7 @@ def _cell(cell: Any, text: str, name: str, root: Path, language: Language, *, st
     if cell.cell_type == "markdown":
         text = LADDER.sub(lambda match: ladder_table(root, match["lab"], match["shapes"].split(), language), text)
         text = LINK.sub(lambda match: f"]({_linked(match['target'], language)})", text)
+        text = SPEED.sub(lambda match: speed_text(root, match["lab"], match["step"], name), text)
         if role == "answer" and stripped:
             text = UNANSWERED
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
@@ -296,6 +300,38 @@ def _shape(entry: Entry, language: Language = "en") -> str:
     words = LADDER_WORDS[language]
     text = words["tokens" if entry.M != 1 else "token"].format(entry.M)
     return text if entry.sparsity is None else words["sparsity"].format(text, entry.sparsity)
+
+
+def speed_text(root: Path, lab_id: str, step_name: str, name: str) -> str:
+    """What to predict in a step towards speed, and the times before and after it in the benchmark's record, in Markdown.
+
+    Raises BadSource when there is no such step, and when the record cannot be read or lacks a time.
+    """
+    step = speed_steps_of(lab_id).get(step_name)
+    if step is None:
+        raise BadSource(f"{name} names the step {step_name} of {lab_id}, which grader/labs/{lab_id}/speed_steps.py does not have")
+    try:
+        record = load(root / SHOWN)
+    except UnusableRecord as problem:
+        raise BadSource(str(problem)) from None
+    times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
+    parts = []
+    for shape in step.shapes:
+        rungs = [rung if rung == "solution" else f"ladder/{rung}" for rung in step.rungs]
+        missing = [rung for rung in rungs if (rung, shape) not in times]
+        if missing:
+            raise BadSource(f"{SHOWN} has no time of {missing[0]} on {shape}; run `make bench` on its GPU")
+        before, after = (times[rung, shape] for rung in rungs)
+        parts.append(f"{_shape(after)}: {before.time_us:.1f} to {after.time_us:.1f} us")
+    same = [other.name for other in speed_steps_of(lab_id).values() if other.rungs == step.rungs and other is not step]
+    with_others = f" together with {' and '.join(f'`{other}`' for other in same)}" if same else ""
+    last = ", and with what else the last row of the table has" if step.rungs[1] == "solution" else ""
+    return (
+        f"**Predict:** {step.question}\n\n*The ladder's times before and after this step{with_others}{last}, on an {record.gpu}: "
+        f"{'; '.join(parts)}.*"
+    )
+
+
 
 
 def _idea(path: Path) -> str:

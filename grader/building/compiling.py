@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
+from grader.building.loops import loop_facts
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
@@ -214,6 +215,7 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {fault}")
     if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
         raise ValueError("numbers out of range")
+    text = ptx.decode(errors="replace")
     return Binary(
         config=config.index,
         capability=capability,
@@ -224,11 +226,12 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         scratch_bytes_per_program=numbers["scratch_bytes_per_program"],
         parameters=tuple(name for name, _ in launch.signature),
         facts=insight.facts(
-            ptx.decode(errors="replace"),
+            text,
             registers=numbers["registers"],
             local_bytes=numbers["local_bytes"],
             shared_bytes=numbers["shared_bytes"],
             num_warps=numbers["num_warps"],
             capability=capability,
         ),
+        loop=loop_facts(text, numbers["num_warps"]),
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 from grader.labs.contract import Lab
 from grader.labs.notebook_step import Step
 from grader.labs.obligations import BadLab, debts
+from grader.labs.speed_step import SpeedStep
 
-__all__ = ["BadLab", "Lab", "all_labs", "get_lab", "steps_of"]
+__all__ = ["BadLab", "Lab", "all_labs", "get_lab", "speed_steps_of", "steps_of"]
 
 
 @cache
@@ -41,3 +42,10 @@ def steps_of(lab_id: str) -> dict[str, Step]:
     if not (Path(__file__).parent / lab_id / "steps.py").exists():
         return {}
     return {step.name: step for step in importlib.import_module(f"grader.labs.{lab_id}.steps").STEPS}
+
+
+def speed_steps_of(lab_id: str) -> dict[str, SpeedStep]:
+    """The lab's steps towards speed by name, in order; none for a lab without `speed_steps.py`."""
+    if not (Path(__file__).parent / lab_id / "speed_steps.py").exists():
+        return {}
+    return {step.name: step for step in importlib.import_module(f"grader.labs.{lab_id}.speed_steps").SPEED_STEPS}

@@ -1,4 +1,4 @@
-"""In a notebook: check(LAB, step=STEP), check(LAB) and check_speed(LAB) answer in the cell.
+"""In a notebook: check(LAB, step=STEP), check(LAB), check(LAB, speed=STEP) and check_speed(LAB) answer in the cell.
 
 The code is what the notebook has run so far, read and graded by the same road as `make grade`. Importing this module
 decides how Triton runs the notebook's own experiments: without a GPU, on the interpreter.
@@ -6,6 +6,7 @@ decides how Triton runs the notebook's own experiments: without a GPU, on the in
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -16,9 +17,11 @@ from typing import Any
 import torch
 
 from grader.gpu.devices import choose
-from grader.labs import Lab, all_labs, steps_of
-from grader.model import Refusal, Report, Submission
+from grader.labs import Lab, all_labs, speed_steps_of, steps_of
+from grader.labs.speed_step import SpeedStep, shown
+from grader.model import Refusal, Report, Submission, TestResult
 from grader.notebook.harness import check_step
+from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.pipeline.progress import Progress
 from grader.reading import read_executed, read_step
@@ -28,7 +31,7 @@ from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
 from grader.running.interpreter import InterpretOptions
 
-__all__ = ["NotYet", "check", "check_speed", "device"]
+__all__ = ["NotYet", "check", "check_speed", "device", "predict"]
 
 
 def usable_gpu() -> bool:
@@ -51,14 +54,19 @@ class NotYet(Exception):
         return [str(self)]
 
 
-def check(lab_id: str, *, step: str | None = None) -> float | None:
-    """Checks one step, or grades the kernel: shows the answer, and raises NotYet when something is left to do.
+def check(lab_id: str, *, step: str | None = None, speed: str | None = None) -> float | None:
+    """Checks one step, or a step towards speed, or grades the kernel: shows the answer, and raises NotYet when something is left to do.
 
+    A step towards speed is worth no points: a kernel that is right and slow is told what to try, and nothing is raised.
     Returns None, except while nbgrader grades: then the points for correctness, so that part of the work counts.
     """
     lab = _lab(lab_id)
     if step is not None:
         _check_step(lab, step)
+        return None
+    if speed is not None:
+        if not _grading_by_nbgrader():
+            _check_speed_step(lab, speed)
         return None
     output = _Output()
     report = _graded(lab, output)
@@ -100,6 +108,97 @@ def check_speed(lab_id: str) -> float | None:
     found = (drawings.tiers(graded), drawings.roofline(report, graded))
     output.show(Inline([*remarks, *_notes()], [picture for picture in found if picture is not None]))
     return graded.speed_points if _grading_by_nbgrader() else None
+
+
+def predict(lab_id: str, speed: str, number: object) -> None:
+    """Notes what you expect of a step towards speed, before `check(lab_id, speed=...)` shows it.
+
+    Raises NotYet for a step that there is not, and for what is no number.
+    """
+    step = _speed_step(_lab(lab_id), speed)
+    if number is ...:
+        raise NotYet(f"{step.question} Put your number in place of the dots.")
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise NotYet(f"a prediction is one number, such as 64; this is {str(number)[:40]!r}. {step.question}")
+    before = _guesses.get((lab_id, speed))
+    if before is not None and before.first is not None:
+        kept = f"You have seen the answer, so your first prediction, {shown(before.value)}, stays."
+        _display(Inline([Remark(kept, "dim")] if before.value != number else [Remark(f"Noted: {shown(number)}.", "dim")]))
+        return
+    _guesses[lab_id, speed] = Guess(number)
+    _display(Inline([Remark(f"Noted: {shown(number)}.", "dim")]))
+
+
+_guesses: dict[tuple[str, str], Guess] = {}
+"""What was predicted of each lab's steps towards speed."""
+
+_paths: dict[str, SpeedPath] = {}
+"""What is known already of each lab's kernel on the way to speed; its source says whether it still holds."""
+
+_first_ratios: dict[tuple[str, str], float] = {}
+"""How fast the clock found the kernel when a step was first looked at."""
+
+
+def _speed_step(lab: Lab, name: str) -> SpeedStep:
+    steps = speed_steps_of(lab.id)
+    if name not in steps:
+        known = f"its steps are {', '.join(steps)}" if steps else "it has none"
+        raise NotYet(f"{lab.id} has no step towards speed called {name!r}; {known}")
+    return steps[name]
+
+
+def _check_speed_step(lab: Lab, name: str) -> None:
+    step = _speed_step(lab, name)
+    guess = _guesses.get((lab.id, name))
+    if guess is None:
+        raise NotYet(f'Predict first, with predict("{lab.id}", "{name}", your number): {step.question}')
+    source = read_executed(_inputs(), lab)
+    if isinstance(source, Refusal):
+        raise NotYet(_sentence(source.message))
+    report = _reports.get(lab.id)
+    graded = report.labs[lab.id] if report is not None and report.labs[lab.id].source == source else None
+    if graded is not None and graded.correctness_points < graded.correctness_max:
+        raise NotYet(f'Right comes before fast: make check("{lab.id}") pass first.')
+    if lab.id not in _paths or _paths[lab.id].source != source:
+        _paths[lab.id] = SpeedPath(lab, source, len(os.sched_getaffinity(0)))
+    _paths[lab.id].right = graded is not None
+    output = _Output()
+    output.show(Inline([Remark(f"looking at {name} ...", "dim")]))
+    try:
+        answer = _paths[lab.id].look(step)
+    except BaseException:
+        output.clear()
+        raise
+    if isinstance(answer, Refusal):
+        output.clear()
+        raise NotYet(_sentence(answer.message))
+    clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
+    output.show(Inline([*_speed_remarks(step, answer, guess), *clock, *_notes()]))
+    if answer.wrong:
+        raise NotYet(f'Right comes before fast: {answer.wrong}. check("{lab.id}") says more.')
+
+
+def _speed_remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
+    mark, colour = MARKS["passed" if answer.ok else "failed"]
+    head = f"{mark} {step.name}: {step.right}" if answer.ok else f"{mark} {step.name}: not yet"
+    remarks = [Remark(f"{head} [{answer.config}]", colour)]
+    if answer.found is not None:
+        remarks.append(Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan"))
+    for told in answer.told:
+        mark, colour = MARKS["passed" if told.ok else "failed"]
+        remarks.append(Remark(f"{mark} {told.text}", colour))
+    if not answer.ok and not answer.wrong:
+        remarks.append(Remark(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.", "yellow"))
+    return remarks
+
+
+def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:
+    """On a GPU, where this kernel was timed by check_speed: how fast it is, and how fast it was at first."""
+    ratio = timed.metrics.get("ratio") if timed is not None else None
+    if not isinstance(ratio, float):
+        return []
+    first = _first_ratios.setdefault((lab.id, step.name), ratio)
+    return [Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} when you first looked.", "cyan")]
 
 
 def _check_step(lab: Lab, name: str) -> None:

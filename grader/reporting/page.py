@@ -8,19 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
-from grader.reporting import drawings
+from grader.reporting import drawings, memory_pictures
 from grader.reporting.advice import advice
 from grader.reporting.findings import Paragraph, findings, first_said
 from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import describe_facts, next_step, number
 from grader.reporting.text import page_value
 from grader.teaching import blocks
+from grader.traffic import Traffic
 
 HERE = Path(__file__).parent
 MAX_FAILURES_SHOWN = 4
@@ -51,6 +53,15 @@ class Built:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What a right kernel does to memory: on which sizes, a sentence for each tensor, and pictures."""
+
+    summary: str
+    rows: tuple[str, ...]
+    images: tuple[Image, ...]
+
+
+@dataclass(frozen=True)
 class LabPage:
     """What the page shows of one lab: what is wrong, each thing once, and then case by case.
 
@@ -72,19 +83,20 @@ class LabPage:
     speed_images: tuple[Image, ...]
     listing: Listing | None
     builds: tuple[Built, ...]
+    memory: Memory | None
 
     @property
     def source_last(self) -> bool:
         return not self.failures and not self.findings and self.report.status == "graded"
 
 
-def page(report: Report) -> str:
-    """The whole page. Without matplotlib it has no pictures and says so."""
+def page(report: Report, traffic: Mapping[str, Traffic] = MappingProxyType({})) -> str:
+    """The whole page. traffic: of the labs whose page shows it. Without matplotlib it has no pictures and says so."""
     images = _drawn() is not None
     template, style = _template()
     return template.render(
         report=report,
-        labs=[_lab_page(report, lab) for lab in report.labs.values()],
+        labs=[_lab_page(report, lab, traffic.get(lab.lab_id)) for lab in report.labs.values()],
         next_step=next_step(report),
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
@@ -115,7 +127,7 @@ def _shown(value: Any) -> Any:
     return text if len(text) <= MAX_TEXT or text.startswith("data:image/svg+xml;base64,") else f"{text[:MAX_TEXT]} ..."
 
 
-def _lab_page(report: Report, lab: LabReport) -> LabPage:
+def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPage:
     told = findings(lab.tests)
     again = first_said(lab.tests)
     told_in = {name: finding.number for finding in told for name in finding.cases}
@@ -142,7 +154,15 @@ def _lab_page(report: Report, lab: LabReport) -> LabPage:
         speed_images=tuple(shown for shown in speed_images if shown),
         listing=listing(lab.source, lab) if lab.source else None,
         builds=_builds(lab),
+        memory=_memory(traffic) if traffic else None,
     )
+
+
+def _memory(traffic: Traffic) -> Memory:
+    images = (image(lambda _: memory_pictures.programs(traffic)), image(lambda _: memory_pictures.one_program(traffic, 0)),
+              image(lambda _: memory_pictures.reads(traffic)), image(lambda _: memory_pictures.slices_of_k(traffic)))  # fmt: skip
+    rows = tuple(memory_pictures.traffic_rows(traffic))
+    return Memory(memory_pictures.summary(traffic), rows, tuple(shown for shown in images if shown))
 
 
 def _builds(lab: LabReport) -> tuple[Built, ...]:

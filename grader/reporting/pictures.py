@@ -99,13 +99,18 @@ class Picture:
 
 
 def _draw(height: float, draw: Callable[[Axes], None], alt: str) -> Picture:
-    """A figure of one set of axes, without pyplot's global state."""
+    """A figure of one set of axes."""
+    return composed(height, lambda figure: draw(figure.add_subplot()), alt)
+
+
+def composed(height: float, draw: Callable[[Figure], None], alt: str) -> Picture:
+    """A figure of `height` inches, without pyplot's global state; `draw` fills it."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        draw(figure.add_subplot())
+        draw(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once, so that drawing it again gives the same picture
     return Picture(figure, alt)

@@ -43,7 +43,7 @@ class InterpretOptions:
     """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works).
 
     `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: which programs of a
-    launch to record, by how many it has.
+    launch to record, by how many it has. `accesses`: log every load and store instead.
     """
 
     jobs: int
@@ -52,6 +52,7 @@ class InterpretOptions:
     start: Callable[..., Sandbox] = Sandbox
     cancelled: Callable[[], bool] = lambda: False
     record: Callable[[int], Sequence[int]] | None = None
+    accesses: bool = False
 
 
 def interpret(
@@ -133,7 +134,9 @@ def _run_one(
         "unwritten": None if zeroed else lab.output,
         "seconds": 0.8 * options.case_seconds,
     }
-    if options.record:
+    if options.accesses:
+        request["accesses"] = True
+    elif options.record:
         request["record"] = list(options.record(math.prod(launch.grid)))
     try:
         with options.start(interpret=True, confined=options.confined) as sandbox:

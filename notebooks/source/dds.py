@@ -178,19 +178,118 @@ print(f"largest error of your kernel: {float((y - exact).abs().max()):.2g}")
 pictures.bsr_pattern(layer.crow_indices.cpu(), layer.col_indices.cpu(), 256)
 
 # %% [markdown]
+# ## What your kernel does to memory
+#
+# The interpreter knows every address that your kernel loads and stores. The next cells run it on a few tiles and count. Nothing is graded.
+#
+# A program reads only the columns of $X$ that its block row names. Predict first: is every element of $X$ read equally often?
+
+# %%
+from grader.notebook import show_memory, show_programs, show_warp
+
+show_memory("dds", program=5)
+
+# %% [markdown]
+# Each tile of $Y$ carries the number of its program, in the order in which a GPU starts them. Neighbours in a row gather from the same
+# rows of $X$, so these come from DRAM once and from L2 afterwards.
+
+# %%
+show_programs("dds")
+
+# %% [markdown]
+# A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
+
+# %%
+show_warp("dds")
+
+# %% [markdown]
 # ## How fast can it get?
 #
-# A way that was really walked, one idea a step:
+# Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
 #
 # @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
 #
-# What to read from it:
+# Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
+# teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# - **Step 1** is already near cuBLAS at 90 % empty. There is simply less to do.
-# - **Step 2** was a good idea that hardly mattered: all of $X$ fits this GPU's L2 in either order.
-# - **Step 3** lets loads run ahead of the products. It was expected to help with 1024 tokens, and helped with 8192.
-# - What still waits: the tile of $X$ depends on a column index, which is itself a load. Somebody should fetch that index
-#   one block ahead.
+# The checks hold no watch. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
+# worth no points; the clock at the end is.
+
+# %% [markdown]
+# ### Faster, step 1: who runs at the same time
+#
+# Programs start in the order of their ids. If neighbours read the same rows of $X$, one fetches what the others then find in L2.
+# The docstring of the kernel names such an order; the other one is easy to write by accident. On a GPU whose L2 holds all of $X$ the clock
+# hardly shows it. The model in this check has a smaller one.
+#
+# @speed dds: order
+
+# %% solution="dds_faster_order"
+row_tiles = ...
+### BEGIN SOLUTION
+row_tiles = 1
+### END SOLUTION
+predict("dds", "order", row_tiles)
+
+# %% test="dds_faster_order_check"
+check("dds", speed="order")
+
+# %% [markdown]
+# ### Faster, step 2: tall tiles
+#
+# Every tile of rows meets every block of its block row, so a block is read by one program for each tile of rows.
+#
+# @speed dds: tiles
+
+# %% solution="dds_faster_tiles"
+programs = ...
+### BEGIN SOLUTION
+programs = 2048 // 256
+### END SOLUTION
+predict("dds", "tiles", programs)
+
+# %% test="dds_faster_tiles_check"
+check("dds", speed="tiles")
+
+# %% [markdown]
+# ### Faster, step 3: loads that run ahead
+#
+# With `num_stages=1` each turn asks for its tiles and waits. With more, Triton keeps room for several turns in shared memory, and
+# asks for the next tiles while one is multiplied.
+#
+# @speed dds: pipelined
+
+# %% solution="dds_faster_pipelined"
+shared_bytes = ...
+### BEGIN SOLUTION
+shared_bytes = 2 * (128 * 32 + 32 * 32) * 2
+### END SOLUTION
+predict("dds", "pipelined", shared_bytes)
+
+# %% test="dds_faster_pipelined_check"
+check("dds", speed="pipelined")
+
+# %% [markdown]
+# ### Faster, step 4: the index a turn early
+#
+# Which tile of $X$ a turn needs, its column index says, and that is itself a load. Triton can fetch the tile ahead only when it has the
+# index. So load the index of the next block in this turn, and carry it over.
+#
+# @speed dds: prefetch
+
+# %% solution="dds_faster_prefetch"
+turns = ...
+### BEGIN SOLUTION
+turns = 4
+### END SOLUTION
+predict("dds", "prefetch", turns)
+
+# %% test="dds_faster_prefetch_check"
+check("dds", speed="prefetch")
+
+# %% [markdown]
+# ### By the clock
 #
 # **Your levers:** `BLOCK_M`, `num_stages` and `num_warps` in the configs (up to 16), and what the loop loads when.
 

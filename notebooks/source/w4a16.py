@@ -190,30 +190,142 @@ print(f"relative error of this layer with 4 bits: {float((y - exact).norm() / ex
 print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.weight.numel() * 2} in fp16")
 
 # %% [markdown]
+# ## What your kernel does to memory
+#
+# The interpreter knows every address that your kernel loads and stores. The next cells run it on a few tiles and count. Nothing is graded.
+#
+# Predict first: a word holds eight weights. How often does *one* program load a word, once or eight times? How many programs load it?
+
+# %%
+from grader.notebook import show_memory, show_programs, show_warp
+
+show_memory("w4a16", program=5)
+
+# %% [markdown]
+# `qweight` counts words. "Distinct" is what DRAM must deliver; what goes beyond it comes from caches, but each load is an
+# instruction all the same.
+#
+# Which thread holds which nibble after the load, and what a warp touches. Memory comes in sectors of 32 bytes:
+
+# %%
+show_warp("w4a16")
+
+# %% [markdown]
+# Who makes which tile of $Y$. When a config splits $K$ (`config=...` picks one), the second picture says who takes which part:
+
+# %%
+show_programs("w4a16")
+
+# %% [markdown]
 # ## How fast can it get?
 #
-# A way that was really walked, one idea a step:
+# Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
 #
 # @ladder w4a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
 #
-# What to read from it:
+# Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
+# teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# - **Steps 1 and 2** load each word eight times, once for every element in it. The saving is gone before it began.
-# - **Step 3** loads it once. That helps less than one hopes: the opened weights still travel
-#   through shared memory, as they did before, and that trip is left.
-# - **Step 4** is the big one for few tokens. With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU
-#   with 132 multiprocessors. `SPLIT_K` programs share a tile, each takes a part of $K$, and `tl.atomic_add` joins them.
-#   $Y$ then arrives zeroed, and the zeroing is timed. With 512 tokens the taller tile helps: a nibble is opened once
-#   for 128 rows instead of 64.
-# - **Step 5** is the other big one, for every number of tokens. On Hopper `tl.dot` on large tiles (wgmma) may take its
-#   first operand from registers, its second only from shared memory. With the weight first, and each thread opening
-#   just the nibbles it multiplies, the trip is gone.
-# - What still waits, with one token: $Y$ is zeroed and added to by atomics, and several threads read each word and use
-#   some of its nibbles only. Could the warps of one program share $K$ instead, and a thread open a whole word?
-# - With 512 tokens nobody here beats cuBLAS: the products are fp16 products either way, so cuBLAS's time is about the
-#   floor, and opening the words comes on top.
+# The checks hold no watch. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
+# worth no points; the clock at the end is.
+
+# %% [markdown]
+# ### Faster, step 1: the scales leave the loop
 #
-# **Your levers:** configs (up to 16), `SPLIT_K`, how a word is opened, which operand `tl.dot` gets first.
+# The scale of a column is constant along $K$, so it need not touch a weight. Then the loop multiplies bare integers, which fp16 holds
+# exactly.
+#
+# @speed w4a16: epilogue
+
+# %% solution="w4a16_faster_epilogue"
+scalings = ...
+### BEGIN SOLUTION
+scalings = 0  # this kernel scales behind the loop; inside it would be 512 / BLOCK_M times
+### END SOLUTION
+predict("w4a16", "epilogue", scalings)
+
+# %% test="w4a16_faster_epilogue_check"
+check("w4a16", speed="epilogue")
+
+# %% [markdown]
+# ### Faster, step 2: whole words
+#
+# Eight weights share a word. A kernel that loads a word for each of them loads it eight times: that costs no trip to DRAM, since
+# L2 has it, but an instruction each.
+#
+# @speed w4a16: words
+
+# %% solution="w4a16_faster_words"
+read = ...
+### BEGIN SOLUTION
+read = 512 // 8 * 128 * 4
+### END SOLUTION
+predict("w4a16", "words", read)
+
+# %% test="w4a16_faster_words_check"
+check("w4a16", speed="words")
+
+# %% [markdown]
+# ### Faster, step 3: one token: work for every multiprocessor
+#
+# With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU with 132 multiprocessors. `SPLIT_K` programs share a tile,
+# each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. Fewer rows in a tile help, too.
+#
+# @speed w4a16: split
+
+# %% solution="w4a16_faster_split"
+programs = ...
+### BEGIN SOLUTION
+programs = 4096 // 64 * 8
+### END SOLUTION
+predict("w4a16", "split", programs)
+
+# %% test="w4a16_faster_split_check"
+check("w4a16", speed="split")
+
+# %% [markdown]
+# ### Faster, step 4: operand order
+#
+# wgmma, the matrix instruction of Hopper, may take its first operand from registers, its second only from shared memory. So the
+# opened weights, four times the bytes of the words, make a trip through shared memory in every turn, unless they come first and each
+# thread opens just the nibbles that it multiplies.
+#
+# @speed w4a16: registers
+
+# %% solution="w4a16_faster_registers"
+stored = ...
+### BEGIN SOLUTION
+stored = 0  # this kernel stores none; before the step it was BLOCK_N * BLOCK_K * 2
+### END SOLUTION
+predict("w4a16", "registers", stored)
+
+# %% test="w4a16_faster_registers_check"
+check("w4a16", speed="registers")
+
+# %% [markdown]
+# ### Faster, step 5: one token, without atomics
+#
+# What still waits, with one token: $Y$ is zeroed, and added to by atomics. Could the warps of *one* program share $K$ instead, so that
+# there are enough programs without `SPLIT_K`?
+#
+# @speed w4a16: slices
+
+# %% solution="w4a16_faster_slices"
+bytes_each = ...
+### BEGIN SOLUTION
+bytes_each = 8388608 // 256
+### END SOLUTION
+predict("w4a16", "slices", bytes_each)
+
+# %% test="w4a16_faster_slices_check"
+check("w4a16", speed="slices")
+
+# %% [markdown]
+# ### By the clock
+#
+# **Your levers:** configs (up to 16), `SPLIT_K`, how a word is opened, which operand `tl.dot` gets first. With 512 tokens nobody here beats
+# cuBLAS: the products are fp16 products either way, so cuBLAS's time is about the floor, and opening the words comes on top.
 
 # %% test="w4a16_speed" points=40
 check_speed("w4a16")

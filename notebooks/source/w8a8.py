@@ -194,24 +194,172 @@ y, exact = layer(x).double().cpu(), x.double().cpu() @ linear.weight.detach().do
 print(f"relative error of this layer with 8 bits: {float((y - exact).norm() / exact.norm()):.2%}")
 
 # %% [markdown]
+# ## What your kernel does to memory
+#
+# The interpreter knows every address that your kernel loads and stores. The next cells run it on a few tiles and count. Nothing is graded.
+#
+# First, who makes what: each tile of $Y$ carries the number of its program, in the order in which a GPU starts them.
+
+# %%
+from grader.notebook import show_memory, show_order, show_programs, show_warp
+
+show_programs("w8a8")
+
+# %% [markdown]
+# Predict before you run the next cell: $Y$ is four by four tiles. How often is each element of $X$ loaded, how often each of the weight?
+# Program 5 is drawn; try another number, or `sizes=(M, N, K)`, or `config=1`.
+
+# %%
+show_memory("w8a8", program=5)
+
+# %% [markdown]
+# Programs of one row of tiles load the same rows of $X$, those of one column the same columns of the weight. **Larger tiles load less**:
+# twice the columns in a tile, half as many loads of $X$.
+#
+# A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
+
+# %%
+show_warp("w8a8")
+
+# %% [markdown]
+# Does it matter which tile comes first? Programs that run at the same time share what is in L2. This models a small GPU, the T4:
+
+# %%
+show_order("w8a8", gpu="T4")
+
+# %% [markdown]
+# On a GPU whose L2 holds all of it (`gpu="H100"`) the order decides nothing here. Numbering the tiles in another order is called a *swizzle*.
+
+# %% [markdown]
 # ## How fast can it get?
 #
 # Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 #
-# What to read from it:
+# Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
+# teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# - **Step 2** looked like a big win and was not. Taking the scales out of the loop helps little while something
-#   else in the loop is slower.
-# - **Step 3** found that something: the division. Multiplying by $1/s$, one division a row, halves the time with many tokens.
-# - **Step 4**: a value of $X$ is quantised again by every program that shares its row. Wider tiles mean fewer of them.
-# - With 16 tokens there are few tiles, and most of the GPU idles. The last step gives it work: think of `SPLIT_K`,
-#   and of which operand should be the tall one.
+# The checks hold no watch. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
+# worth no points; the clock at the end is.
+
+# %% [markdown]
+# ### Faster, step 1: the scales leave the loop
 #
-# Predict before you measure: that of step 2 was a third off the time, and a tenth came. Such surprises teach the most.
+# Both scales are constant along $K$, so they need not touch a partial sum. Let the accumulator be int32, and rescale once, behind
+# the loop. It looks like a big win: predict how much work goes away. The clock thinks less of it while something else in the
+# loop is slower.
 #
-# **Your levers:** configs (up to 16; the fastest right one counts), the loop body, the order of programs.
+# @speed w8a8: epilogue
+
+# %% solution="w8a8_faster_epilogue"
+rescales = ...
+### BEGIN SOLUTION
+rescales = 1  # once, behind the loop; inside it would be K / BLOCK_K times
+### END SOLUTION
+predict("w8a8", "epilogue", rescales)
+
+# %% test="w8a8_faster_epilogue_check"
+check("w8a8", speed="epilogue")
+
+# %% [markdown]
+# ### Faster, step 2: no division in the loop
+#
+# That something is the division. $x / s$ is $x \cdot (1/s)$ but for the last bit, and $1/s$ is the same for the whole row.
+#
+# @speed w8a8: reciprocal
+
+# %% solution="w8a8_faster_reciprocal"
+divisions = ...
+### BEGIN SOLUTION
+divisions = 0  # this kernel multiplies; one that divides does it BLOCK_M * BLOCK_K / threads times
+### END SOLUTION
+predict("w8a8", "reciprocal", divisions)
+
+# %% test="w8a8_faster_reciprocal_check"
+check("w8a8", speed="reciprocal")
+
+# %% [markdown]
+# ### Faster, step 3: cheap rounding
+#
+# `tl.floor` and the conversion to int8 run at a part of the rate of a multiply-add. There is a cheaper way: add
+# $1.5 \cdot 2^{23}$. An fp32 number of that size has no bits left for a fraction, so the addition itself rounds to nearest, and
+# the low byte of the result *is* the integer. Clamp while it is still a float.
+#
+# @speed w8a8: rounding
+
+# %% solution="w8a8_faster_rounding"
+instructions = ...
+### BEGIN SOLUTION
+instructions = 3  # a conversion, a multiply-add, and two clamps for two values at a time
+### END SOLUTION
+predict("w8a8", "rounding", instructions)
+
+# %% test="w8a8_faster_rounding_check"
+check("w8a8", speed="rounding")
+
+# %% [markdown]
+# ### Faster, step 4: wide tiles
+#
+# A value of $X$ is quantised again by every program that needs its row, one for each tile of columns. The wider the tile, the fewer
+# there are; but its sum has to fit in registers.
+#
+# @speed w8a8: tiles
+
+# %% solution="w8a8_faster_tiles"
+programs = ...
+### BEGIN SOLUTION
+programs = 4096 // 256
+### END SOLUTION
+predict("w8a8", "tiles", programs)
+
+# %% test="w8a8_faster_tiles_check"
+check("w8a8", speed="tiles")
+
+# %% [markdown]
+# ### Faster, step 5: few tokens: who takes the rows?
+#
+# wgmma, the matrix instruction of Hopper, multiplies at least 64 rows of its first operand. With 16 tokens, $X$ does not have
+# them. $Y^\top = W X^\top$: the weight does.
+#
+# @speed w8a8: rows
+
+# %% solution="w8a8_faster_rows"
+multiply_adds = ...
+### BEGIN SOLUTION
+multiply_adds = 1  # this kernel gives the rows to the weight; with BLOCK_M = 64 it would be 64 / 16
+### END SOLUTION
+predict("w8a8", "rows", multiply_adds)
+
+# %% test="w8a8_faster_rows_check"
+check("w8a8", speed="rows")
+
+# %% [markdown]
+# ### Faster, step 6: few tokens: work for every multiprocessor
+#
+# With 16 tokens $Y$ has few tiles, so most of the GPU idles. `SPLIT_K` programs share a tile, each takes a part of $K$, and
+# `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. Narrow tiles are the other way.
+#
+# @speed w8a8: split
+
+# %% solution="w8a8_faster_split"
+programs = ...
+### BEGIN SOLUTION
+programs = 4096 // 128 * 8
+### END SOLUTION
+predict("w8a8", "split", programs)
+
+# %% test="w8a8_faster_split_check"
+check("w8a8", speed="split")
+
+# %% [markdown]
+# ### By the clock
+#
+# **Your levers:** configs (up to 16; the fastest right one counts), the loop body, the order of programs. What the last row of the table
+# has besides these steps: two fp16 values clamped at a time, and the weight by tensor descriptor. A swizzle, which takes the
+# tiles of Y in groups for the sake of L2, came with step 4 of the table and was dropped again: at these sizes the programs
+# that run at the same time share their rows and columns anyway.
 
 # %% test="w8a8_speed" points=40
 check_speed("w8a8")

@@ -24,7 +24,7 @@ from grader.authoring.notebooks import (
 from grader.classroom.gradebook.scores import answer_score, asked
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric
-from grader.labs import all_labs, steps_of
+from grader.labs import all_labs, speed_steps_of, steps_of
 from grader.labs.question import questions_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
@@ -166,6 +166,7 @@ def test_a_solved_notebook_runs_in_silence(name, tmp_path):
         texts = "\n".join(data.get("text/plain", "") for data in shown)
         assert "correctness 60/60 points" in texts
         assert texts.count("✓") >= len(steps_of(name))
+        assert all(f"✓ {step}:" in texts for step in speed_steps_of(name))
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """What an exception during an interpreted launch says of whom: the machine's limits, the kernel's memory, or the grader itself.
 
 Unsupported    the kernel uses what runs on a GPU only                    not gradable here
-LaunchEnded    the launch was ended, for its memory or for its time       the kernel's
+LaunchEnded    the launch was ended, for its memory, time or size         the kernel's
 GraderDefect   our code, NumPy or Triton's interpreter raised             not gradable here, to be reported
 else           what Triton's language says of the kernel's own line       the kernel's
 """
@@ -20,7 +20,7 @@ LANGUAGE = os.path.join("triton", "language")
 
 
 class LaunchEnded(Exception):
-    """A launch that was given up: `reason` is "memory" or "time", the message a sentence."""
+    """A launch that was given up: `reason` is "memory", "time" or "size", the message a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -29,6 +29,7 @@ def interpret_one(
     request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
     request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
+    request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
     request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
     "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
@@ -49,11 +50,15 @@ def interpret_one(
     names = [parameter.name for parameter in module.parameters]
     check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"),
                                      math.prod(request["grid"]))  # fmt: skip
-    recorder = None
+    recorder: Any = None
     if "record" in request:
         import recording
 
         recorder = recording.Recorder(check.areas, check.path, request["record"])
+    elif request.get("accesses"):
+        import access_log
+
+        recorder = access_log.AccessLog(check.areas, check.path)
     started = time.process_time()
     try:
         with check.active(), recorder.active() if recorder else contextlib.nullcontext():

@@ -1,0 +1,226 @@
+"""What a step towards speed is: what a lab asks a student to change, a number to predict, and how to tell that it is done.
+
+A lab lists them in `speed_steps.py`, in the order of its notebook; without the file it has none. No clock is asked: a step
+is judged by the launch, by what the compiler made of it and by the traffic that the interpreter counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from grader.model import BuildFacts, Case, Config, LoopFacts
+
+MULTIPROCESSORS = 132
+"""Of an H100 or H200 SXM. Source: NVIDIA H100 Tensor Core GPU Architecture, table 2."""
+
+Needs = Literal["launch", "binary", "traffic"]
+
+
+class Unknown(Exception):
+    """A quantity cannot be told of this kernel; the message is one sentence that says why."""
+
+
+class TensorCount(Protocol):
+    """What a launch did to one tensor; grader.traffic says how each number comes about."""
+
+    @property
+    def loaded(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def mean_reads(self) -> float: ...
+    @property
+    def mean_readers(self) -> float: ...
+
+
+class RegionCount(Protocol):
+    """Elements of a tensor: along each dimension, the ranges of indices that occur."""
+
+    @property
+    def runs(self) -> Sequence[Sequence[tuple[int, int]]]: ...
+
+
+class ProgramCount(Protocol):
+    """What one program loads of each tensor."""
+
+    @property
+    def reads(self) -> Mapping[str, RegionCount]: ...
+
+
+class TrafficCount(Protocol):
+    """What one launch does to memory. programs: in the order in which a GPU starts them."""
+
+    @property
+    def tensors(self) -> Mapping[str, TensorCount]: ...
+    @property
+    def programs(self) -> Sequence[ProgramCount]: ...
+
+
+@dataclass(frozen=True)
+class ConfigLook:
+    """What is known of a kernel with one config on one case.
+
+    constants: every constexpr. facts, loop: of the binary for compute capability 9.0, None before it is compiled.
+    traffic: of the step's small case. fetched(resident, size): bytes of each tensor that miss in an L2 of so many bytes while so many
+    programs run at a time, on that case. Both None before it was interpreted.
+    """
+
+    case: Case
+    config: Config
+    grid: tuple[int, int, int]
+    constants: Mapping[str, object] = field(default_factory=dict)
+    facts: BuildFacts | None = None
+    loop: LoopFacts | None = None
+    traffic: TrafficCount | None = None
+    fetched: Callable[[int, int], Mapping[str, int]] | None = None
+
+    @property
+    def programs(self) -> int:
+        """Programs of one launch."""
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        """Threads of one program."""
+        return 32 * self.config.num_warps
+
+    @property
+    def built(self) -> BuildFacts:
+        """The binary's facts."""
+        assert self.facts is not None, "a quantity that needs a binary was asked before there was one"
+        return self.facts
+
+    @property
+    def turn(self) -> LoopFacts:
+        """One turn of the loop that multiplies. Raises Unknown where there is none."""
+        if self.loop is None:
+            raise Unknown("the compiler made no loop with a matrix instruction; multiply with tl.dot inside the loop along K")
+        return self.loop
+
+    @property
+    def counted(self) -> TrafficCount:
+        """The traffic of the step's small case."""
+        assert self.traffic is not None, "a quantity that needs traffic was asked before it was counted"
+        return self.traffic
+
+    def missed(self, tensor: str, resident: int, size: int) -> int:
+        """Bytes of a tensor that miss in an L2 of `size` bytes, while `resident` programs run at a time."""
+        assert self.fetched is not None, "a quantity that needs traffic was asked before it was counted"
+        return self.fetched(resident, size)[tensor]
+
+    def size(self, name: str) -> int:
+        """A tile size by its name in the kernel. Raises Unknown where the kernel has no such parameter."""
+        value = self.constants.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise Unknown(f"{self.config} has no {name}; call the tile size so, as the kernel's docstring does")
+        return value
+
+    @property
+    def turns(self) -> int:
+        """Turns of the loop along K in one program."""
+        return -(-self.case.K // (self.size("BLOCK_K") * self.config.split_k))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number about a kernel, and what must be there before it can be told."""
+
+    needs: Needs
+    of: Callable[[ConfigLook], float]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A quantity within limits. met, unmet: the sentences for it, with {found} and {limit} for the numbers."""
+
+    quantity: Quantity
+    met: str
+    unmet: str
+    at_least: float = -math.inf
+    at_most: float = math.inf
+
+    def holds(self, found: float) -> bool:
+        """Whether a number that was found is within the limits."""
+        return self.at_least <= found <= self.at_most
+
+    def sentence(self, found: float) -> str:
+        """What is said of it."""
+        limit = self.at_least if math.isfinite(self.at_least) else self.at_most
+        text = self.met if self.holds(found) else self.unmet
+        return text.format(found=shown(found), limit=shown(limit))
+
+
+@dataclass(frozen=True)
+class SpeedStep:
+    """One step towards speed.
+
+    name: what `check(lab, speed=name)` calls it. case: the speed case whose launch is looked at. question: what to
+    predict, one number; quantity: the answer. demands: all must hold with one and the same config. hint: what to try
+    next. right: a sentence once it is done. rungs: the steps of the ladder before and after it, by their file names in
+    solutions/ladder without ".py", or "solution". shapes: the shapes of the benchmark on which their times are told.
+    small: the case that is interpreted to count traffic, where a quantity needs it. prefer: configs with a higher value are looked
+    at first. about_now: the question is about the kernel before the step is done, and not after it.
+    """
+
+    name: str
+    case: str
+    question: str
+    quantity: Quantity
+    demands: tuple[Demand, ...]
+    hint: str
+    right: str
+    rungs: tuple[str, str]
+    shapes: tuple[str, ...]
+    small: Case | None = None
+    prefer: Callable[[ConfigLook], float] = lambda look: 0.0
+    about_now: bool = False
+
+
+def shown(value: float) -> str:
+    """A number as a sentence shows it: whole ones with thousands apart, others with three digits."""
+    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"
+
+
+def launched(of: Callable[[ConfigLook], float]) -> Quantity:
+    """A quantity that the launch alone tells."""
+    return Quantity("launch", of)
+
+
+def compiled(of: Callable[[ConfigLook], float]) -> Quantity:
+    """A quantity that the binary tells."""
+    return Quantity("binary", of)
+
+
+def counted(of: Callable[[ConfigLook], float]) -> Quantity:
+    """A quantity that the traffic of the small case tells."""
+    return Quantity("traffic", of)
+
+
+def tile_size(look: ConfigLook) -> float:
+    """Elements of the tile that a program makes: to prefer configs for many tokens. 0 without BLOCK_M and BLOCK_N."""
+    sizes = [look.constants.get(name) for name in ("BLOCK_M", "BLOCK_N")]
+    return math.prod(size if isinstance(size, int) else 0 for size in sizes)
+
+
+PROGRAMS = launched(lambda look: look.programs)
+FILLS_THE_GPU = Demand(
+    PROGRAMS,
+    "{found} programs, so that each of the {limit} multiprocessors of an H200 has work.",
+    "{found} programs for the {limit} multiprocessors of an H200: the others idle.",
+    at_least=MULTIPROCESSORS,
+)
+ON_WARP_GROUPS = Demand(
+    compiled(lambda look: look.built.matrix_instruction in ("wgmma", "tcgen05")),
+    "tl.dot became wgmma, which feeds Hopper's tensor cores at their full rate.",
+    "tl.dot did not become wgmma: it multiplies at least 64 rows of the first operand, with at least 4 warps.",
+    at_least=1,
+)
+NO_SPILLS = Demand(
+    compiled(lambda look: look.built.spill_bytes),
+    "Nothing spills: the tile fits in registers.",
+    "{found} bytes a thread spill to memory: take a smaller tile, or more warps for it.",
+    at_most=0,
+)

@@ -1,0 +1,128 @@
+"""The way of W4A16 from a right kernel to a fast one: the ladder of solutions/ladder, as steps that are checked."""
+
+from __future__ import annotations
+
+from grader.labs.speed_step import (
+    FILLS_THE_GPU,
+    PROGRAMS,
+    ConfigLook,
+    Demand,
+    SpeedStep,
+    compiled,
+    counted,
+    launched,
+    tile_size,
+)
+from grader.model import Case
+
+ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
+
+
+def _scalings(look: ConfigLook) -> float:
+    """How often the loops of a launch multiply one weight by a float of its own."""
+    return look.turn.multiplications * look.threads * look.turns * look.programs / (look.case.N * look.case.K)
+
+
+STORED = compiled(lambda look: look.turn.shared_store_bytes * look.threads)
+READ = counted(lambda look: look.counted.tensors["qweight_ptr"].loaded)
+SMALL = Case("sixteen_tokens", "16 tokens, a small weight", 16, 128, 512)
+
+SPEED_STEPS = (
+    SpeedStep(
+        name="epilogue",
+        case="speed_m512",
+        question="With 512 tokens, how often does a launch multiply one and the same weight by its scale, as your kernel is now?",
+        quantity=compiled(_scalings),
+        demands=(
+            Demand(
+                compiled(lambda look: look.turn.multiplications),
+                "The loop multiplies nothing but tiles.",
+                "The loop makes {found} multiplications besides the products, in each turn and thread.",
+                at_most=0,
+            ),
+        ),
+        hint="multiply x with the bare integers, and the sum with the scales, once, behind the loop",
+        right="The loop waits for loads, not for multiplications, so the clock hardly shows it; but q * s is never rounded now.",
+        rungs=("w4a16_1_obvious", "w4a16_2_epilogue"),
+        shapes=(FEW, MANY),
+        prefer=tile_size,
+        about_now=True,
+    ),
+    SpeedStep(
+        name="words",
+        case="speed_m16",
+        question="With M = 16, N = 128, K = 512, how many bytes will all loads of a launch ask for in qweight, once this step is done?",
+        quantity=READ,
+        demands=(
+            Demand(
+                counted(lambda look: look.counted.tensors["qweight_ptr"].mean_reads),
+                "Each word of qweight is loaded once.",
+                "Each word of qweight is loaded {found} times.",
+                at_most=1,
+            ),
+        ),
+        hint="load [BLOCK_K // 8, BLOCK_N] words and open each into eight values in registers: shift by 4 * i along an axis of its own, "
+        "then tl.reshape; with 16 tokens one tile of rows must hold them all",
+        right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
+        rungs=("w4a16_2_epilogue", "w4a16_3_words"),
+        shapes=(FEW, MANY),
+        prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
+        small=SMALL,
+    ),
+    SpeedStep(
+        name="split",
+        case="speed_m1",
+        question="How many programs will your launch with 1 token have, with the config that makes most of them?",
+        quantity=PROGRAMS,
+        demands=(FILLS_THE_GPU,),
+        hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
+        "tl.atomic_add joins the slices in a Y that arrives zeroed",
+        right="One token is a stream of weights: what counts is how many multiprocessors ask for them at once.",
+        rungs=("w4a16_3_words", "w4a16_4_split"),
+        shapes=(ONE, FEW),
+        prefer=lambda look: look.programs,
+    ),
+    SpeedStep(
+        name="registers",
+        case="speed_m512",
+        question="How many bytes does one program store in shared memory in one turn of your loop, as the kernel is now?",
+        quantity=STORED,
+        demands=(
+            Demand(
+                STORED,
+                "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
+                "The loop stores {found} bytes in shared memory, in each turn and program: the opened weights, on their way to tl.dot.",
+                at_most=0,
+            ),
+        ),
+        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a "
+        "thread two neighbours along K, so open a word by bytes: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its "
+        "low and its high nibble, and tl.reshape",
+        right="wgmma takes its first operand from registers and its second from shared memory only.",
+        rungs=("w4a16_4_split", "w4a16_5_registers"),
+        shapes=(ONE, FEW, MANY),
+        prefer=tile_size,
+        about_now=True,
+    ),
+    SpeedStep(
+        name="slices",
+        case="speed_m1",
+        question="The weight has 8,388,608 bytes. How many of them will each of your programs read, with 1 token?",
+        quantity=launched(lambda look: look.case.N * look.case.K / 2 / look.programs),
+        demands=(
+            Demand(
+                launched(lambda look: look.config.split_k),
+                "K is not split among programs, so Y is neither zeroed first nor added to.",
+                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
+                at_most=1,
+            ),
+            FILLS_THE_GPU,
+        ),
+        hint="let BLOCK_N be 16, which is enough programs; and so that each of their warps has work, let the warps share K: tl.dot of "
+        "[slice, n, k] by [slice, k, m], then tl.sum over the slices",
+        right="Enough programs, and neither zeroing nor atomics.",
+        rungs=("w4a16_5_registers", "solution"),
+        shapes=(ONE,),
+        prefer=lambda look: look.programs,
+    ),
+)

@@ -1,0 +1,176 @@
+"""The way of W8A8 from a right kernel to a fast one: the ladder of solutions/ladder, as steps that are checked."""
+
+from __future__ import annotations
+
+from grader.labs.speed_step import (
+    FILLS_THE_GPU,
+    NO_SPILLS,
+    ON_WARP_GROUPS,
+    PROGRAMS,
+    ConfigLook,
+    Demand,
+    SpeedStep,
+    compiled,
+    counted,
+    launched,
+    tile_size,
+)
+from grader.model import Case
+
+MANY = "m4096_n4096_k4096"
+FEW = "m16_n4096_k4096"
+WIDE = 256
+
+
+def _x_elements(look: ConfigLook) -> float:
+    """Elements of X that one thread quantises in one turn."""
+    return look.size("BLOCK_M") * look.size("BLOCK_K") / look.threads
+
+
+def _rescales(look: ConfigLook) -> float:
+    """How often an element of Y is turned from int32 to fp32 in the whole sum along K."""
+    of_a_thread = look.size("BLOCK_M") * look.size("BLOCK_N") / look.threads
+    return (look.turn.sums_to_float * look.turns + look.turn.to_float_outside) / of_a_thread
+
+
+def _wasted(look: ConfigLook) -> float:
+    """Multiply-adds that the tensor cores make for each one that Y needs."""
+    return look.turn.products * look.turns * look.programs / (look.case.M * look.case.N * look.case.K)
+
+
+def _few_rows(look: ConfigLook) -> float:
+    """Higher for fewer rows in a tile, and then for more columns."""
+    return -look.size("BLOCK_M") + look.size("BLOCK_N") / 4096
+
+
+DIVISIONS = compiled(lambda look: look.turn.divisions)
+PRODUCTS = compiled(_wasted)
+READERS = counted(lambda look: look.counted.tensors["x_ptr"].mean_readers)
+ALL_COLUMNS = Case("few_rows_all_columns", "64 rows, a short K, all 4096 columns", 64, 4096, 64)
+
+SPEED_STEPS = (
+    SpeedStep(
+        name="epilogue",
+        case="speed_m4096",
+        question="With K = 4096, how often does a launch turn an int32 sum into fp32 for each element of Y, once this step is done?",
+        quantity=compiled(_rescales),
+        demands=(
+            Demand(
+                compiled(lambda look: look.turn.sums_to_float),
+                "The loop turns no sum into floats: it stays int32, where it is.",
+                "The loop turns {found} integers from tl.dot into floats, in each turn and thread.",
+                at_most=0,
+            ),
+        ),
+        hint="let acc be int32, hand it to tl.dot(q, w, acc, out_dtype=tl.int32), and multiply with both scales behind the loop",
+        right="A scale that is constant along K belongs behind the loop.",
+        rungs=("w8a8_1_obvious", "w8a8_2_epilogue"),
+        shapes=(FEW, MANY),
+        prefer=tile_size,
+    ),
+    SpeedStep(
+        name="reciprocal",
+        case="speed_m4096",
+        question="How many divisions does one thread make in one turn of your loop, as the kernel is now?",
+        quantity=DIVISIONS,
+        demands=(
+            Demand(
+                DIVISIONS,
+                "The loop divides nothing.",
+                "The loop divides {found} times, in each turn and thread: every element of the tile of X, shared among the threads.",
+                at_most=0,
+            ),
+        ),
+        hint="before the loop: inverse = 1.0 / input_scale, one division a row; in the loop multiply with it",
+        right="PTX counts a division as one instruction; in machine code it is several.",
+        rungs=("w8a8_2_epilogue", "w8a8_3_rounding"),
+        shapes=(FEW, MANY),
+        prefer=tile_size,
+        about_now=True,
+    ),
+    SpeedStep(
+        name="rounding",
+        case="speed_m4096",
+        question="How many float instructions, conversions included, will the loop spend on one element of X?",
+        quantity=compiled(lambda look: look.turn.float_instructions / _x_elements(look)),
+        demands=(
+            Demand(
+                compiled(lambda look: look.turn.to_integer),
+                "No instruction of the loop rounds a float or turns it into an integer.",
+                "{found} instructions round a float or turn it into an integer, in each turn and thread: "
+                "they run at a part of the rate of a multiply-add.",
+                at_most=0,
+            ),
+        ),
+        hint="add 12582912.0, which is 1.5 * 2**23: fp32 has no bits left for the fraction, so the sum is rounded to nearest, and "
+        "its low byte is the integer; clamp, then .to(tl.int32, bitcast=True).to(tl.int8)",
+        right="An addition that rounds on the way, and bits that are an int8 already.",
+        rungs=("w8a8_2_epilogue", "w8a8_3_rounding"),
+        shapes=(FEW, MANY),
+        prefer=tile_size,
+    ),
+    SpeedStep(
+        name="tiles",
+        case="speed_m4096",
+        question="With N = 4096, in how many programs is one element of X quantised, once this step is done?",
+        quantity=READERS,
+        demands=(
+            Demand(
+                READERS,
+                "An element of X is quantised in {found} programs.",
+                "An element of X is quantised in {found} programs, once for every tile of columns. Aim for {limit} at most.",
+                at_most=4096 // WIDE,
+            ),
+            FILLS_THE_GPU,
+            ON_WARP_GROUPS,
+            NO_SPILLS,
+        ),
+        hint="add a config whose BLOCK_N is 256; with BLOCK_M = 64 and BLOCK_K = 64 the sum of such a tile still fits in registers",
+        right="Wide tiles quantise less often, and as long as nothing spills they cost nothing else.",
+        rungs=("w8a8_3_rounding", "w8a8_4_tiles"),
+        shapes=("m512_n4096_k4096", MANY),
+        prefer=tile_size,
+        small=ALL_COLUMNS,
+    ),
+    SpeedStep(
+        name="rows",
+        case="speed_m16",
+        question="With 16 tokens, how many multiply-adds do the tensor cores make for each one that is needed, as your kernel is now?",
+        quantity=PRODUCTS,
+        demands=(
+            Demand(
+                launched(lambda look: look.size("BLOCK_M")),
+                "A tile has {found} rows, no more than there are tokens.",
+                "A tile has {found} rows, and there are {limit} tokens.",
+                at_most=16,
+            ),
+            Demand(
+                PRODUCTS,
+                "{found} multiply-add for each one that is needed.",
+                "{found} multiply-adds for each one that is needed: the others are of rows that X does not have.",
+                at_most=1,
+            ),
+            ON_WARP_GROUPS,
+        ),
+        hint="for few tokens make the weight the first operand, tl.dot(tl.trans(w), tl.trans(q), acc, ...), with acc [BLOCK_N, BLOCK_M] "
+        "and tl.trans(acc) behind the loop: then BLOCK_M may be 16, and the 64 rows are columns of Y",
+        right="The instruction wants 64 rows of something: the weight has them.",
+        rungs=("w8a8_4_tiles", "solution"),
+        shapes=(FEW,),
+        prefer=_few_rows,
+        about_now=True,
+    ),
+    SpeedStep(
+        name="split",
+        case="speed_m16",
+        question="How many programs will your launch with 16 tokens have, with the config that makes most of them?",
+        quantity=PROGRAMS,
+        demands=(FILLS_THE_GPU, ON_WARP_GROUPS),
+        hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
+        "tl.atomic_add joins the slices in a Y that arrives zeroed",
+        right="Few tokens are a stream of weights: what counts is how many multiprocessors ask for them at once.",
+        rungs=("w8a8_4_tiles", "solution"),
+        shapes=(FEW,),
+        prefer=lambda look: look.programs,
+    ),
+)

@@ -1,0 +1,112 @@
+"""In a notebook: what the kernel of the cells does to memory, as pictures and numbers.
+
+show_programs: who owns which tile of Y. show_memory: what one program reads, and how often each element is read.
+show_warp: what one warp's loads touch, and which thread holds what. show_order: what the order of tiles means for L2.
+All are counted on the interpreter, on sizes of a few tiles, in a second or two; nothing is graded.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from grader.labs import Lab
+from grader.model import KernelSource, Refusal
+from grader.notebook.checking import NotYet, _display, _inputs, _lab, _sentence
+from grader.reading import read_executed
+from grader.reporting import memory_pictures
+from grader.reporting.compact import Remark
+from grader.reporting.inline import Inline
+from grader.running.interpreter import InterpretOptions
+from grader.traffic import GPUS, Traffic, Uncounted, cache_of, count_tiles
+
+SECONDS = 20.0
+LONG_K = 4096
+MOST_WARPS = 4
+Sizes = tuple[int, int, int]
+
+
+def show_programs(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> None:
+    """Y in tiles, each with the number of the program that stores it, and the slices of K where K is split.
+
+    sizes: M, N and K; without them a few tiles of the config. config: which of CONFIGS. Raises NotYet with a sentence when
+    there is no kernel, or nothing can be counted; this holds for all functions here.
+    """
+    traffic = _counted(lab_id, sizes, config, (8, 8), 1)
+    drawn = [memory_pictures.programs(traffic), memory_pictures.slices_of_k(traffic)]
+    if drawn[0] is None:
+        raise NotYet("No program stores anything to Y: there are no tiles to show. Store first, then run this cell again.")
+    _display(Inline([_head(traffic), *_wrong(traffic)], [picture for picture in drawn if picture]))
+
+
+def show_memory(lab_id: str, program: int = 0, *, sizes: Sizes | None = None, config: int = 0) -> None:
+    """What one program reads and stores, how often each element is read, and the bytes of each tensor."""
+    traffic = _counted(lab_id, sizes, config, (4, 4), 2)
+    if not 0 <= program < len(traffic.programs):
+        raise NotYet(f"There is no program {program}: this launch has {len(traffic.programs)}, counted from 0.")
+    rows = [Remark(sentence, "") for sentence in memory_pictures.traffic_rows(traffic)]
+    drawn = [memory_pictures.one_program(traffic, program), memory_pictures.reads(traffic)]
+    _display(Inline([_head(traffic), *_wrong(traffic), *rows], [picture for picture in drawn if picture]))
+
+
+def show_warp(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> None:
+    """For each load and store of a matrix the sectors that one warp touches, and who holds which element of a packed word."""
+    traffic = _counted(lab_id, sizes, config, (4, 4), 2)
+    matrices = [one for one in traffic.coalescing if one.offsets.ndim > 1 and one.kind != "atomic"]
+    drawn = [memory_pictures.coalesced(traffic, one) for one in matrices[:MOST_WARPS]]
+    if (held := memory_pictures.nibbles(traffic)) is not None:
+        drawn.append(held)
+    said = Remark("Threads are those of Triton's default layout: an assumption, since no GPU compiled this.", "dim")
+    _display(Inline([_head(traffic), *_wrong(traffic), said], drawn))
+
+
+def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, config: int = 0) -> None:
+    """A model of L2: the bytes that DRAM must deliver with your order of tiles, row by row and column by column.
+
+    gpu: "H100", "A100", "L4" or "T4". K is lengthened to about 4096 in the model.
+    """
+    if gpu not in GPUS:
+        raise NotYet(f"There is no model of {gpu!r}; there are {', '.join(GPUS)}.")
+    traffic = _counted(lab_id, sizes, config, (8, 24), 1)
+    picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), max(1, LONG_K // traffic.case.K))
+    said = Remark("A model, not a measurement: waves of programs that keep in step, and an L2 that drops what is oldest.", "dim")
+    _display(Inline([_head(traffic), *_wrong(traffic), said], [picture] if picture else []))
+
+
+@cache
+def _traffic(
+    lab_id: str, source: KernelSource, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int
+) -> Traffic | Uncounted:  # fmt: skip
+    options = InterpretOptions(1, case_seconds=SECONDS)
+    return count_tiles(_lab(lab_id), source, options, config=config, sizes=sizes, tiles=tiles, steps=steps)
+
+
+def _counted(lab_id: str, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int) -> Traffic:
+    lab = _lab(lab_id)
+    if sizes is not None:
+        sizes = _checked(lab, sizes)
+    source = read_executed(_inputs(), lab)
+    if isinstance(source, Refusal):
+        raise NotYet(_sentence(source.message))
+    found = _traffic(lab_id, source, sizes, config, tiles, steps)
+    if isinstance(found, Uncounted):
+        raise NotYet(_sentence(found.message))
+    return found
+
+
+def _checked(lab: Lab, sizes: Sizes) -> Sizes:
+    """The sizes as ints that the lab's format allows."""
+    step = lab.constants.get("BLOCK", 8)
+    whole = isinstance(sizes, (tuple, list)) and len(sizes) == 3 and all(isinstance(size, int) and size > 0 for size in sizes)
+    if not whole or not isinstance(step, int) or sizes[1] % step or sizes[2] % step:
+        raise NotYet(f"Found sizes={sizes!r}, expected (M, N, K), N and K multiples of {step}: sizes=(256, 256, 256), for instance.")
+    return (sizes[0], sizes[1], sizes[2])
+
+
+def _head(traffic: Traffic) -> Remark:
+    return Remark(memory_pictures.summary(traffic), "cyan")
+
+
+def _wrong(traffic: Traffic) -> list[Remark]:
+    if not traffic.wrong:
+        return []
+    return [Remark(f"Y is not right yet ({traffic.wrong}): this is what your kernel does, not what it should do.", "yellow")]

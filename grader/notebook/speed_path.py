@@ -1,0 +1,234 @@
+"""Is a step towards speed done? Looks at the launch, the binary and the traffic of each config until one meets all demands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from grader.building import BuildOptions, describe
+from grader.building.compiling import Compiler
+from grader.judging.checking import check
+from grader.labs import Lab
+from grader.labs.problems import make_problem
+from grader.labs.speed_step import ConfigLook, Needs, SpeedStep, Unknown, shown
+from grader.model import KernelBundle, KernelSource, Refusal
+from grader.running.interpreter import InterpretOptions, interpret
+from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
+
+CAPABILITY = 90
+"""What is built without a GPU of another kind: the one whose times the notebooks tell."""
+
+BUILD_SECONDS = 60.0
+MOST_CONFIGS = 4
+"""So many configs of a kernel are compiled or interpreted for one step, so that the answer comes soon."""
+
+SEED = 20
+STAGES: tuple[Needs, ...] = ("launch", "binary", "traffic")
+
+
+@dataclass(frozen=True)
+class DemandTold:
+    """One demand: whether it holds, and the sentence."""
+
+    ok: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class SpeedAnswer:
+    """What became of a step: whether it is done, with which config, the predicted quantity, and every demand's sentence.
+
+    found: None where it could not be told. wrong: why the kernel is not right with that config, "" when it is.
+    """
+
+    ok: bool
+    config: str
+    found: float | None
+    told: tuple[DemandTold, ...]
+    wrong: str = ""
+
+
+@dataclass
+class Guess:
+    """A prediction: the number, and what was found when the question could first be answered."""
+
+    value: float
+    first: float | None = None
+
+    def compared(self, found: float, *, answered: bool) -> str:
+        """One sentence on what was predicted and found. answered: whether the kernel is the one that the question is about."""
+        if self.first is None and not answered:
+            return f"You predicted {shown(self.value)}; so far it is {shown(found)}."
+        if self.first is None:
+            self.first = found
+        if self.first != found:
+            return f"You predicted {shown(self.value)}. It was {shown(self.first)} when you first looked, and is {shown(found)} now."
+        if math.isclose(self.value, found, rel_tol=0.01):
+            return f"You predicted {shown(self.value)}, and {shown(found)} it is."
+        return f"You predicted {shown(self.value)}; it is {shown(found)}."
+
+
+@dataclass
+class SpeedPath:
+    """One kernel's answers so far: what was built and interpreted is there for the next step."""
+
+    lab: Lab
+    source: KernelSource
+    jobs: int
+    confined: bool | None = None
+    right: bool = False
+    """Whether this very kernel was graded and is right, so that no case need be run again."""
+    _bundle: KernelBundle | None = None
+    _traffic: dict[tuple[str, int], Traffic | Uncounted] = field(default_factory=dict)
+    _wrong: dict[int, str] = field(default_factory=dict)
+
+    def look(self, step: SpeedStep) -> SpeedAnswer | Refusal:
+        """Judges one step, with the first config that meets all demands, or else the one that meets most."""
+        bundle = self._described()
+        if isinstance(bundle, Refusal):
+            return bundle
+        looks = [look for look in (self._launch(step, index) for index in range(len(bundle.configs))) if look is not None]
+        if not looks:
+            return Refusal("rejected", next(iter(bundle.refused.values()), f"no config can be launched on {step.case}"))
+        best: tuple[int, ConfigLook, list[DemandTold]] | None = None
+        promising = self._promising(step, looks)
+        for number, look in enumerate(promising):
+            if number == 1:
+                self._compile(step, promising[1:])
+            seen, told = self._judged(step, look)
+            met = sum(one.ok for one in told)
+            if best is None or met > best[0]:
+                best = (met, seen, told)
+            if met == len(step.demands):
+                break
+        assert best is not None
+        met, look, told = best
+        wrong = "" if self.right else self._wrong_with(look.config.index)
+        found, why = self._found(step, look)
+        told += [DemandTold(False, why)] if why and all(one.ok for one in told) else []
+        return SpeedAnswer(not wrong and all(one.ok for one in told), str(look.config), found, tuple(told), wrong)
+
+    def _described(self) -> KernelBundle | Refusal:
+        if self._bundle is None:
+            described = describe(self.lab, self.source, self._options())
+            if isinstance(described, Refusal):
+                return described
+            self._bundle = described
+        return self._bundle
+
+    def _options(self) -> BuildOptions:
+        return BuildOptions((CAPABILITY,), "check", self.jobs, self.confined)
+
+    def _launch(self, step: SpeedStep, index: int) -> ConfigLook | None:
+        assert self._bundle is not None
+        launch = self._bundle.launches.get((step.case, index))
+        if launch is None:
+            return None
+        config = self._bundle.configs[index]
+        constants = {**self.lab.constants, **config.constants, **dict(launch.folded)}
+        return ConfigLook(self.lab.case(step.case), config, launch.grid, constants)
+
+    def _promising(self, step: SpeedStep, looks: Sequence[ConfigLook]) -> Sequence[ConfigLook]:
+        """The configs whose launch is as it should be; where there is none, the one that comes nearest."""
+        launches = [demand for demand in step.demands if demand.quantity.needs == "launch"]
+
+        def met(look: ConfigLook) -> int:
+            return sum(_holds(demand.quantity.of, demand.holds, look) for demand in launches)
+
+        most = max(map(met, looks))
+        near = sorted((look for look in looks if met(look) == most), key=lambda look: -_preference(step, look))
+        return near[:MOST_CONFIGS] if most == len(launches) else near[:1]
+
+    def _judged(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, list[DemandTold]]:
+        """Every demand, cheaper ones first; traffic is counted only where all else holds."""
+        told: dict[int, DemandTold] = {}
+        for stage in STAGES:
+            demands = [(number, demand) for number, demand in enumerate(step.demands) if demand.quantity.needs == stage]
+            if not demands:
+                continue
+            if stage == "traffic" and not all(one.ok for one in told.values()):
+                break
+            look, why = self._with(step, look, stage)
+            for number, demand in demands:
+                try:
+                    found = demand.quantity.of(look) if not why else math.nan
+                    told[number] = DemandTold(demand.holds(found), demand.sentence(found)) if not why else DemandTold(False, why)
+                except Unknown as problem:
+                    told[number] = DemandTold(False, f"{problem}.")
+        return look, [told[number] for number in sorted(told)]
+
+    def _with(self, step: SpeedStep, look: ConfigLook, stage: Needs) -> tuple[ConfigLook, str]:
+        """The look with what a stage needs, or a sentence why that cannot be had."""
+        if stage == "binary" and look.facts is None:
+            return self._built(step, look)
+        if stage == "traffic" and look.traffic is None:
+            return self._counted(step, look)
+        return look, ""
+
+    def _compile(self, step: SpeedStep, looks: Sequence[ConfigLook]) -> None:
+        """Compiles several configs at once, where a demand of the step needs binaries."""
+        if any(quantity.needs == "binary" for quantity in (step.quantity, *(demand.quantity for demand in step.demands))):
+            assert self._bundle is not None
+            compiler = Compiler(self.lab, self.source, self._options(), lambda done, total: None, BUILD_SECONDS)
+            self._bundle = compiler.compile(self._bundle, [(CAPABILITY, look.config, step.case) for look in looks])
+
+    def _built(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, str]:
+        self._compile(step, [look])
+        assert self._bundle is not None
+        binary = self._bundle.binary(step.case, look.config.index, CAPABILITY)
+        if binary is not None:
+            return replace(look, facts=binary.facts, loop=binary.loop), ""
+        failed = [failure.message for failure in self._bundle.failures if failure.config == look.config.index]
+        return look, failed[0] if failed else f"{look.config} was not compiled."
+
+    def _counted(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, str]:
+        assert step.small is not None, f"{step.name} asks for traffic and names no small case"
+        key = (step.small.name, look.config.index)
+        if key not in self._traffic:
+            small = describe_case(self.lab, self.source, step.small, self._options())
+            options = InterpretOptions(1, self.confined)
+            self._traffic[key] = (
+                Uncounted(small.message) if isinstance(small, Refusal)
+                else count_traffic(self.lab, self.source, small, step.small, look.config.index, options)
+            )  # fmt: skip
+        traffic = self._traffic[key]
+        if isinstance(traffic, Uncounted):
+            return look, traffic.message
+        return replace(look, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched), ""
+
+    def _found(self, step: SpeedStep, look: ConfigLook) -> tuple[float | None, str]:
+        """The number that was to be predicted; None and a sentence where it cannot be told."""
+        look, why = self._with(step, look, step.quantity.needs)
+        if why:
+            return None, why
+        try:
+            return step.quantity.of(look), ""
+        except Unknown as problem:
+            return None, f"{problem}."
+
+    def _wrong_with(self, index: int) -> str:
+        """Why the hardest public case is wrong with a config; "" when it is right, or the interpreter cannot tell."""
+        assert self._bundle is not None
+        if index not in self._wrong:
+            case = next(case for case in self.lab.cases if case.configs == "all" and not case.hidden)
+            problem = make_problem(self.lab, case, SEED)
+            pairs = [(case.name, index)]
+            (outcome,) = interpret(self.lab, self.source, self._bundle, {case.name: problem}, pairs, InterpretOptions(1, self.confined))
+            finding = check(self.lab, problem, outcome, self._bundle)
+            self._wrong[index] = "" if finding.ok or finding.skipped else f"{case.name}: {finding.message}"
+        return self._wrong[index]
+
+
+def _holds(of: Callable[[ConfigLook], float], holds: Callable[[float], bool], look: ConfigLook) -> bool:
+    try:
+        return holds(of(look))
+    except Unknown:
+        return False
+
+
+def _preference(step: SpeedStep, look: ConfigLook) -> float:
+    try:
+        return step.prefer(look)
+    except Unknown:
+        return -math.inf

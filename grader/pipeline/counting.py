@@ -1,0 +1,34 @@
+"""For a page: what the right kernels of a report do to memory. Nobody asks for it where no page is written."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from grader.labs import all_labs
+from grader.model import LabReport, Report
+from grader.running.interpreter import InterpretOptions
+from grader.traffic import Traffic, Uncounted, count_tiles
+
+SECONDS = 5.0
+"""CPU time of one launch; a kernel that takes longer has no picture."""
+
+
+def counted(report: Report, jobs: int = 2) -> dict[str, Traffic]:
+    """By lab id the traffic of each kernel that is right, on a few tiles of its first config."""
+    right = [lab for lab in report.labs.values() if _right(lab)]
+    if not right:
+        return {}
+    with ThreadPoolExecutor(max(1, min(jobs, len(right)))) as pool:
+        found = dict(zip([lab.lab_id for lab in right], pool.map(_count, right), strict=True))
+    return {lab_id: traffic for lab_id, traffic in found.items() if isinstance(traffic, Traffic) and not traffic.wrong}
+
+
+def _right(lab: LabReport) -> bool:
+    cases = [test for test in lab.tests if test.kind in ("correctness", "memory")]
+    known = lab.lab_id in all_labs() and lab.source is not None and bool(lab.configs)
+    return known and lab.status == "graded" and all(test.status == "passed" for test in cases)
+
+
+def _count(lab: LabReport) -> Traffic | Uncounted:
+    assert lab.source is not None
+    return count_tiles(all_labs()[lab.lab_id], lab.source, InterpretOptions(1, case_seconds=SECONDS))

@@ -1,0 +1,555 @@
+"""What a kernel does to memory, as pictures: drawn from what `grader.traffic` counted, for reports and notebooks alike.
+
+Each function takes a Traffic and returns a Picture, as in `grader.reporting.pictures`; None where there is nothing to
+show. Numbers in a picture are counted on the interpreter, except those of L2 and of threads, which are a model's and an
+assumption's: their titles say so.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grader.reporting.pictures import (
+    BLUE,
+    FAINT,
+    GREEN,
+    INK,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    SILVER,
+    SKY,
+    VERMILLION,
+    Picture,
+    composed,
+)
+from grader.traffic import OFF, Access, Cache, Coalescing, Order, ProgramTraffic, TensorTraffic, Traffic, in_order
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_NUMBERS = 100
+"""Tiles that are numbered one by one."""
+MOST_SIDE = 96
+"""Cells along a side of a heat map."""
+SECTORS_A_ROW, MOST_SECTORS = 8, 64
+BOX = 0.86
+"""How wide a sector is drawn, of the place that it has."""
+LIGHT, DARK = "#ffffff", "#000000"
+"""Text on a coloured tile; not INK and PAPER, which change places in the dark."""
+
+
+def short(name: str) -> str:
+    """A pointer's name without what every pointer's ends in."""
+    return name.removesuffix("_ptr")
+
+
+def mega(count: float) -> str:
+    """Bytes as a reader wants them."""
+    for unit, size in (("MB", 1e6), ("KB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+# ---------------------------------------------------------------- who owns what
+
+
+def programs(traffic: Traffic) -> Picture | None:
+    """Y in tiles, each with the number of the program that stores it; None when no program stores anything."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    owners = [program for program in traffic.programs if program.tile is not None]
+    if not owners:
+        return None
+    shape = traffic.layouts[traffic.output].shape
+    slices = max(program.slices for program in owners)
+    first = [program for program in owners if program.slice == 0]
+    colours = colormaps["cividis"]
+    last = max(1, max(program.number for program in first))
+    title = f"{len(traffic.programs)} programs, grid {_grid(traffic)}, in the order of launch"
+    if slices > 1:
+        title += f";\n{slices} share a tile, each has a slice of K: the first is shown"
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for program in first:
+            colour = colours(0.04 + 0.94 * program.number / last)
+            _tile(axes, program, colour)
+            if len(first) <= MOST_NUMBERS:
+                _number(axes, program, colour, shape)
+        if len(first) > MOST_NUMBERS:
+            bar = figure.colorbar(ScalarMappable(Normalize(0, last), colours), ax=axes, location="bottom", fraction=0.06, aspect=34)
+            bar.set_label("program, in the order of launch")
+        _frame(axes, shape, "column n of Y", "row m of Y")
+        axes.set_title(title)
+        _ticks(axes, shape, first)
+
+    steps = [_box(program) for program in first[:3]]
+    words = ", ".join(f"program {program.number} owns {step}" for program, step in zip(first[:3], steps, strict=True))
+    return composed(_height(shape) + 0.25, draw, f"{title.replace(chr(10), ' ')}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}.")
+
+
+def one_program(traffic: Traffic, number: int) -> Picture:
+    """What one program reads of X and W and stores of Y, the three laid out as they are multiplied.
+
+    Raises IndexError for a number that no program has.
+    """
+    program = traffic.programs[number]
+    weight, x = _weight(traffic), _activations(traffic)
+    first: dict[str, Access] = {}
+    for access in traffic.accesses:
+        if access.program == number and access.kind == "load":
+            first.setdefault(access.tensor, access)
+    y = traffic.layouts[traffic.output]
+    told = []
+    for name in (x, weight, traffic.output):
+        part = program.tile if name == traffic.output else program.reads.get(name)
+        verb = "stores" if name == traffic.output else "reads"
+        if part is None:
+            told.append(f"{verb} nothing of {short(name)}")
+        else:
+            told.append(f"{verb} {part.elements} of {math.prod(traffic.layouts[name].shape)} elements of {short(name)}")
+    sliced = f", slice {program.slice} of {program.slices}" if program.slices > 1 else ""
+    title = f"program {number}, program_id {_place(program)}{sliced}"
+
+    def draw(figure: Figure) -> None:
+        from matplotlib.patches import Patch
+
+        matrix = len(traffic.layouts[weight].shape) == 2
+        rows, depth, columns = y.shape[0], traffic.layouts[x].shape[1], y.shape[1]
+        sides = [min(1.7, max(0.7, side)) for side in (depth / columns, rows / columns)]
+        grid = figure.add_gridspec(2, 2, width_ratios=(sides[0], 1), height_ratios=(1.0 if matrix else 0.3, sides[1]))
+        for name, at, colour in ((weight, (0, 1), ORANGE), (x, (1, 0), SKY), (traffic.output, (1, 1), GREEN)):
+            axes = figure.add_subplot(grid[at])
+            part = program.tile if name == traffic.output else program.reads.get(name)
+            _regions(axes, traffic, name, part, colour, number, first.get(name))
+        note = figure.add_subplot(grid[0, 0])
+        note.set_axis_off()
+        handles = [Patch(facecolor=SKY, edgecolor=INK, label=f"reads of {short(x)}"),
+                   Patch(facecolor=ORANGE, edgecolor=INK, label=f"reads of {short(weight)}"),
+                   Patch(facecolor=GREEN, edgecolor=INK, label=f"stores to {short(traffic.output)}"),
+                   Patch(facecolor="none", edgecolor=VERMILLION, hatch="////", label="its first load")]  # fmt: skip
+        note.legend(handles=handles, loc="center left", bbox_to_anchor=(-0.1, 0.5))
+        figure.suptitle(title, x=0.02, ha="left", size=9.5)
+
+    return composed(3.9, draw, f"{title[0].upper()}{title[1:]}: it {', '.join(told)}.")
+
+
+def slices_of_k(traffic: Traffic) -> Picture | None:
+    """Which part of K each program of one tile takes; None where K is not split."""
+    shared = [program for program in traffic.programs if program.slices > 1]
+    x = _activations(traffic)
+    if not shared or x not in shared[0].reads:
+        return None
+    tile = shared[0].tile
+    mine = [program for program in shared if program.tile == tile and x in program.reads]
+    depth = traffic.layouts[x].shape[1]
+    colours = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
+    title = f"split-K: {len(mine)} programs add to the tile {_box(mine[0])} of Y"
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for row, program in enumerate(mine):
+            for low, high in program.reads[x].runs[1]:
+                axes.barh(row, high - low, left=low, height=0.7, color=colours[row % len(colours)], edgecolor=INK, linewidth=0.6)
+        axes.set_yticks(range(len(mine)), [f"slice {row}: program {program.number}" for row, program in enumerate(mine)])
+        axes.set(xlim=(0, depth), ylim=(len(mine) - 0.4, -0.6), xlabel="k: columns of X that it reads", title=title)
+        axes.tick_params(axis="y", length=0)
+
+    words = "; ".join(f"slice {row} reads k = " + ", ".join(f"{low} to {high - 1}" for low, high in program.reads[x].runs[1][:4])
+                      for row, program in enumerate(mine[:8]))  # fmt: skip
+    return composed(0.9 + 0.24 * len(mine), draw, f"{title}. {words}.")
+
+
+# ---------------------------------------------------------------- how often
+
+
+def reads(traffic: Traffic) -> Picture | None:
+    """How often each element of each matrix is loaded, as heat maps on one scale; None when nothing is."""
+    from matplotlib import colormaps
+
+    shown = [tensor for tensor in traffic.tensors.values() if tensor.loaded and len(tensor.shape) >= 2]
+    if not shown:
+        return None
+    flat = [tensor.reads.reshape(-1, tensor.shape[-1]) for tensor in shown]
+    highest = max(int(part.max()) for part in flat)
+    facts = [_read_fact(tensor) for tensor in shown]
+
+    def draw(figure: Figure) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        panels = figure.subplots(1, len(shown), squeeze=False)[0]
+        for axes, tensor, part, fact in zip(panels, shown, flat, facts, strict=True):
+            axes.imshow(_coarse(part), cmap=colormaps["cividis"], vmin=0, vmax=max(1, highest), interpolation="none",
+                                extent=(0, part.shape[1], part.shape[0], 0), aspect="auto")  # fmt: skip
+            axes.spines[["top", "right"]].set_visible(True)
+            axes.set_title(f"{short(tensor.name)} {_shape(tensor.shape)}:\n{fact}")
+            named = len(tensor.sizes) == len(tensor.shape) == 2
+            axes.set(xlabel=_index(tensor.sizes[-1]) if named else "column", ylabel=_index(tensor.sizes[0]) if named else "row, all blocks")
+            axes.set_xticks(_marks(part.shape[1]))
+            axes.set_yticks(_marks(part.shape[0]))
+        bar = figure.colorbar(panels[0].images[0], ax=panels, location="bottom", fraction=0.08, aspect=34)
+        bar.set_label("how often an element is loaded")
+        bar.locator = MaxNLocator(6, integer=True)
+        bar.update_ticks()
+
+    words = "; ".join(f"{short(tensor.name)}: {fact}" for tensor, fact in zip(shown, facts, strict=True))
+    return composed(3.1, draw, f"How often each element is loaded. {words.replace(chr(10), ' ')}.")
+
+
+def _read_fact(tensor: TensorTraffic) -> str:
+    times = sorted(tensor.histogram)
+    if len(times) == 1:
+        return f"each {times[0]} times" if times[0] != 1 else "each once"
+    return f"{times[0]} to {times[-1]} times,\nmean {tensor.mean_reads:.3g}"
+
+
+def summary(traffic: Traffic) -> str:
+    """Sizes, config, and all loads together against the distinct bytes among them, as a sentence."""
+    case = traffic.case
+    ratio = traffic.requested / traffic.distinct if traffic.distinct else 0.0
+    return (f"M = {case.M}, N = {case.N}, K = {case.K}, {traffic.config}: all loads ask for {mega(traffic.requested)}, "
+            f"{ratio:.3g} times the {mega(traffic.distinct)} of distinct bytes among them.")  # fmt: skip
+
+
+def traffic_rows(traffic: Traffic) -> list[str]:
+    """A sentence for each tensor: bytes asked for, against bytes that are there."""
+    rows = []
+    for tensor in traffic.tensors.values():
+        parts = []
+        if tensor.loaded:
+            parts.append(f"loads ask for {mega(tensor.loaded)}, {mega(tensor.distinct_loaded)} of it distinct: "
+                         f"{_count(tensor.mean_reads, 'load')} an element, in {_count(tensor.mean_readers, 'program')}")  # fmt: skip
+        if tensor.stored:
+            parts.append(f"stores write {mega(tensor.stored)}, {mega(tensor.distinct_written)} of it distinct")
+        if tensor.added:
+            parts.append(f"atomics add {mega(tensor.added)} to {mega(tensor.distinct_written)}")
+        rows.append(f"{short(tensor.name)} {_shape(tensor.shape)}: {'; '.join(parts) or 'not touched'}")
+    return rows
+
+
+def _count(mean: float, noun: str) -> str:
+    return f"1 {noun}" if mean == 1 else f"{mean:.3g} {noun}s"
+
+
+# ---------------------------------------------------------------- L2
+
+
+def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | None:
+    """The first wave of programs as launched and row by row, and what misses in the model's L2 in three orders."""
+    orders: tuple[Order, ...] = ("as launched", "row by row", "column by column")
+    if not any(program.tile for program in traffic.programs):
+        return None
+    found = [traffic.missed(cache, order, repeats) for order in orders]
+    shape = traffic.layouts[traffic.output].shape
+    kept = (_activations(traffic), _weight(traffic))
+    rest = [name for name in traffic.tensors if name not in kept]
+    scale = 1e6 if max(missed.total for missed in found) >= 1e6 else 1e3
+    unit = "MB" if scale == 1e6 else "KB"
+    K = traffic.case.K * repeats
+
+    def draw(figure: Figure) -> None:
+        wide = shape[1] > 2 * shape[0]
+        grid = figure.add_gridspec(3 if wide else 2, 1 if wide else 2, height_ratios=(1, 1, 2) if wide else (1.4, 1.6))
+        for number, order in enumerate(orders[:2]):
+            axes = figure.add_subplot(grid[number, 0] if wide else grid[0, number])
+            numbers = in_order(traffic.programs, order)
+            for at, program in enumerate(traffic.programs[n] for n in numbers):
+                if program.tile is not None:
+                    _tile(axes, program, BLUE if at < cache.resident else SILVER)
+            _frame(axes, shape, "", "")
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_title(f"Y {order}", size=8.5)
+        axes = figure.add_subplot(grid[-1, :])
+        for row, missed in enumerate(found):
+            left = 0.0
+            parts = [(short(name), missed.fetched.get(name, 0)) for name in kept]
+            parts.append(("others", sum(missed.fetched.get(name, 0) for name in rest)))
+            for (name, size), colour, hatch in zip(parts, (SKY, ORANGE, SILVER), ("", "////", ""), strict=False):
+                axes.barh(row, size / scale, left=left, height=0.6, color=colour, edgecolor=INK, linewidth=0.5, hatch=hatch,
+                          label=name if row == 0 and size > 0.005 * missed.total else None)  # fmt: skip
+                left += size / scale
+            axes.text(left, row, f" {left:.3g} {unit}", va="center", size=8.5)
+        needed = found[0].distinct / scale
+        axes.axvline(needed, color=VERMILLION, linewidth=1.4, linestyle="--", label=f"each byte once: {needed:.3g} {unit}")
+        axes.set_yticks(range(len(orders)), orders)
+        axes.tick_params(axis="y", length=0)
+        most = max(missed.total for missed in found) / scale
+        axes.set(xlim=(0, most * 1.22), ylim=(len(orders) - 0.4, -0.6), xlabel=f"{unit} that L2 fetches from DRAM")
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        title = (f"a model of {cache.name}: {cache.resident} programs at a time, {cache.size / 2**20:.3g} MB of L2;\n"
+                 f"M = {traffic.case.M}, N = {traffic.case.N}, K = {K}; blue: the programs that run first")  # fmt: skip
+        figure.suptitle(title, x=0.02, ha="left", size=9.5)
+
+    words = ", ".join(f"{order} {mega(missed.total)}" for order, missed in zip(orders, found, strict=True))
+    alt = (f"A model of L2 on {cache.name} with {cache.resident} programs at a time and K = {K}: bytes fetched from DRAM are {words}; "
+           f"each byte once would be {mega(found[0].distinct)}.")  # fmt: skip
+    return composed(4.3, draw, alt)
+
+
+# ---------------------------------------------------------------- threads
+
+
+def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
+    """One instruction of one warp: the 32-byte sectors that it touches, the bytes used in each, and by which threads."""
+    warp, request = _some_request(found)
+    mine = (found.warp == warp) & (found.request == request) & (found.offsets != OFF)
+    starts, lanes = found.offsets[mine].astype(np.int64), found.lane[mine]
+    width = found.width
+    sectors = np.unique(np.concatenate((starts // 32, (starts + width - 1) // 32)))
+    verb = {"load": "loads", "store": "stores", "atomic": "adds"}[found.kind]
+    asked = len(starts) * width
+    share = len(np.unique((starts[:, None] + np.arange(width)).reshape(-1))) / (32 * len(sectors))
+    used = f"{100 * share:.0f} % of their bytes"
+    where = traffic.lines.get(found.line, "your kernel")
+    title = (f"{where}: {found.kind} of {short(found.tensor)}, one warp, {_vector(found)} a thread;\n"
+             f"{_count(len(sectors), 'sector')} of 32 bytes touched, {used} used")  # fmt: skip
+    shown = sectors[:MOST_SECTORS]
+    rows = -(-len(shown) // SECTORS_A_ROW)
+
+    def draw(figure: Figure) -> None:
+        from matplotlib.patches import Patch, Rectangle
+
+        axes = figure.add_subplot()
+        for place, sector in enumerate(shown.tolist()):
+            row, column = divmod(place, SECTORS_A_ROW)
+            axes.add_patch(Rectangle((column + 0.1, row + 0.12), BOX, 0.62, facecolor=PAPER, edgecolor=INK, linewidth=0.8))
+            inside = (starts + width > 32 * sector) & (starts < 32 * sector + 32)
+            for start in np.unique(starts[inside]).tolist():
+                low, high = max(start - 32 * sector, 0), min(start + width - 32 * sector, 32)
+                at, wide = column + 0.1 + BOX * low / 32, BOX * max(high - low, 2) / 32
+                axes.add_patch(Rectangle((at, row + 0.12), wide, 0.62, facecolor=SKY, edgecolor="none"))
+            axes.text(column + 0.53, row + 0.43, _lanes(lanes[inside]), ha="center", va="center", size=7.5, color=DARK)
+            if place == 0 or sector != shown[place - 1] + 1:
+                axes.plot([column + 0.04, column + 0.04], [row + 0.06, row + 0.8], color=VERMILLION, linewidth=2)
+        axes.set(xlim=(0, SECTORS_A_ROW), ylim=(rows, 0))
+        axes.set_axis_off()
+        axes.set_title(title)
+        handles = [Patch(facecolor=SKY, label="bytes used, by threads"), Patch(facecolor=PAPER, edgecolor=INK, label="moved in vain"),
+                   Patch(facecolor=VERMILLION, label="after a gap")]  # fmt: skip
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, 0.02 if rows > 2 else -0.02), ncols=3)
+
+    alt = (f"One {found.kind} of {short(found.tensor)} by a warp, in Triton's default layout: {asked} bytes asked for, "
+           f"{len(sectors)} sectors of 32 bytes touched, {used} used. It {verb} {_vector(found)} a thread.")  # fmt: skip
+    return composed(1.25 + 0.34 * rows, draw, alt)
+
+
+def nibbles(traffic: Traffic) -> Picture | None:
+    """Which thread holds which element of a packed word after the load; None where no tensor is packed."""
+    from grader.traffic.counting import ElementNumbers
+
+    matrices = [(name, layout) for name, layout in traffic.layouts.items() if len(layout.shape) == 2]
+    packed = [(name, factor) for name, layout in matrices if (factor := _packing(layout.sizes)) > 1]
+    sites = [one for one in traffic.coalescing if one.kind == "load" and packed and one.tensor == packed[0][0]]
+    if not sites:
+        return None
+    (name, factor), found = packed[0], sites[0]
+    layout = traffic.layouts[name]
+    elements = ElementNumbers(layout)
+    holders: dict[tuple[int, int], list[int]] = {}
+    flat, threads = found.offsets.reshape(-1), (32 * found.warp + found.lane).reshape(-1)
+    for at in np.flatnonzero(flat != OFF).tolist():
+        number = elements.of_byte(int(flat[at]))
+        holders.setdefault((number // layout.shape[1], number % layout.shape[1]), []).append(int(threads[at]))
+    words = sorted({word for word, _ in holders})[:2]
+    columns = sorted({column for _, column in holders})[:12]
+    times = max(len(held) for held in holders.values())
+    palette = (SKY, ORANGE, GREEN, SILVER, PURPLE, "#f0e442")
+    title = f"{short(name)}: the thread that holds each element,\neach word loaded {'once' if times == 1 else f'{times} times in a tile'}"
+    numbers = sorted({thread for word in words for column in columns for thread in holders.get((word, column), [])})
+
+    def draw(figure: Figure) -> None:
+        from matplotlib.patches import Rectangle
+
+        axes = figure.add_subplot()
+        for row, word in enumerate(words):
+            for across, column in enumerate(columns):
+                held = holders.get((word, column))
+                if not held:
+                    continue
+                for nibble in range(factor):
+                    thread = held[nibble * len(held) // factor]
+                    colour = palette[numbers.index(thread) % len(palette)]
+                    axes.add_patch(Rectangle((across, factor * row + nibble), 1, 1, facecolor=colour, edgecolor=PAPER, linewidth=0.8))
+                    axes.text(across + 0.5, factor * row + nibble + 0.5, str(thread), ha="center", va="center", size=7.5, color=DARK)
+                axes.add_patch(Rectangle((across, factor * row), 1, factor, fill=False, edgecolor=INK, linewidth=1.4))
+        axes.set(xlim=(0, len(columns)), ylim=(factor * len(words), 0))
+        axes.set_xticks([at + 0.5 for at in range(len(columns))], [str(column) for column in columns])
+        ticks = [factor * row + nibble for row in range(len(words)) for nibble in range(factor)]
+        axes.set_yticks([tick + 0.5 for tick in ticks], [str(factor * words[tick // factor] + tick % factor) for tick in ticks])
+        axes.tick_params(length=0)
+        axes.set(xlabel="column n; a black frame is one word", ylabel="element k", title=title)
+
+    sample = holders[words[0], columns[0]]
+    said = f"thread {sample[0]} holds" if times == 1 else f"threads {', '.join(str(thread) for thread in sample[:8])} hold elements of"
+    alt = f"{title.replace(chr(10), ' ')}, in Triton's default layout: {said} the first word."
+    return composed(1.0 + 0.19 * factor * len(words), draw, alt)
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _activations(traffic: Traffic) -> str:
+    """X: the input whose rows are those of Y."""
+    return next((name for name, layout in traffic.layouts.items() if layout.sizes == ("M", "K")), next(iter(traffic.layouts)))
+
+
+def _weight(traffic: Traffic) -> str:
+    """The largest input that is not X."""
+    x = _activations(traffic)
+    others = [name for name in traffic.layouts if name not in (x, traffic.output)]
+    return max(others, key=lambda name: traffic.tensors[name].total_bytes)
+
+
+def _packing(sizes: Sequence[str]) -> int:
+    """How many elements a word holds, by a size such as "K // 8"; 1 where there is none."""
+    for size in sizes:
+        if match := re.fullmatch(r"[A-Z]+ // (\d+)", size):
+            return int(match[1])
+    return 1
+
+
+def _tile(axes: Axes, program: ProgramTraffic, colour: Any) -> None:
+    from matplotlib.patches import Rectangle
+
+    assert program.tile is not None
+    for top, bottom in program.tile.runs[0]:
+        for left, right in program.tile.runs[1]:
+            axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=PAPER, linewidth=0.8))
+
+
+def _number(axes: Axes, program: ProgramTraffic, colour: tuple[float, ...], shape: tuple[int, ...]) -> None:
+    """The program's number on its tile; where tiles are narrow, on some of them only."""
+    assert program.tile is not None
+    (top, bottom), (left, right) = program.tile.runs[0][0], program.tile.runs[1][0]
+    share = (right - left) / shape[1]
+    every = math.ceil(0.06 / share)
+    if left // (right - left) % every:
+        return
+    ink = LIGHT if 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] < 0.52 else DARK
+    axes.text((left + right) / 2, (top + bottom) / 2, str(program.number), ha="center", va="center", color=ink,
+              size=8 if share < 0.09 else 9)  # fmt: skip
+
+
+def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, number: int, first: Any) -> None:
+    """One matrix, and in it what a program touches; a tensor of blocks as a row of blocks."""
+    from matplotlib.patches import Rectangle
+
+    from grader.traffic.counting import ElementNumbers, region
+
+    layout = traffic.layouts[name]
+    blocks = len(layout.shape) > 2
+    high, wide = (1, layout.shape[0]) if blocks else (layout.shape[0], layout.shape[1])
+    axes.add_patch(Rectangle((0, 0), wide, high, facecolor=PAPER, edgecolor=FAINT, linewidth=0.8))
+    if part is not None:
+        rows, columns = (((0, 1),), part.runs[0]) if blocks else (part.runs[0], part.runs[1])
+        for top, bottom in rows:
+            for left, right in columns:
+                axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=INK, linewidth=0.7))
+    if first is not None:
+        tile = region(layout, [ElementNumbers(layout).elements(first)])
+        (top, bottom), (left, right) = ((0, 1), tile.box[0]) if blocks else (tile.box[0], tile.box[1])
+        axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=VERMILLION, hatch="////", linewidth=1.4))
+    axes.set(xlim=(0, wide), ylim=(high, 0), title=f"{short(name)} {_shape(layout.shape)}")
+    axes.title.set_fontsize(8.5)
+    axes.spines[["top", "right"]].set_visible(True)
+    axes.set_xticks(_marks(wide))
+    axes.set_yticks(_marks(high))
+    sizes = layout.sizes or ("", "")
+    axes.set_xlabel("block" if blocks else _index(sizes[-1]))
+    axes.set_ylabel("" if blocks else _index(sizes[0]))
+    if blocks:
+        axes.set_yticks([])
+
+
+def _marks(size: int) -> list[int]:
+    """Four or so places along a side, as powers of two, and the end."""
+    step = 2 ** max(0, math.ceil(math.log2(size / 4)))
+    return [*(at for at in range(0, size, step) if at == 0 or size - at > step / 2), size]
+
+
+def _index(size: str) -> str:
+    """The index that runs over a size: k // 8 over "K // 8"."""
+    return re.sub(r"\b[MNK]\b", lambda letter: letter[0].lower(), size)
+
+
+def _frame(axes: Axes, shape: tuple[int, ...], across: str, down: str) -> None:
+    axes.set(xlim=(0, shape[1]), ylim=(shape[0], 0), xlabel=across, ylabel=down)
+    axes.set_aspect("auto" if not 1 / 3 < shape[0] / shape[1] < 1.2 else "equal")
+    axes.spines[["top", "right"]].set_visible(True)
+
+
+def _ticks(axes: Axes, shape: tuple[int, ...], owners: Sequence[ProgramTraffic]) -> None:
+    for axis, set_ticks in ((0, axes.set_yticks), (1, axes.set_xticks)):
+        edges = sorted({program.tile.box[axis][0] for program in owners if program.tile is not None} | {shape[axis]})
+        most = 9 if axis else max(2, round(8 * min(1.0, shape[0] / shape[1])))
+        every = max(1, math.ceil((len(edges) - 1) / most))
+        set_ticks([*edges[:-1:every], edges[-1]] if (len(edges) - 1) % every == 0 else edges[:-1:every])
+
+
+def _height(shape: tuple[int, ...]) -> float:
+    return float(np.clip(0.9 + 3.6 * shape[0] / shape[1], 1.8, 4.4))
+
+
+def _grid(traffic: Traffic) -> str:
+    grid = list(traffic.grid)
+    while len(grid) > 1 and grid[-1] == 1:
+        grid.pop()
+    return f"({', '.join(str(size) for size in grid)}{',' if len(grid) == 1 else ''})"
+
+
+def _place(program: ProgramTraffic) -> str:
+    return f"({', '.join(str(at) for at in program.place)})"
+
+
+def _box(program: ProgramTraffic) -> str:
+    if program.tile is None:
+        return "nothing"
+    (top, bottom), (left, right) = program.tile.box
+    return f"[{top}:{bottom}, {left}:{right}]"
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return f"[{', '.join(str(size) for size in shape)}]"
+
+
+def _coarse(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """At most MOST_SIDE cells along a side, each the mean of its elements."""
+    steps = [max(1, -(-size // MOST_SIDE)) for size in values.shape]
+    padded = np.pad(values.astype(float), [(0, -size % step) for size, step in zip(values.shape, steps, strict=True)], mode="edge")
+    cells = padded.reshape(padded.shape[0] // steps[0], steps[0], padded.shape[1] // steps[1], steps[1])
+    return np.asarray(cells.mean(axis=(1, 3)))
+
+
+def _some_request(found: Coalescing) -> tuple[int, int]:
+    """The first instruction of a warp with the most active lanes."""
+    active = found.offsets != OFF
+    pairs, counts = np.unique(np.stack([found.warp[active], found.request[active]]), axis=1, return_counts=True)
+    at = int(np.argmax(counts))
+    return int(pairs[0, at]), int(pairs[1, at])
+
+
+def _vector(found: Coalescing) -> str:
+    return f"{found.vector} byte{'s' if found.vector > 1 else ''}"
+
+
+def _lanes(lanes: np.ndarray[Any, Any]) -> str:
+    """Thread numbers in few characters: 3, 0-3 or 0, 8, ... ."""
+    numbers = sorted({int(lane) for lane in lanes})
+    if not numbers:
+        return ""
+    breaks = [at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1] + 1]
+    runs = [(numbers[first], numbers[end - 1]) for first, end in zip([0, *breaks], [*breaks, len(numbers)], strict=True)]
+    said = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    return f"{said[0]}, ..." if len(said) > 2 else ",\n".join(said)

@@ -1,0 +1,37 @@
+"""Kernels whose traffic the tests count: read, described for one case and interpreted with the log on."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from grader.building import BuildOptions
+from grader.labs import get_lab
+from grader.model import Case, KernelBundle, KernelSource
+from grader.reading import read
+from grader.running.interpreter import InterpretOptions
+from grader.traffic import Traffic, Uncounted, count_traffic, describe_case
+from tests.submissions import TESTS
+
+ROOT = TESTS.parent
+
+
+@cache
+def counted(file: str, lab_id: str, sizes: tuple[int, int, int] | str, config: int = 0) -> Traffic | Uncounted:
+    """The traffic of a file of the repository: on a case of the lab, or on one of these M, N, K."""
+    return counted_text((ROOT / file).read_text(encoding="utf-8"), lab_id, sizes, config)
+
+
+def counted_text(text: str, lab_id: str, sizes: tuple[int, int, int] | str, config: int = 0) -> Traffic | Uncounted:
+    """The traffic of a kernel in text."""
+    lab = get_lab(lab_id)
+    case = lab.case(sizes) if isinstance(sizes, str) else Case("sized", "a size", *sizes)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{lab_id}.py"
+        path.write_text(text, encoding="utf-8")
+        source = read(path, [lab], all_labs=True).labs[lab_id]
+    assert isinstance(source, KernelSource)
+    bundle = describe_case(lab, source, case, BuildOptions((90,), "check", 1, None))
+    assert isinstance(bundle, KernelBundle), bundle
+    return count_traffic(lab, source, bundle, case, config, InterpretOptions(1))

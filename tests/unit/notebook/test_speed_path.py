@@ -1,0 +1,188 @@
+"""The steps towards speed: the ladder's kernel before a step fails its check, the one after passes it, and says numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader.authoring.notebooks import SOURCE, BadSource, speed_text, student_notebook
+from grader.labs import all_labs, speed_steps_of
+from grader.labs.speed_step import ConfigLook, Demand, SpeedStep, launched
+from grader.model import Case, Config, KernelSource, Refusal
+from grader.notebook import checking
+from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
+from grader.reading import read
+
+ROOT = Path(__file__).parents[3]
+LABS = [lab_id for lab_id in all_labs() if speed_steps_of(lab_id)]
+
+# what one can work out with pencil and paper: for the ladder's kernel before the step, and after it
+NUMBERS = {
+    ("w8a8", "epilogue"): (4096 / 64, 1),
+    ("w8a8", "reciprocal"): (64 * 64 / 128, 0),
+    ("w8a8", "rounding"): (7, 4),
+    ("w8a8", "tiles"): (4096 / 64, 4096 / 256),
+    ("w8a8", "rows"): (64 / 16, 1),
+    ("w8a8", "split"): (4096 / 64, 4096 / 128 * 8),
+    ("w4a16", "epilogue"): (512 / 64, 0),
+    ("w4a16", "words"): (512 * 128 * 4, 512 / 8 * 128 * 4),
+    ("w4a16", "split"): (4096 / 64, 4096 / 64 * 4),
+    ("w4a16", "registers"): (128 * 64 * 2, 0),
+    ("w4a16", "slices"): (4096 * 4096 / 2 / 256, 4096 * 4096 / 2 / 256),
+    ("dds", "order"): (4, 1),
+    ("dds", "tiles"): (2048 / 64, 2048 / 256),
+    ("dds", "pipelined"): (2 * (64 * 32 + 32 * 32), 2 * 2 * (128 * 32 + 32 * 32)),
+    ("dds", "prefetch"): (2, 4),
+}
+
+
+def source(lab_id: str, rung: str) -> KernelSource:
+    path = ROOT / "solutions" / (f"{lab_id}.py" if rung == "solution" else f"ladder/{rung}.py")
+    found = read(path, [all_labs()[lab_id]]).labs[lab_id]
+    assert isinstance(found, KernelSource)
+    return found
+
+
+def path_of(lab_id: str, rung: str, cores: int) -> SpeedPath:
+    """A path that takes the kernel for right, as after check(lab)."""
+    return SpeedPath(all_labs()[lab_id], source(lab_id, rung), cores, right=True)
+
+
+@pytest.fixture(scope="module")
+def paths() -> dict[tuple[str, str], SpeedPath]:
+    """One for each kernel of the ladders, so that nothing is built twice."""
+    return {}
+
+
+@pytest.mark.parametrize(("lab_id", "name"), [(lab_id, name) for lab_id in LABS for name in speed_steps_of(lab_id)])
+def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
+    step = speed_steps_of(lab_id)[name]
+    answers: list[SpeedAnswer] = []
+    for rung in step.rungs:
+        path = paths.setdefault((lab_id, rung), path_of(lab_id, rung, 2))
+        answer = path.look(step)
+        assert not isinstance(answer, Refusal)
+        answers.append(answer)
+    before, after = answers
+    assert (before.ok, after.ok) == (False, True), (before, after)
+    assert (before.found, after.found) == NUMBERS[lab_id, name]
+    assert not all(told.ok for told in before.told)
+    assert "{" not in "".join(told.text for answer in answers for told in answer.told)
+
+
+NIBBLES = """    byte = words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]
+    return tl.reshape(tl.join((byte << 28) >> 28, (byte << 24) >> 28).to(tl.float16), (words.shape[0], 8 * words.shape[1]))
+
+
+"""
+
+# rung, what of it, what stands there instead, the step that this takes, and one that it does not
+HINTED = [
+    ("w8a8_2_epilogue", "x / input_scale[:, None]", "x * (1.0 / input_scale)[:, None]", "reciprocal", "rounding"),
+    ("w4a16_5_registers", (" " * 4 + "# A byte", "@triton.autotune"), NIBBLES, "registers", "slices"),
+]
+
+
+@pytest.mark.parametrize(("rung", "old", "new", "taken", "open_still"), HINTED, ids=[row[3] for row in HINTED])
+def test_what_the_hint_says_is_enough(rung, old, new, taken, open_still):
+    lab_id = rung.split("_")[0]
+    found = source(lab_id, rung)
+    if isinstance(old, tuple):
+        old = found.module[found.module.index(old[0]) : found.module.index(old[1])]
+    assert old in found.module
+    path = SpeedPath(all_labs()[lab_id], replace(found, module=found.module.replace(old, new)), 2)
+    for name, done in ((taken, True), (open_still, False)):
+        answer = path.look(speed_steps_of(lab_id)[name])
+        assert not isinstance(answer, Refusal)
+        assert (answer.ok, answer.wrong) == (done, ""), (name, answer)
+
+
+def test_a_wrong_kernel_is_never_fast():
+    lab = all_labs()["dds"]
+    right = source("dds", "dds_2_order")
+    wrong = replace(right, module=right.module.replace("acc = tl.dot", "acc += tl.dot"))
+    answer = SpeedPath(lab, wrong, 1).look(speed_steps_of("dds")["order"])
+    assert not isinstance(answer, Refusal)
+    assert all(told.ok for told in answer.told)
+    assert not answer.ok
+    assert "elements of Y are wrong" in answer.wrong
+
+
+def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
+    lab = all_labs()["w8a8"]
+    text = source("w8a8", "w8a8_3_rounding")
+    renamed = replace(text, module=text.module.replace("BLOCK_K", "DEPTH"))
+    answer = SpeedPath(lab, renamed, 1, right=True).look(speed_steps_of("w8a8")["rounding"])
+    assert not isinstance(answer, Refusal)
+    assert not answer.ok
+    assert "has no BLOCK_K; call the tile size so" in answer.told[-1].text
+
+
+# ---------------------------------------------------------------- what is predicted
+
+
+def test_a_prediction_is_held_against_the_first_number():
+    guess = Guess(32)
+    assert guess.compared(64, answered=False) == "You predicted 32; so far it is 64."
+    assert guess.compared(32, answered=True) == "You predicted 32, and 32 it is."
+    assert guess.compared(0, answered=True) == "You predicted 32. It was 32 when you first looked, and is 0 now."
+    assert Guess(10).compared(16384, answered=True) == "You predicted 10; it is 16,384."
+
+
+@pytest.mark.parametrize(
+    ("lab_id", "name", "number", "said"),
+    [
+        ("w8a8", "swizzle", 1, "its steps are epilogue, reciprocal, rounding"),
+        ("w8a7", "split", 1, "there is no lab 'w8a7'"),
+        ("w8a8", "split", ..., "Put your number in place of the dots"),
+        ("w8a8", "split", "many", "is one number, such as 64; this is 'many'"),
+        ("w8a8", "split", True, "is one number"),
+        ("w8a8", "split", math.nan, "is one number"),
+    ],
+)
+def test_what_is_no_prediction_is_answered_in_a_sentence(lab_id, name, number, said):
+    with pytest.raises(checking.NotYet, match=said):
+        checking.predict(lab_id, name, number)
+
+
+def test_nothing_is_shown_before_a_prediction(monkeypatch):
+    monkeypatch.setattr(checking, "_guesses", {})
+    with pytest.raises(checking.NotYet, match=r'Predict first, with predict\("w8a8", "split", your number\): How many programs'):
+        checking.check("w8a8", speed="split")
+
+
+def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):
+    shown: list[str] = []
+    monkeypatch.setattr(checking, "_guesses", {("w8a8", "split"): Guess(64, first=256)})
+    monkeypatch.setattr(checking, "_display", lambda answer: shown.append(repr(answer)))
+    checking.predict("w8a8", "split", 256)
+    assert shown == ["You have seen the answer, so your first prediction, 64, stays."]
+    assert checking._guesses["w8a8", "split"].value == 64
+
+
+# ---------------------------------------------------------------- as data, and in the notebooks
+
+
+def test_limits_are_told_with_the_number_found():
+    demand = Demand(launched(lambda look: look.programs), "{found} do.", "{found} of {limit}.", at_least=132)
+    look = ConfigLook(Case("c", "", 1, 1, 1), Config(0, {}, 4, 1), (64, 4, 1))
+    assert demand.sentence(demand.quantity.of(look)) == "256 do."
+    assert demand.sentence(64) == "64 of 132."
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_each_step_has_its_cells_its_rungs_and_its_times(lab_id):
+    steps: dict[str, SpeedStep] = speed_steps_of(lab_id)
+    cells = {cell.metadata.get("nbgrader", {}).get("grade_id"): cell for cell in student_notebook(
+        ROOT / SOURCE / f"{lab_id}.py", ROOT).cells}  # fmt: skip
+    for name, step in steps.items():
+        assert cells[f"{lab_id}_faster_{name}_check"].source == f'check("{lab_id}", speed="{name}")'
+        assert "= ...\n" in cells[f"{lab_id}_faster_{name}"].source
+        assert step.case in {case.name for case in all_labs()[lab_id].speed_cases}
+        assert step.small is not None or all(demand.quantity.needs != "traffic" for demand in step.demands)
+        assert " us" in speed_text(ROOT, lab_id, name, "here")
+    with pytest.raises(BadSource, match=r"speed_steps\.py does not have"):
+        speed_text(ROOT, lab_id, "nothing", "here")

@@ -1,0 +1,91 @@
+"""Pictures of programs and memory: they draw, say the counted numbers in words, and reach notebook and page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grader.notebook import checking, showing
+from grader.notebook.showing import NotYet, show_memory, show_order, show_programs, show_warp
+from grader.pipeline.counting import counted as counted_of
+from grader.reporting import memory_pictures as drawn
+from grader.reporting.page import page
+from grader.reporting.pictures import Picture
+from grader.traffic import GPUS, Traffic, cache_of
+from tests.reports import wrong_report
+from tests.traffics import counted
+from tests.unit.notebook.test_steps import solution_cells
+
+pytestmark = pytest.mark.xdist_group("traffic")
+
+
+def _traffic(file: str, lab: str, sizes: tuple[int, int, int] | str, config: int = 0) -> Traffic:
+    found = counted(f"solutions/{file}", lab, sizes, config)
+    assert isinstance(found, Traffic)
+    return found
+
+
+def test_pictures_say_the_numbers_that_they_show():
+    words = _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    split = _traffic("ladder/w4a16_4_split.py", "w4a16", (16, 128, 1024))
+    blocks = _traffic("dds.py", "dds", "sparsity_80", 2)
+    by_tensor = {one.tensor: one for one in words.coalescing}
+    shown: list[tuple[Picture | None, str]] = [
+        (drawn.programs(words), "16 programs, grid (16,), in the order of launch. Tiles of Y [256, 256]: program 0 owns [0:64, 0:64]"),
+        (drawn.one_program(words, 6), "it reads 16384 of 65536 elements of x, reads 2048 of 8192 elements of qweight"),
+        (drawn.reads(words), "x: each 4 times; qweight: each 32 times"),
+        (drawn.nibbles(words), "each word loaded 8 times in a tile"),
+        (drawn.coalesced(words, by_tensor["qweight_ptr"]), "512 bytes asked for, 8 sectors of 32 bytes touched"),
+        (drawn.programs(split), "4 share a tile, each has a slice of K"),
+        (drawn.one_program(split, 3), "slice 1 of 4"),
+        (drawn.slices_of_k(split), "slice 1 reads k = 128 to 255, 640 to 767"),
+        (drawn.nibbles(split), "thread 0 holds the first word"),
+        (drawn.one_program(blocks, 6), "elements of values"),
+        (drawn.reads(blocks), "values: each once"),
+        (drawn.order_in_l2(words, cache_of(GPUS["T4"]), 16), "K = 4096"),
+    ]
+    for picture, said in shown:
+        assert picture is not None, said
+        assert said in picture.alt
+        assert picture.svg().startswith("<svg")
+    assert drawn.slices_of_k(words) is None
+    assert drawn.nibbles(blocks) is None
+    rows = drawn.traffic_rows(words)
+    assert rows[1] == "qweight [32, 256]: loads ask for 1.05 MB, 32.8 KB of it distinct: 32 loads an element, in 4 programs"
+    assert "4 times" not in rows[3]
+
+
+def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
+    cells, shown = solution_cells("dds"), []
+    monkeypatch.setattr(showing, "_inputs", lambda: cells)
+    monkeypatch.setattr(showing, "_display", lambda answer: shown.append(answer))
+    show_programs("dds")
+    show_memory("dds", program=3)
+    show_warp("dds")
+    show_order("dds", sizes=(64, 256, 256))
+    assert [len(answer.pictures) for answer in shown] == [1, 2, 3, 1]
+    assert "values" in repr(shown[1])
+    with pytest.raises(NotYet, match="There is no program 99: this launch has 16"):
+        show_memory("dds", program=99)
+    with pytest.raises(NotYet, match=r"expected \(M, N, K\), N and K multiples of 32"):
+        show_memory("dds", sizes=(64, 100, 64))
+    with pytest.raises(NotYet, match="there is no config 40; CONFIGS has"):
+        show_programs("dds", config=40)
+    with pytest.raises(NotYet, match="There is no model of 'B200'"):
+        show_order("dds", "B200")
+    cells.clear()
+    with pytest.raises(NotYet, match="DDS_MM"):
+        show_programs("dds")
+    monkeypatch.setattr(showing, "_inputs", checking._inputs)
+    with pytest.raises(NotYet, match="works in a notebook"):
+        show_programs("dds")
+
+
+def test_on_a_page():
+    report = wrong_report()
+    assert "What it does to memory" not in page(report)
+    text = page(report, {"w8a8": _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")})
+    assert "What it does to memory" in text
+    assert "32 loads an element" in text
+    assert counted_of(replace(report, labs={"w8a8": report.labs["w8a8"]})) == {}
