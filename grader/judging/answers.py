@@ -38,7 +38,7 @@ class Mark:
 def mark(posed: Posed, answer: float) -> Mark:
     """Marks a finite number."""
     if _near(answer, posed.answer, posed):
-        return Mark(1.0, f"Right: {answer:.6g} {posed.unit}".rstrip() + f" ({_allowed(posed)}).")
+        return Mark(1.0, f"Right: {answer:.6g} (asked: {wanted(posed)}).")
     for trap in posed.traps:
         if _near(answer, trap.answer, posed):
             return Mark(0.0, trap.sentence)
@@ -50,7 +50,14 @@ def mark(posed: Posed, answer: float) -> Mark:
     for factor, sentence in OTHERS if posed.factor is None else ():
         if math.isclose(answer, factor * posed.answer, rel_tol=min(tolerance, 0.01)):
             return Mark(0.0, sentence)
-    return Mark(0.0, f"{answer:.6g} is not right ({_allowed(posed)}). Look at this: {posed.look}.")
+    return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Look at this: {posed.look}.")
+
+
+def wanted(posed: Posed) -> str:
+    """What kind of answer is asked for: its unit, and how far off it may be, as in "in MB, within 2 %"."""
+    exactly = f"within {100 * posed.tolerance:g} %" if posed.tolerance else "exact"
+    allowed = exactly if posed.factor is None else f"within a factor of {posed.factor:g}"
+    return f"in {posed.unit}, {allowed}" if posed.unit else allowed
 
 
 def _of_bytes(unit: str) -> bool:
@@ -61,9 +68,3 @@ def _near(answer: float, right: float, posed: Posed) -> bool:
     if posed.factor is not None:
         return right > 0 and answer > 0 and 1 / posed.factor <= answer / right <= posed.factor
     return math.isclose(answer, right, rel_tol=max(posed.tolerance, 1e-9))
-
-
-def _allowed(posed: Posed) -> str:
-    if posed.factor is not None:
-        return f"anything within a factor of {posed.factor:g} is"
-    return f"within {100 * posed.tolerance:g} % is right" if posed.tolerance else "the exact number is asked"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from grader.judging.answers import mark
+from grader.judging.answers import mark, wanted
 from grader.labs import all_labs
 from grader.labs.question import Posed, Question, posed, questions_of
 from grader.notebook.checking import NotYet
@@ -27,7 +27,8 @@ def ask(lab_id: str, name: str) -> None:
     if not given.student:
         shown([Remark(UNNAMED, "yellow")])
         return
-    shown([Remark(f"For {given.student}: {_posed(lab_id, question, given).text}", "cyan")])
+    found = _posed(lab_id, question, given)
+    shown([Remark(f"For {given.student}: {found.text}", "cyan"), Remark(f"Asked: a number, {wanted(found)}.", "dim")])
 
 
 def check_answer(lab_id: str, name: str) -> float | None:

@@ -51,7 +51,7 @@ def _magnitude(random: Random) -> Posed:
     microseconds = 2 * (2 * M * 1024) / (terabytes * 1e6)
     return Posed(
         f"An order of magnitude, in your head: {M} tokens, N = K = 1024. How many microseconds does it take at least to read X and to "
-        f"write Y, in fp16, at {terabytes} TB/s? A factor of 2 up or down is right.",
+        f"write Y, in fp16, at {terabytes} TB/s?",
         microseconds, "us", "bytes of X and of Y, over bytes a microsecond",
         factor=2.0,
     )  # fmt: skip
