@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from grader.authoring.benchmarks import SHOWN
 from grader.cli.arguments import cores, errors, graphics_card, refuse
 from grader.reporting.atomic import write_whole
+from grader.reporting.benchmarks import SHOWN
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -24,9 +24,9 @@ def race(
     """Race solutions, ladder steps and installed peers against cuBLAS fp16 on this GPU."""
     from bench.running import bench as measure
     from bench.tables import terminal_table
-    from grader.authoring.benchmarks import to_json
     from grader.judging.rubric import slug
     from grader.reading import UnusablePath
+    from grader.reporting.benchmarks import to_json
 
     device = graphics_card("the benchmark")
     out = json_file or Path("bench") / "results" / f"{slug(device.name)}.json"
@@ -50,7 +50,7 @@ def figures(
     """Draw a benchmark record and write docs/benchmarks.md from it."""
     from bench.figures import draw
     from bench.tables import page
-    from grader.authoring.benchmarks import UnusableRecord, load
+    from grader.reporting.benchmarks import UnusableRecord, load
 
     try:
         record = load(json_file)

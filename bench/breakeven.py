@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.authoring.benchmarks import Entry, Record
+from grader.reporting.benchmarks import Entry, Record
 
 
 @dataclass(frozen=True)

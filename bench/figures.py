@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from bench.breakeven import curves, of
-from grader.authoring.benchmarks import Entry, Record
+from grader.reporting.benchmarks import Entry, Record
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 """Okabe and Ito, Color Universal Design: told apart with every common colour vision."""

@@ -17,13 +17,13 @@ from typing import Any
 from bench.peers import Peer, all_peers, get_peer
 from bench.race import PeaksJob, PeerRunner, PeerSample
 from bench.shapes import Shape, shapes_of
-from grader.authoring.benchmarks import Entry, Kind, Record
 from grader.building import BuildOptions, build
 from grader.gpu.roofline import Peaks
 from grader.judging.ratios import ratio
 from grader.labs import Lab, all_labs
 from grader.model import Case, Device, KernelBundle, KernelSource, Refusal, SpeedSample
 from grader.reading import read
+from grader.reporting.benchmarks import Entry, Kind, Record
 from grader.running.cuda import CudaRunner
 
 AHEAD_SECONDS = 75.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.breakeven import curves, of
-from grader.authoring.benchmarks import Entry, Record
+from grader.reporting.benchmarks import Entry, Record
 
 PICTURES = {
     "speedup_tokens.svg": "Speed-up over the number of tokens",

@@ -9,8 +9,8 @@ from pathlib import Path
 from grader.authoring.archive import write_archive
 
 SINGLE = ("Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore",
-          "bench/figures/speedup_tokens.svg")  # fmt: skip
-FOLDERS = {"assignment": "*.py", "notebooks": "*.ipynb", "grader": "**/*", "docs": "*.md"}
+          "bench/figures/speedup_tokens.svg", "bench/results/nvidia_h200.json")  # fmt: skip
+FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "docs": "*.md"}
 HANDOUTS = "notebooks/*.md"
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip
@@ -26,7 +26,8 @@ def student_files(root: Path) -> dict[str, bytes]:
     paths = [root / name for name in SINGLE] + sorted(root.glob(HANDOUTS))
     for folder, pattern in FOLDERS.items():
         paths += sorted((root / folder).glob(pattern))
-    names = {str(path.relative_to(root)): path for path in paths if path.is_file() and "__pycache__" not in path.parts}
+    paths = [path for path in paths if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
+    names = {str(path.relative_to(root)): path for path in paths}
     return {name: path.read_bytes() for name, path in names.items() if not name.startswith(INSTRUCTORS)}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 from grader.labs import all_labs, speed_steps_of, steps_of
+from grader.labs.question import questions_of
 from grader.labs.stages import stages_of
 
 SKELETON = Path(__file__).parent / "skeleton"
@@ -61,6 +62,8 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"grader/labs/{lab_id}/stages.py: the flow of a wrong kernel is not followed"
     if not steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
+    if not questions_of(lab_id):
+        yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
     if not speed_steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one"
     if not (root / "tests" / "mistakes" / f"{lab_id}.toml").is_file():

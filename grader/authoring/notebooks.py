@@ -1,10 +1,15 @@
 """From notebooks/source/*.py to notebooks: the instructor's with solutions, the students' without, in nbgrader's format.
 
-A source is in jupytext's percent format. What a cell is stands in its `# %%` line:
+A source is in jupytext's percent format and holds a notebook in every language. What a cell is stands in its `# %%` line:
 
     solution="ID"              students write it; solutions/ markers inside are stripped
     test="ID" [points=N]       locked; worth points when it says so
     answer="ID" points=N       a written answer, graded by hand; the text is the model answer
+    lang="zh"                  a text cell in Chinese, in place of the text or answer right above it
+
+notebooks/NAME.ipynb is in English, notebooks/zh/NAME.ipynb in Chinese wherever there is a Chinese twin; code, ids and points
+are the same. Links in a text are written as from notebooks/. Below a notebook's title come the badges, and above its first
+code cell the one that installs the lab on a hosted notebook (`grader/authoring/hosted.py`).
 
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
 that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record, and
@@ -17,19 +22,28 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nbformat import NotebookNode, v4, writes
 
-from grader.authoring.benchmarks import SHOWN, Entry, UnusableRecord, load
+from grader.authoring.hosted import NoRepository, badges, installing, repository_url
 from grader.authoring.release import BEGIN, END, BadMarkers, strip_solution
 from grader.labs import speed_steps_of
+from grader.reporting.benchmarks import SHOWN, Entry, UnusableRecord, load
 
+Language = Literal["en", "zh"]
 SOURCE = Path("notebooks") / "source"
+FOLDERS: dict[Language, str] = {"en": "", "zh": "zh/"}
+"""Where a language's notebooks lie below notebooks/."""
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
 SPEED = re.compile(r"^@speed (?P<lab>\w+): (?P<step>\w+)$", re.MULTILINE)
 LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)\s]+)\)")
+WRAPPED = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+"""Where a line of Chinese goes on in the next one; Markdown would show a space there."""
+
 UNANSWERED = "YOUR ANSWER HERE"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -51,60 +65,125 @@ def sources(root: Path) -> list[Path]:
     return sorted((root / SOURCE).glob("*.py"))
 
 
-def instructor_notebook(source: Path, root: Path) -> NotebookNode:
+def instructor_notebook(source: Path, root: Path, language: Language = "en") -> NotebookNode:
     """The notebook with its solutions. Raises BadSource, BadMarkers, MissingJupytext."""
-    return _notebook(source, root, stripped=False)
+    return _notebook(source, root, language, stripped=False)
 
 
-def student_notebook(source: Path, root: Path) -> NotebookNode:
+def student_notebook(source: Path, root: Path, language: Language = "en") -> NotebookNode:
     """The notebook that students get. Raises BadSource, BadMarkers, MissingJupytext."""
-    return _notebook(source, root, stripped=True)
+    return _notebook(source, root, language, stripped=True)
 
 
 def student_files(root: Path) -> dict[str, str]:
-    """Name and text of every notebook in notebooks/."""
-    return {f"{path.stem}.ipynb": writes(student_notebook(path, root)) + "\n" for path in sources(root)}
+    """Path below notebooks/ and text of every notebook, in every language."""
+    return {
+        f"{folder}{path.stem}.ipynb": writes(student_notebook(path, root, language)) + "\n"
+        for language, folder in FOLDERS.items()
+        for path in sources(root)
+    }
 
 
-def _notebook(source: Path, root: Path, *, stripped: bool) -> NotebookNode:
+def untranslated(source: Path) -> list[str]:
+    """The first line of every text cell of a source that has no Chinese twin. Raises BadSource, MissingJupytext."""
+    return [
+        cell.source.splitlines()[0]
+        for _, cell, twin in _pairs(source)
+        if twin is None and cell.cell_type == "markdown" and cell.source.strip()
+    ]
+
+
+def _pairs(source: Path) -> Iterator[tuple[int, Any, Any]]:
+    """Number, cell and Chinese twin (or None) of every cell that a source has in English."""
     try:
         import jupytext
     except ImportError:
         raise MissingJupytext(
             "jupytext is not installed, and notebooks are made with it; run `pip install -e .[notebook]`"
         ) from None
-    read = jupytext.reads(source.read_text(encoding="utf-8"), fmt="py:percent")
-    cells, ids = [], set()
-    for number, cell in enumerate(read.cells, start=1):
+    cells = jupytext.reads(source.read_text(encoding="utf-8"), fmt="py:percent").cells
+    for at, cell in enumerate(cells):
+        language = cell.metadata.get("lang")
+        if language is None:
+            after = cells[at + 1] if at + 1 < len(cells) else None
+            yield at + 1, cell, after if after is not None and "lang" in after.metadata else None
+        elif (
+            language != "zh" or _own(cell) != {"lang": "zh"} or not at
+            or any(c.cell_type != "markdown" for c in cells[at - 1 : at + 1]) or "lang" in cells[at - 1].metadata
+        ):  # fmt: skip
+            raise BadSource(
+                f'{source.name} cell {at + 1} has lang="{language}"; expected [markdown] lang="zh" and nothing else, right below '
+                "the English text that it translates"
+            )
+
+
+def _notebook(source: Path, root: Path, language: Language, *, stripped: bool) -> NotebookNode:
+    cells: list[Any] = []
+    ids: set[str] = set()
+    for number, cell, twin in _pairs(source):
         name = f"{source.name} cell {number}"
-        made = _cell(cell, name, root, stripped=stripped)
-        base = made.metadata.get("nbgrader", {}).get("grade_id") or _digest(source.stem, cell.source)
+        base = _role_of(cell)[1] or _digest(source.stem, cell.source)
         if base in ids:
             raise BadSource(f"{name} is the second one with the id {base}; give it another, or other words")
         ids.add(base)
+        text = WRAPPED.sub("", twin.source) if twin is not None and language == "zh" else cell.source
+        made = _cell(cell, text, name, root, language, stripped=stripped)
         made["id"] = base
         cells.append(made)
+    try:
+        _make_hosted(cells, source.stem, root, language)
+    except NoRepository as problem:
+        raise BadSource(str(problem)) from None
     return v4.new_notebook(cells=cells, metadata=METADATA)
+
+
+def _make_hosted(cells: list[Any], stem: str, root: Path, language: Language) -> None:
+    """Adds the badges below the title, and above the first code cell the one that installs the lab where it is not there."""
+    repository = repository_url(root)
+    if cells and cells[0].cell_type == "markdown":
+        title, _, rest = cells[0].source.partition("\n")
+        row = badges(repository, f"notebooks/{FOLDERS[language]}{stem}.ipynb")
+        cells[0].source = f"{title}\n\n{row}\n{rest}".rstrip("\n")
+    first = next((at for at, cell in enumerate(cells) if cell.cell_type == "code"), None)
+    if first is not None:
+        cell = v4.new_code_cell(installing(repository, root))
+        cell["id"] = f"{stem}-install"
+        cells.insert(first, cell)
 
 
 def _digest(stem: str, text: str) -> str:
     return f"{stem}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _cell(cell: Any, name: str, root: Path, *, stripped: bool) -> Any:
-    metadata = {key: value for key, value in cell.metadata.items() if not key.startswith("lines_to_")}
-    role = next((role for role in ROLES if role in metadata), None)
-    grade_id, points = metadata.pop(role, None) if role else None, metadata.pop("points", None)
+def _role_of(cell: Any) -> tuple[str | None, str | None]:
+    """What a cell is, and its id."""
+    role = next((role for role in ROLES if role in cell.metadata), None)
+    return role, cell.metadata[role] if role else None
+
+
+def _own(cell: Any) -> dict[str, Any]:
+    """A cell's metadata without jupytext's."""
+    return {key: value for key, value in cell.metadata.items() if not key.startswith("lines_to_")}
+
+
+def _cell(cell: Any, text: str, name: str, root: Path, language: Language, *, stripped: bool) -> Any:
+    """A cell of the notebook, from the one of the source and its text in the notebook's language."""
+    metadata = _own(cell)
+    role, grade_id = _role_of(cell)
+    if role:
+        metadata.pop(role)
+    points = metadata.pop("points", None)
     if metadata or (points is not None and role in (None, "solution")):
         unknown = ", ".join([*metadata, *(["points"] if points is not None else [])])
         raise BadSource(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
     if cell.cell_type == "markdown":
-        text = LADDER.sub(lambda match: ladder_table(root, match["lab"], match["shapes"].split()), cell.source)
+        text = LADDER.sub(lambda match: ladder_table(root, match["lab"], match["shapes"].split(), language), text)
+        text = LINK.sub(lambda match: f"]({_linked(match['target'], language)})", text)
         text = SPEED.sub(lambda match: speed_text(root, match["lab"], match["step"], name), text)
         if role == "answer" and stripped:
             text = UNANSWERED
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
-    text = INCLUDE.sub(lambda match: _included(root, match, name), cell.source)
+    text = INCLUDE.sub(lambda match: _included(root, match, name), text)
     if role != "solution" and (BEGIN in text or END in text):
         raise BadSource(f'{name} holds solution markers and is no solution cell; say solution="ID" in its first line')
     if role == "solution" and BEGIN not in text:
@@ -132,6 +211,11 @@ def _metadata(role: str | None, grade_id: str | None, points: float | None, kind
         nbgrader["points"] = points
     kept = {"deletable": False, "editable": False} if role == "test" else {"deletable": False}
     return {**kept, "nbgrader": nbgrader}
+
+
+def _linked(target: str, language: Language) -> str:
+    """A link written as from notebooks/, from where the notebook lies; other notebooks lie beside it."""
+    return target if target.partition("#")[0].endswith(".ipynb") else "../" * FOLDERS[language].count("/") + target
 
 
 def _included(root: Path, match: re.Match[str], name: str) -> str:
@@ -166,7 +250,7 @@ def _span(text: str, wanted: str, name: str) -> tuple[int, int]:
     return found[0][0], found[-1][1]
 
 
-def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:
+def ladder_table(root: Path, lab_id: str, shapes: list[str], language: Language = "en") -> str:
     """The benchmark's times of a lab's ladder as a table in Markdown, with the GPU and versions they hold for.
 
     Raises BadSource when the benchmark's record cannot be read or lacks one of them.
@@ -182,20 +266,40 @@ def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:
     missing = [f"{name} on {shape}" for name, _ in steps for shape in shapes if (name, shape) not in times]
     if missing:
         raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
+    words = LADDER_WORDS[language]
     last = [times["solution", shape] for shape in shapes]
-    rows = ["| | what changes | " + " | ".join(map(_shape, last)) + " |", "|---|---|" + "---:|" * len(shapes)]
+    head = " | ".join(_shape(entry, language) for entry in last)
+    rows = [f"| | {words['changes']} | {head} |", "|---|---|" + "---:|" * len(shapes)]
     for number, (name, path) in enumerate(steps, start=1):
-        idea = _idea(path) if path.parent == folder else "the last step, yours to find"
+        idea = _idea(path) if path.parent == folder else words["last"]
         entries = [times[name, shape] for shape in shapes]
         cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" for entry in entries]
         rows.append(f"| {number} | {idea} | " + " | ".join(cells) + " |")
-    rows.append("| | cuBLAS, dense fp16 | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " |")
-    where = (
-        "Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16 in the same race; the time of "
-        "cuBLAS itself moves by 5 % from race to race, and the last row is that of the last step's. "
-        f"{record.gpu}, torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}."
-    )
-    return "\n".join([*rows, "", f"*{where}*"])
+    rows.append(f"| | {words['cublas']} | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " |")
+    versions = f"{record.gpu}, torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}"
+    return "\n".join([*rows, "", f"*{words['legend'].format(versions)}*"])
+
+
+LADDER_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "changes": "what changes", "last": "the last step, yours to find", "cublas": "cuBLAS, dense fp16",
+        "tokens": "{} tokens", "token": "{} token", "sparsity": "{}, sparsity {}",
+        "legend": "Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16 in the same race; the time of "
+        "cuBLAS itself moves by 5 % from race to race, and the last row is that of the last step's. {}.",
+    },
+    "zh": {
+        "changes": "改动", "last": "最后一步，留给你来找", "cublas": "cuBLAS，稠密 fp16",
+        "tokens": "{} 个 token", "token": "{} 个 token", "sparsity": "{}，稀疏度 {}",
+        "legend": "每次启动的微秒数；括号内是同一轮计时中相对 cuBLAS fp16 的倍数。"
+        "cuBLAS 自身的时间在各轮之间浮动 5 %，最后一行取自最后一步那一轮。{}。",
+    },
+}  # fmt: skip
+
+
+def _shape(entry: Entry, language: Language = "en") -> str:
+    words = LADDER_WORDS[language]
+    text = words["tokens" if entry.M != 1 else "token"].format(entry.M)
+    return text if entry.sparsity is None else words["sparsity"].format(text, entry.sparsity)
 
 
 def speed_text(root: Path, lab_id: str, step_name: str, name: str) -> str:
@@ -228,9 +332,6 @@ def speed_text(root: Path, lab_id: str, step_name: str, name: str) -> str:
     )
 
 
-def _shape(entry: Entry) -> str:
-    text = f"{entry.M} token{'s' if entry.M != 1 else ''}"
-    return text if entry.sparsity is None else f"{text}, sparsity {entry.sparsity}"
 
 
 def _idea(path: Path) -> str:

@@ -66,7 +66,7 @@ def release(root: Path) -> list[Path]:
     if (root / "notebooks" / "source").is_dir():
         from grader.authoring.notebooks import student_files
 
-        changed += _write(root / "notebooks", "*.ipynb", student_files(root))
+        changed += _write(root / "notebooks", "**/*.ipynb", student_files(root))
     return changed
 
 
@@ -74,11 +74,12 @@ def _write(folder: Path, pattern: str, files: dict[str, str]) -> list[Path]:
     folder.mkdir(exist_ok=True)
     changed = []
     for stale in folder.glob(pattern):
-        if stale.name not in files:
+        if stale.relative_to(folder).as_posix() not in files and ".ipynb_checkpoints" not in stale.parts:
             stale.unlink()
             changed.append(stale)
     for name, text in files.items():
         path = folder / name
+        path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             changed.append(path)

@@ -18,6 +18,7 @@ def release(
 ) -> None:
     """Regenerate assignment/ and notebooks/*.ipynb from their sources, and pack what students get (for instructors)."""
     from grader.authoring.bundle import SecretTold, write_bundle
+    from grader.authoring.hosted import repository_url, unset
     from grader.authoring.notebooks import BadSource, MissingJupytext
     from grader.authoring.release import BadMarkers
     from grader.authoring.release import release as write
@@ -30,6 +31,8 @@ def release(
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
     typer.echo("assignment/ and notebooks/ match their sources")
+    if unset(repository_url(root)):
+        typer.echo("the badges lead nowhere yet: write your repository's address into [project.urls] of pyproject.toml")
     secrets_there = secrets_file if secrets_file.is_file() else None
     try:
         count = write_bundle(root, bundle, secrets_there)

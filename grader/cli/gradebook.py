@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +12,17 @@ from grader.classroom.gradebook import ASSIGNMENT
 from grader.cli.arguments import refuse
 
 
+class CourseLanguage(StrEnum):
+    """What language a course's notebooks are in."""
+
+    en = "en"
+    zh = "zh"
+
+
 def course(
     folder: Annotated[Path, typer.Argument(help="Folder of the course; created if missing.")] = Path("course"),
     assignment: Annotated[str, typer.Option(help="Name of the assignment.")] = ASSIGNMENT,
+    language: Annotated[CourseLanguage, typer.Option(help="Language of the notebooks.")] = CourseLanguage.en,
 ) -> None:
     """Make an nbgrader course from the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
     from grader.authoring.notebooks import BadSource, MissingJupytext
@@ -21,7 +30,7 @@ def course(
     from grader.classroom.gradebook.course import CannotMakeCourse, make_course
 
     try:
-        written = make_course(Path.cwd(), folder, assignment)
+        written = make_course(Path.cwd(), folder, assignment, "zh" if language is CourseLanguage.zh else "en")
     except (CannotMakeCourse, BadMarkers, BadSource, MissingJupytext) as problem:
         raise refuse(str(problem)) from None
     except OSError as problem:

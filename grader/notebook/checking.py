@@ -34,8 +34,14 @@ from grader.running.interpreter import InterpretOptions
 
 __all__ = ["NotYet", "check", "check_speed", "device", "predict"]
 
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-"""Where the notebook's own tensors go."""
+
+def usable_gpu() -> bool:
+    """Whether the labs' kernels compile for the GPU here: int8 products need compute capability 8.0."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+
+
+device = torch.device("cuda" if usable_gpu() else "cpu")
+"""Where the notebook's own tensors go; not to a GPU that is too old for the labs."""
 if device.type == "cpu" and "triton" not in sys.modules:
     os.environ["TRITON_INTERPRET"] = "1"
 

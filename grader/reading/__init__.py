@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from grader.reading.selection import Statement, closure, constexpr_names, module
 from grader.teaching.refused import pointed, undefined_name
 
 MAX_FILES = 200
+MAX_FOLDERS = 5
+"""Folders below a submission's that are looked into for a kernel that is not in it."""
+
 
 
 class UnusablePath(ValueError):
@@ -48,6 +52,8 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     for lab in labs:
         chosen, note = _without_copies(lab, files)
         found[lab.id] = _find(lab, chosen, single)
+        if not single:
+            found[lab.id] = _in_a_folder_below(path, lab, found[lab.id])
         notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen)) if text)
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
@@ -63,6 +69,17 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
         notes=notes,
     )
+
+
+def _in_a_folder_below(folder: Path, lab: Lab, found: KernelSource | Refusal | None) -> KernelSource | Refusal | None:
+    """What was found, or where the kernel is instead: somebody worked in the notebooks of another language, say."""
+    if isinstance(found, KernelSource) or (found is not None and found.status != "not_attempted"):
+        return found
+    for below in itertools.islice(sorted(folder.glob(f"*/{lab.id}.ipynb")), MAX_FOLDERS):
+        place = f"{below.parent.name}/{below.name}"
+        if not below.parent.is_symlink() and any(not is_stub(d.node) for d in _definitions(_read_file(below), lab.kernel)):
+            return Refusal("not_attempted", f"{lab.kernel} is not filled in here, but it is in {place}; grade that folder instead")
+    return found
 
 
 def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:

@@ -425,3 +425,50 @@ def roofline(
     words = "; ".join(f"{point.name}: {x:.0f} operations a byte, {student:.1f} TFLOP/s (baseline {baseline:.1f})"
                       for point, x, (student, baseline) in zip(points, intensities, rates, strict=True))  # fmt: skip
     return _draw(3.7, draw, f"Roofline with a slope of {gigabytes_per_s:.0f} GB/s. {words}.")
+
+
+# ---------------------------------------------------------------- what a benchmark measured
+
+
+def bars(values: Mapping[str, float], unit: str, title: str) -> Picture:
+    """A bar for each name, from top to bottom, with its value beside it."""
+    most = max(values.values())
+
+    def draw(axes: Axes) -> None:
+        axes.barh(range(len(values)), list(values.values()), height=0.55, color=BLUE)
+        for row, value in enumerate(values.values()):
+            axes.text(value + most / 60, row, f"{value:.3g}", va="center", ha="left", weight="bold")
+        axes.set(xlim=(0, most * 1.16), ylim=(len(values) - 0.4, -0.6), xlabel=unit, title=_one_line(title))
+        axes.set_yticks(range(len(values)), list(values))
+        axes.tick_params(axis="y", length=0)
+
+    words = "; ".join(f"{name} {value:.3g}" for name, value in values.items())
+    return _draw(0.85 + 0.34 * len(values), draw, f"{title}, in {unit}: {words}.")
+
+
+def ratio_curves(
+    curves: Mapping[str, Sequence[tuple[float, float]]], xlabel: str, title: str, *, logarithmic: bool = False,
+    baseline: str = "cuBLAS fp16",
+) -> Picture:  # fmt: skip
+    """Ratios to the baseline as (x, ratio) points, a line a name; above the dashed line is faster. `logarithmic`: the x axis."""
+    from matplotlib.ticker import FuncFormatter
+
+    colours, markers = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY), "os^Dv*"
+
+    def draw(axes: Axes) -> None:
+        axes.axhline(1.0, color=FAINT, linewidth=1.0, linestyle="--")
+        for number, (name, points) in enumerate(curves.items()):
+            xs, ys = zip(*points, strict=True)
+            axes.plot(xs, ys, color=colours[number % len(colours)], marker=markers[number % len(markers)], markersize=5,
+                      label=name)  # fmt: skip
+        if logarithmic:
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ticks = sorted({x for points in curves.values() for x, _ in points})
+        axes.set_xticks(ticks)
+        axes.minorticks_off()
+        axes.set(xlabel=xlabel, ylabel=f"times as fast as\n{baseline}", title=_one_line(title), ylim=(0, None))
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.24), ncols=2 if len(curves) > 1 else 1)
+
+    words = "; ".join(f"{name} {', '.join(f'{ratio:.2f} at {x:g}' for x, ratio in points)}" for name, points in curves.items())
+    return _draw(2.7 + 0.13 * len(curves), draw, f"{title}, times as fast as {baseline} over {xlabel}: {words}.")

@@ -299,36 +299,147 @@ check_speed("dds")
 # %% [markdown]
 # ## Questions
 #
-# **1. Break-even.** Say your kernel does its products at a share $e$ of cuBLAS's rate, and does only those of present
-# blocks. From which sparsity on is it faster? Take the ratios of the table's last step at 8192 tokens: what is $e$
-# there, and why is it not 1?
+# The first three have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
+# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
 
-# %% [markdown] answer="dds_question_breakeven" points=4
-# Dense time 1, ours $(1 - s) / e$: faster from $s = 1 - e$ on. From a ratio $r$ at sparsity $s$ follows $e = r\,(1 - s)$: with the ratios
-# measured, $e$ is about 0.15 at 0.9 and 0.23 at 0.8, so break-even comes out at 0.85 from the one and 0.77 from the other
-# (measured: 0.74; $e$ rises as the weight fills). It is not 1 because a 32-wide block is a
-# small tile for a tensor core, X is fetched again by every block row, the column index delays each fetch, and what does not shrink with
-# $s$ (reading X, writing Y, the launch) weighs more the emptier W is; that is why $e$ is smaller at 0.9.
+# %% [markdown] lang="zh"
+# ## 思考题
+#
+# 前三题的数字因人而异，由你的名字抽出，并且自动批改。请先把名字写一次，与班级名单上的写法一致。答案是一个数，或者 `2 * 3 / 4`
+# 这样的算式；下面的检查单元会告诉你对不对，不对时该看哪里。
+
+# %% solution="dds_student"
+student = ""
+### BEGIN SOLUTION
+student = "Ada Lovelace"
+### END SOLUTION
 
 # %% [markdown]
-# **2. Why blocks?** Compare a weight whose zeros lie anywhere (CSR: one column index for each value) with blocks of
+# **1. Break-even**
+
+# %% [markdown] lang="zh"
+# **1. 盈亏平衡点**
+
+# %% solution="dds_answer_breakeven"
+ask("dds", "breakeven")
+dds_breakeven = None  # per cent
+### BEGIN SOLUTION
+dds_breakeven = 100 * (1 - 1.2 * (1 - 0.85))
+### END SOLUTION
+
+# %% test="dds_question_breakeven" points=2
+check_answer("dds", "breakeven")
+
+# %% [markdown]
+# **2. The weight in memory**
+
+# %% [markdown] lang="zh"
+# **2. 权重占多少内存**
+
+# %% solution="dds_answer_bytes"
+ask("dds", "bytes")
+dds_bytes = None  # kB
+### BEGIN SOLUTION
+dds_bytes = (4096 * 2048 * 0.25 * 2 + 4 * 4096 * 2048 / 1024 * 0.25 + 4 * (4096 / 32 + 1)) / 1e3
+### END SOLUTION
+
+# %% test="dds_question_bytes" points=1
+check_answer("dds", "bytes")
+
+# %% [markdown]
+# **3. An order of magnitude**
+
+# %% [markdown] lang="zh"
+# **3. 数量级**
+
+# %% solution="dds_answer_magnitude"
+ask("dds", "magnitude")
+dds_magnitude = None  # microseconds
+### BEGIN SOLUTION
+dds_magnitude = 2 * 2 * 4096 * 1024 / 2e6
+### END SOLUTION
+
+# %% test="dds_question_magnitude" points=1
+check_answer("dds", "magnitude")
+
+# %% [markdown]
+# **4. The missing share.** Question 1 took the share $e$ of cuBLAS's rate for fixed. From the ratios of the table's last step at 8192 tokens:
+# what is $e$ at each sparsity, why is it not 1, and why does it change?
+
+# %% [markdown] lang="zh"
+# **4. 缺掉的那一份。** 第 1 题假设 kernel 的速率是 cuBLAS 的固定份额 $e$。根据上面表格最后一步在 8192 个 token 时的倍数：
+# 两种稀疏度下 $e$ 各是多少？它为什么不是 1？为什么会变？
+
+# %% [markdown] answer="dds_question_share" points=2
+# From a ratio $r$ at sparsity $s$ follows $e = r\,(1 - s)$, below a quarter here. It is not 1 because a 32-wide block is a
+# small tile for a tensor core, X is fetched again by every block row, and the column index delays each fetch. What does not shrink with
+# $s$ (reading X, writing Y, the launch) weighs more the emptier W is, so $e$ is smaller at 0.9 than at 0.8.
+
+# %% [markdown] lang="zh"
+# 由稀疏度 $s$ 下的倍数 $r$ 可得 $e = r\,(1 - s)$，这里不到四分之一。它不是 1，因为宽 32 的块对 Tensor Core 来说是很小的 tile，
+# 每个块行都要重新读取 X，而且每次读取都要先等列号。不随 $s$ 减少的部分（读 X、写 Y、启动）在 W 越空时占比越大，所以 0.9 处的 $e$ 比 0.8 处小。
+
+# %% [markdown]
+# **5. Why blocks?** Compare a weight whose zeros lie anywhere (CSR: one column index for each value) with blocks of
 # 32 x 32: bytes for indices, loads of $X$, and the instruction that multiplies.
 
-# %% [markdown] answer="dds_question_blocks" points=3
+# %% [markdown] lang="zh"
+# **5. 为什么要分块？** 把零散布各处的权重（CSR：每个值一个列号）与 32 x 32 的块作比较：索引占多少字节，怎样读取 $X$，用什么指令相乘。
+
+# %% [markdown] answer="dds_question_blocks" points=2
 # CSR has a 4-byte index for each 2-byte value, three times the bytes; a block has one index for 1024 values. CSR fetches single elements of X from
 # scattered columns; a block needs 32 neighbouring columns, which are wide, coalesced loads. And tensor cores multiply whole tiles,
 # so single values are left with ordinary multiply-adds, at a small part of the rate.
 
+# %% [markdown] lang="zh"
+# CSR 中每个 2 字节的值都带一个 4 字节的列号，共是值的三倍字节；分块则 1024 个值共用一个列号。CSR 从分散的列里读取 X 的单个元素；一个块需要的是相邻的 32 列，
+# 可以用宽的合并访问读取。而且 Tensor Core 乘的是整个 tile，单个的值只能用普通的乘加，速率只有一小部分。
+
 # %% [markdown]
-# **3. Uneven rows.** One block row is full (32 blocks), the others hold one block each. What does that do to the time of a launch
+# **6. Uneven rows.** One block row is full (32 blocks), the others hold one block each. What does that do to the time of a launch
 # with few tokens, and what could a kernel do about it?
 
-# %% [markdown] answer="dds_question_uneven" points=3
+# %% [markdown] lang="zh"
+# **6. 不均匀的块行。** 一个块行是满的（32 个块），其余各只有一个块。token 少时，这对一次启动的时间有什么影响？kernel 可以怎么应对？
+
+# %% [markdown] answer="dds_question_uneven" points=2
 # A program walks its row's blocks one after another, so the launch lasts as long as the program with 32 blocks while the others are over after
 # one; with few tokens there are not enough other programs to fill the gap. Remedies: split long rows among several programs and add their
 # parts (atomics or a second pass), start long rows first, or let a fixed number of programs take equal shares of blocks.
+
+# %% [markdown] lang="zh"
+# 一个程序依次处理自己块行里的块，所以整次启动要等处理 32 个块的那个程序，而其他程序处理完一个块就结束了；token 少时，没有足够多的其他程序来填补空闲。
+# 办法有：把长的块行拆给几个程序，再把各部分相加（原子加，或者第二遍）；先启动长的块行；或者让固定数目的程序平均分配块。
+
+# %% [markdown]
+# **7. Predict, then look.** On an H200, weight 1024 x 1024 with 70 % of its blocks empty, 65536 tokens: how many times as fast as cuBLAS fp16 is the reference solution?
+# Nothing is marked here: write down what you expect before the next cell shows what was measured.
+
+# %% [markdown] lang="zh"
+# **7. 先预测，再看。** 在 H200 上，1024 x 1024 的权重有 70 % 的块是空的，65536 个 token：参考答案是 cuBLAS fp16 的几倍速？
+# 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
+
+# %% solution="dds_prediction"
+from grader.notebook.trial import lock, measured, reveal
+
+guess = None  # times as fast as cuBLAS fp16
+### BEGIN SOLUTION
+guess = 1.5
+### END SOLUTION
+lock("dds", guess, "times as fast as cuBLAS fp16")
+
+# %%
+said = reveal("dds")
+entry = measured("dds", "solution", M=65536, sparsity=0.7)[0]
+said.against(entry.ratio)
+print(f"{entry.time_us:.1f} us, cuBLAS fp16 {entry.cublas_us:.1f} us, with {entry.sparsity:.0%} of the work left out")
 
 # %% [markdown]
 # ## Done?
 #
 # Save this notebook. `make grade` reads the saved file and gives the same answer as the cells above.
+
+# %% [markdown] lang="zh"
+# ## 做完了？
+#
+# 保存这个 notebook。`make grade SUBMISSION=notebooks/zh` 读取保存的文件，给出的结果与上面各单元相同。

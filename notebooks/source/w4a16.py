@@ -333,32 +333,147 @@ check_speed("w4a16")
 # %% [markdown]
 # ## Questions
 #
-# **1. Arithmetic intensity.** For $N = K = 4096$, how many bytes must one launch move in fp16 and in W4A16, with
-# $M = 1$ and with $M = 512$? On a GPU with 4.8 TB/s and 989 TFLOP/s in fp16: how much faster can W4A16 be at best in each case?
+# The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
+# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
 
-# %% [markdown] answer="w4a16_question_intensity" points=4
-# $M = 1$: fp16 33.6 MB, W4A16 8.4 MB. Two operations a weight are nothing, so memory decides: 7.0 us against 1.75 us, at best
-# four times as fast. $M = 512$: fp16 42 MB, W4A16 16.8 MB; 17.2 G operations are 410 and 1024 a byte, both above the 206 where
-# this GPU balances. There is no int4 x fp16 instruction, so both take at least 17.4 us in the tensor cores: nothing
-# to gain, and opening the words comes on top.
+# %% [markdown] lang="zh"
+# ## 思考题
+#
+# 前四题的数字因人而异，由你的名字抽出，并且自动批改。请先把名字写一次，与班级名单上的写法一致。答案是一个数，或者 `2 * 3 / 4`
+# 这样的算式；下面的检查单元会告诉你对不对，不对时该看哪里。
+
+# %% solution="w4a16_student"
+student = ""
+### BEGIN SOLUTION
+student = "Ada Lovelace"
+### END SOLUTION
 
 # %% [markdown]
-# **2. When to scale.** A kernel could multiply $q$ by $s_n$ right after opening it, in fp16. Name two things that are worse about that.
+# **1. Bytes that must move**
 
-# %% [markdown] answer="w4a16_question_scale" points=3
+# %% [markdown] lang="zh"
+# **1. 至少要搬运多少字节**
+
+# %% solution="w4a16_answer_bytes"
+ask("w4a16", "bytes")
+w4a16_bytes = None  # MB
+### BEGIN SOLUTION
+w4a16_bytes = (2 * 16 * 4096 + 8192 * 4096 / 2 + 2 * 8192 + 2 * 16 * 8192) / 1e6
+### END SOLUTION
+
+# %% test="w4a16_question_bytes" points=2
+check_answer("w4a16", "bytes")
+
+# %% [markdown]
+# **2. What is there to gain?**
+
+# %% [markdown] lang="zh"
+# **2. 最多能快多少**
+
+# %% solution="w4a16_answer_gain"
+ask("w4a16", "gain")
+w4a16_gain = None  # times
+### BEGIN SOLUTION
+compute = 2 * 96 * 3072 * 5120 / 900e6
+memory16 = (2 * 96 * 5120 + 2 * 3072 * 5120 + 2 * 96 * 3072) / 3e6
+memory4 = (2 * 96 * 5120 + 3072 * 5120 / 2 + 2 * 96 * 3072) / 3e6
+w4a16_gain = max(memory16, compute) / max(memory4, compute)
+### END SOLUTION
+
+# %% test="w4a16_question_gain" points=2
+check_answer("w4a16", "gain")
+
+# %% [markdown]
+# **3. Bits a weight**
+
+# %% [markdown] lang="zh"
+# **3. 每个权重多少位**
+
+# %% solution="w4a16_answer_bits"
+ask("w4a16", "bits")
+w4a16_bits = None  # bits
+### BEGIN SOLUTION
+w4a16_bits = 4 + (16 + 4) / 128
+### END SOLUTION
+
+# %% test="w4a16_question_bits" points=1
+check_answer("w4a16", "bits")
+
+# %% [markdown]
+# **4. Read a word**
+
+# %% [markdown] lang="zh"
+# **4. 读一个字**
+
+# %% solution="w4a16_answer_nibble"
+ask("w4a16", "nibble")
+w4a16_nibble = None  # a whole number
+### BEGIN SOLUTION
+w4a16_nibble = 9 - 16
+### END SOLUTION
+
+# %% test="w4a16_question_nibble" points=1
+check_answer("w4a16", "nibble")
+
+# %% [markdown]
+# **5. When to scale.** A kernel could multiply $q$ by $s_n$ right after opening it, in fp16. Name two things that are worse about that.
+
+# %% [markdown] lang="zh"
+# **5. 什么时候乘 scale。** kernel 也可以在拆包之后立刻用 fp16 把 $q$ 乘上 $s_n$。说出这样做的两个坏处。
+
+# %% [markdown] answer="w4a16_question_scale" points=2
 # The product $q s$ is rounded to fp16 (a relative error of up to $2^{-11}$ in every weight), while $q$ alone is exact. And it
 # is one multiplication for each weight in each tile, $N K$ for every row of tiles, instead of one for each element of $Y$.
 
+# %% [markdown] lang="zh"
+# 乘积 $q s$ 要舍入到 fp16（每个权重都带上至多 $2^{-11}$ 的相对误差），而 $q$ 本身是精确的。而且这样每个 tile 的每个权重都要乘一次，
+# 每一行 tile 共 $N K$ 次；放在最后，则是 $Y$ 的每个元素乘一次。
+
 # %% [markdown]
-# **3. Order.** Suppose your kernel opens each word in the order 0, 4, 1, 5, 2, 6, 3, 7. Can the result still be right,
+# **6. Order.** Suppose your kernel opens each word in the order 0, 4, 1, 5, 2, 6, 3, 7. Can the result still be right,
 # without sorting anything in the weight? Why might somebody want that?
 
-# %% [markdown] answer="w4a16_question_order" points=3
+# %% [markdown] lang="zh"
+# **6. 顺序。** 假设你的 kernel 按 0、4、1、5、2、6、3、7 的顺序拆开每个字。在不重排权重的前提下，结果还可能正确吗？为什么有人想这样做？
+
+# %% [markdown] answer="w4a16_question_order" points=2
 # Yes: a sum does not depend on the order of its terms, so if the columns of $X$ are loaded in the same order, each product
 # still meets its partner. One may want it because some orders are cheaper to make: elements $j$ and $j + 4$ sit 16 bits apart, so one
 # operation on the word treats both as the two halves of a pair of fp16 numbers.
+
+# %% [markdown] lang="zh"
+# 可能：求和与各项的顺序无关，只要按同样的顺序读取 $X$ 的列，每个乘积仍然配对正确。想这样做，是因为有些顺序拆起来更省：元素 $j$ 和 $j + 4$ 相隔 16 位，
+# 对整个字做一次运算，就同时处理了一对 fp16 数的两半。
+
+# %% [markdown]
+# **7. Predict, then look.** On an H200, $N = K = 4096$: how many times as fast as cuBLAS fp16 is the reference solution with 64 tokens?
+# Nothing is marked here: write down what you expect before the next cell shows what was measured.
+
+# %% [markdown] lang="zh"
+# **7. 先预测，再看。** 在 H200 上，$N = K = 4096$，64 个 token：参考答案是 cuBLAS fp16 的几倍速？
+# 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
+
+# %% solution="w4a16_prediction"
+from grader.notebook.trial import lock, measured, reveal
+
+guess = None  # times as fast as cuBLAS fp16
+### BEGIN SOLUTION
+guess = 2.0
+### END SOLUTION
+lock("w4a16", guess, "times as fast as cuBLAS fp16")
+
+# %%
+said = reveal("w4a16")
+entry = measured("w4a16", "solution", M=64)[0]
+said.against(entry.ratio)
+print(f"{entry.time_us:.1f} us, cuBLAS fp16 {entry.cublas_us:.1f} us")
 
 # %% [markdown]
 # ## Done?
 #
 # Save this notebook. `make grade` reads the saved file and gives the same answer as the cells above.
+
+# %% [markdown] lang="zh"
+# ## 做完了？
+#
+# 保存这个 notebook。`make grade SUBMISSION=notebooks/zh` 读取保存的文件，给出的结果与上面各单元相同。

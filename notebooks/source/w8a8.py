@@ -367,19 +367,108 @@ check_speed("w8a8")
 # %% [markdown]
 # ## Questions
 #
-# **1. Arithmetic intensity.** For $N = K = 4096$, compute the operations per byte of fp16 and of W8A8 with $M = 16$ and
-# with $M = 4096$. On a GPU with 4.8 TB/s, 989 TFLOP/s in fp16 and 1979 TOP/s in int8: what limits each of the four,
-# and what is the most that W8A8 can gain?
+# The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
+# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
 
-# %% [markdown] answer="w8a8_question_intensity" points=4
-# $M = 16$: $2MNK = 0.54$ G operations. fp16 moves 33.8 MB (15.9 operations a byte), W8A8 17.1 MB (31.5). The GPU
-# balances at about 206 (fp16) and 412 (int8), so memory limits both: 7.0 us and 3.6 us, at most twice as fast.
-# $M = 4096$: 137 G operations; fp16 1365 a byte, W8A8 (fp16 in and out) 1638. The tensor cores limit both: 139 us and
-# 69 us, again at most twice as fast, and the quantising in the kernel comes on top.
+# %% [markdown] lang="zh"
+# ## 思考题
+#
+# 前四题的数字因人而异，由你的名字抽出，并且自动批改。请先把名字写一次，与班级名单上的写法一致。答案是一个数，或者 `2 * 3 / 4`
+# 这样的算式；下面的检查单元会告诉你对不对，不对时该看哪里。
+
+# %% solution="w8a8_student"
+student = ""
+### BEGIN SOLUTION
+student = "Ada Lovelace"
+### END SOLUTION
 
 # %% [markdown]
-# **2. Scales.** Outliers sit in a few input channels, so a scale for each *column* of $X$ would quantise better.
+# **1. Bytes that must move**
+
+# %% [markdown] lang="zh"
+# **1. 至少要搬运多少字节**
+
+# %% solution="w8a8_answer_bytes"
+ask("w8a8", "bytes")
+w8a8_bytes = None  # MB
+### BEGIN SOLUTION
+w8a8_bytes = (2 * 24 * 5120 + 4096 * 5120 + 4 * (24 + 4096) + 2 * 24 * 4096) / 1e6
+### END SOLUTION
+
+# %% test="w8a8_question_bytes" points=2
+check_answer("w8a8", "bytes")
+
+# %% [markdown]
+# **2. Arithmetic intensity**
+
+# %% [markdown] lang="zh"
+# **2. 算术强度**
+
+# %% solution="w8a8_answer_intensity"
+ask("w8a8", "intensity")
+w8a8_intensity = None  # operations a byte
+### BEGIN SOLUTION
+w8a8_intensity = 2 * 1024 * 6144 * 3072 / (2 * 1024 * 3072 + 6144 * 3072 + 2 * 1024 * 6144)
+### END SOLUTION
+
+# %% test="w8a8_question_intensity" points=1
+check_answer("w8a8", "intensity")
+
+# %% [markdown]
+# **3. How long can an exact sum be?**
+
+# %% [markdown] lang="zh"
+# **3. 求和最长能精确到多少项**
+
+# %% solution="w8a8_answer_exact"
+ask("w8a8", "exact")
+w8a8_exact = None  # a whole number
+### BEGIN SOLUTION
+w8a8_exact = (2**19 - 1) // (2**7 * 2**6)
+### END SOLUTION
+
+# %% test="w8a8_question_exact" points=1
+check_answer("w8a8", "exact")
+
+# %% [markdown]
+# **4. Quantised again**
+
+# %% [markdown] lang="zh"
+# **4. 重复量化**
+
+# %% solution="w8a8_answer_times"
+ask("w8a8", "times")
+w8a8_times = None  # a whole number
+### BEGIN SOLUTION
+w8a8_times = 2048 // 32
+### END SOLUTION
+
+# %% test="w8a8_question_times" points=1
+check_answer("w8a8", "times")
+
+# %% [markdown]
+# **5. When is once better?** Your kernel quantises an element of $X$ as often as question 4 says. When would a separate kernel that
+# quantises $X$ once be better, and what would it cost?
+
+# %% [markdown] lang="zh"
+# **5. 什么时候只量化一次更好？** 第 4 题算出了你的 kernel 会把 $X$ 的一个元素量化多少次。什么情况下，用一个单独的 kernel 把 $X$ 只量化一次更好？代价是什么？
+
+# %% [markdown] answer="w8a8_question_again" points=2
+# A separate kernel quantises once, but it reads $2MK$ bytes, writes $MK$ that the product then reads
+# (instead of $2MK$ of fp16), and it is one more launch. It pays with many tokens and a wide $N$, where quantising
+# competes with the products; with few tokens the launch alone costs more than it saves.
+
+# %% [markdown] lang="zh"
+# 单独的 kernel 只量化一次，但它要读 $2MK$ 字节，写出 $MK$ 字节再由矩阵乘读入（代替 $2MK$ 字节的 fp16），还多一次启动。
+# token 多、$N$ 大时，重复量化与乘法争抢时间，这样做划算；token 少时，光是多出来的一次启动就超过省下的时间。
+
+# %% [markdown]
+# **6. Scales.** Outliers sit in a few input channels, so a scale for each *column* of $X$ would quantise better.
 # Why can this kernel not use one? What could be done to $X$ and $W$ beforehand to the same effect?
+
+# %% [markdown] lang="zh"
+# **6. scale。** 离群值集中在少数输入通道上，所以给 $X$ 的每一*列*一个 scale，量化误差会更小。
+# 为什么这个 kernel 不能这样做？事先对 $X$ 和 $W$ 做什么处理，可以达到同样的效果？
 
 # %% [markdown] answer="w8a8_question_scales" points=3
 # With $x_{mk} = s_k q_{mk}$ the sum is $\sum_k s_k q_{mk} r_{nk}$: $s_k$ varies along the summed axis, cannot leave the
@@ -387,16 +476,40 @@ check_speed("w8a8")
 # can divide column $k$ of $X$ by $s_k$ and multiply column $k$ of $W$ by it, since $XW^\top = (X D^{-1})(W D)^\top$: part of
 # the outliers moves into the weight before either is quantised, and the usual per-token and per-channel scales do.
 
-# %% [markdown]
-# **3. Quantised again.** How often does the whole launch quantise one element of $X$, for $N = 4096$ and
-# `BLOCK_N` = 64 or 256? When would a separate kernel that quantises $X$ once be better, and what would it cost?
+# %% [markdown] lang="zh"
+# 设 $x_{mk} = s_k q_{mk}$，求和就成了 $\sum_k s_k q_{mk} r_{nk}$：$s_k$ 沿求和的轴变化，提不到求和号外面，只能乘进每一项，
+# 而整数矩阵指令做不到这一点。事先可以把 $X$ 的第 $k$ 列除以 $s_k$、$W$ 的第 $k$ 列乘以 $s_k$，因为
+# $XW^\top = (X D^{-1})(W D)^\top$：在两者量化之前，一部分离群值移到了权重里，之后用通常的逐 token、逐通道 scale 即可。
 
-# %% [markdown] answer="w8a8_question_again" points=3
-# $N / \mathrm{BLOCK\_N}$ times: 64 or 16. A separate kernel quantises once, but it writes $MK$ bytes that the product then reads
-# (instead of $2MK$ of fp16), and it is one more launch. It pays with many tokens and a wide $N$, where quantising
-# competes with the products; with few tokens the launch alone costs more than it saves.
+# %% [markdown]
+# **7. Predict, then look.** On an H200, $M = N = K = 1024$: how many times as fast as cuBLAS fp16 is the reference solution?
+# Nothing is marked here: write down what you expect before the next cell shows what was measured.
+
+# %% [markdown] lang="zh"
+# **7. 先预测，再看。** 在 H200 上，$M = N = K = 1024$：参考答案是 cuBLAS fp16 的几倍速？
+# 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
+
+# %% solution="w8a8_prediction"
+from grader.notebook.trial import lock, measured, reveal
+
+guess = None  # times as fast as cuBLAS fp16
+### BEGIN SOLUTION
+guess = 1.5
+### END SOLUTION
+lock("w8a8", guess, "times as fast as cuBLAS fp16")
+
+# %%
+said = reveal("w8a8")
+entry = measured("w8a8", "solution", M=1024)[0]
+said.against(entry.ratio)
+print(f"{entry.time_us:.1f} us, cuBLAS fp16 {entry.cublas_us:.1f} us: a product this small leaves most of the GPU idle")
 
 # %% [markdown]
 # ## Done?
 #
 # Save this notebook. `make grade` reads the saved file and gives the same answer as the cells above.
+
+# %% [markdown] lang="zh"
+# ## 做完了？
+#
+# 保存这个 notebook。`make grade SUBMISSION=notebooks/zh` 读取保存的文件，给出的结果与上面各单元相同。

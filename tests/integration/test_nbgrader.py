@@ -29,6 +29,7 @@ from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
 from grader.classroom.hidden_cases import load_secrets
 from grader.gpu.devices import choose
 from grader.labs import get_lab
+from grader.labs.question import posed, questions_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.reports import gpu_report
@@ -147,6 +148,10 @@ def hostile(released: Any, marker: Path) -> Any:
 def submissions(released: Any, marker: Path) -> dict[str, str]:
     answered = solved(released, RIGHT)
     find(answered, "w8a8_question_scales").source = "Because <script>alert(3)</script> k is summed over."
+    find(answered, "w8a8_student").source = 'student = "Right Student"'
+    for name, question in questions_of("w8a8").items():
+        right = posed("w8a8", question, "Right Student").answer * (1000 if name == "bytes" else 1)
+        find(answered, f"w8a8_answer_{name}").source = f"w8a8_{name} = 2 * {right!r} / 2"
     return {
         "broken": '{"cells": [',
         "hostile": json.dumps(hostile(released, marker)),
@@ -206,8 +211,10 @@ def test_a_notebook_is_graded_for_its_own_labs_only(course):
     assert set(course.grades(MISPLACED).values()) == {(0.0, False)}, "a missing notebook is nbgrader's 0"
     path = course.folder / "autograded" / MISPLACED / ASSIGNMENT / "dds.ipynb"
     shown = [cell for cell in nbformat.read(path, as_version=4).cells if cell.get("outputs")]
-    assert [cell.metadata.nbgrader.grade_id for cell in shown] == ["dds_correctness", "dds_speed"]
-    assert [cell.outputs[1].data["text/plain"] for cell in shown] == ["0.0", "0.0"]
+    assert [cell.metadata.nbgrader.grade_id for cell in shown] == [
+        "dds_correctness", "dds_speed", *(f"dds_question_{name}" for name in questions_of("dds")),
+    ]  # fmt: skip
+    assert {cell.outputs[1].data["text/plain"] for cell in shown} == {"0.0"}
     assert "still the stub" in shown[0].outputs[0].data["text/plain"]
 
 
@@ -220,11 +227,11 @@ def test_the_autograded_notebooks_are_of_the_release_and_hold_our_outputs_only(c
         notebook = nbformat.read(course.folder / "autograded" / student / ASSIGNMENT / "w8a8.ipynb", as_version=4)
         nbformat.validate(notebook)
         shown = [cell.metadata.nbgrader.grade_id for cell in notebook.cells if cell.get("outputs")]
-        assert shown == ["w8a8_correctness", "w8a8_speed"], student
-        assert [cell.source for cell in notebook.cells if cell.get("outputs")] == [
-            'check("w8a8")',
-            'check_speed("w8a8")',
-        ]
+        questions = list(questions_of("w8a8"))
+        assert sorted(shown) == sorted(["w8a8_correctness", "w8a8_speed", *(f"w8a8_question_{name}" for name in questions)]), student
+        assert sorted(cell.source for cell in notebook.cells if cell.get("outputs")) == sorted([
+            'check("w8a8")', 'check_speed("w8a8")', *(f'check_answer("w8a8", "{name}")' for name in questions),
+        ])  # fmt: skip
         assert "free_points" not in json.dumps(notebook)
 
 
@@ -232,6 +239,16 @@ def test_written_answers_wait_for_a_human(course):
     assert course.grades("right")["w8a8_question_scales"] == (None, True)
     assert course.grades("right")["w8a8_question_again"] == (0, False), "an unchanged answer is nbgrader's 0"
     assert course.grades("hostile")["w8a8_question_scales"][1] is False
+
+
+def test_questions_with_numbers_are_marked_from_the_text(course):
+    """The bytes came in kB: right but for the unit."""
+    for student, shares in (("right", {"bytes": 0.5}), ("wrong", dict.fromkeys(questions_of("w8a8"), 0.0))):
+        found = {name: course.grades(student)[f"w8a8_question_{name}"] for name in questions_of("w8a8")}
+        assert found == {
+            name: (question.points * shares.get(name, 1.0), False) for name, question in questions_of("w8a8").items()
+        }
+    assert "look at the unit (MB)" in html.unescape(course.feedback("right"))
 
 
 def test_feedback_says_what_we_say(course, ours):
@@ -259,7 +276,8 @@ def test_export_has_the_same_scores(course, ours):
     with open(course.folder / "grades.csv", encoding="utf-8") as file:
         exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
     wrong = ours["labs"]["w8a8"]["points"]
-    assert exported == {MISPLACED: 0, "broken": 0, "hostile": 60, "right": 60, "stub": 0, "wrong": wrong}
+    answered = sum(question.points for question in questions_of("w8a8").values()) - 1
+    assert exported == {MISPLACED: 0, "broken": 0, "hostile": 60, "right": 60 + answered, "stub": 0, "wrong": wrong}
 
 
 # ---------------------------------------------------------------- through the API

@@ -21,10 +21,13 @@ from grader.authoring.notebooks import (
     student_files,
     student_notebook,
 )
+from grader.classroom.gradebook.scores import answer_score, asked
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric
 from grader.labs import all_labs, speed_steps_of, steps_of
+from grader.labs.question import questions_of
 from grader.pipeline.grading import GradeOptions, grade
+from grader.reading.answers import answers_in
 
 ROOT = Path(__file__).parents[2]
 NAMES = [path.stem for path in sources(ROOT)]
@@ -45,13 +48,14 @@ def nbgrader_of(cell: Any) -> dict[str, Any]:
 
 def test_notebooks_match_their_sources():
     made = student_files(ROOT)
-    assert set(made) == {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    folder = ROOT / "notebooks"
+    assert set(made) == {path.relative_to(folder).as_posix() for path in folder.glob("**/*.ipynb") if "." not in path.parent.name}
     for name, text in made.items():
         assert (ROOT / "notebooks" / name).read_text(encoding="utf-8") == text, f"run `make release`: {name} drifted"
 
 
 def test_every_lab_has_a_notebook():
-    assert set(LABS) | {"opening"} == set(NAMES)
+    assert set(LABS) | {"opening", "claims"} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,11 +87,29 @@ def test_grade_ids_and_points(lab_id):
     for name in steps_of(lab_id):
         assert cells[f"{lab_id}_step_{name}_check"].source == f'check("{lab_id}", step="{name}")'
         assert not nbgrader_of(cells[f"{lab_id}_step_{name}_check"])["grade"]
-    questions = [cell for grade_id, cell in cells.items() if "_question_" in grade_id]
-    assert 2 <= len(questions) <= 3
-    assert all(cell.source == "YOUR ANSWER HERE" and nbgrader_of(cell)["points"] > 0 for cell in questions)
-    assert sum(nbgrader_of(cell)["points"] for cell in questions) == 10, "as HANDOUT.md says"
+    questions = {grade_id: cell for grade_id, cell in cells.items() if "_question_" in grade_id}
+    for name, question in questions_of(lab_id).items():
+        cell = cells[f"{lab_id}_question_{name}"]
+        entry = nbgrader_of(cell)
+        assert (entry["grade"], entry["locked"], entry["solution"], entry["points"]) == (True, True, False, question.points)
+        assert cell.source == f'check_answer("{lab_id}", "{name}")'
+        assert f"{lab_id}_{name} = None" in cells[f"{lab_id}_answer_{name}"].source
+    by_hand = [cell for grade_id, cell in questions.items() if asked(grade_id) is None]
+    assert 2 <= len(by_hand) <= 3
+    assert all(cell.source == "YOUR ANSWER HERE" and nbgrader_of(cell)["points"] > 0 for cell in by_hand)
+    assert sum(nbgrader_of(cell)["points"] for cell in questions.values()) == 10, "as HANDOUT.md says"
     assert all(entry["schema_version"] == 3 for entry in map(nbgrader_of, cells.values()))
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_the_model_answers_are_right_and_nothing_is_answered_in_what_is_handed_out(lab_id, tmp_path):
+    path = tmp_path / f"{lab_id}.ipynb"
+    nbformat.write(instructor_notebook(source(lab_id), ROOT), path)
+    answers = answers_in(path)
+    for question in questions_of(lab_id).values():
+        score, sentence = answer_score(lab_id, question, answers, question.points)
+        assert score == question.points, sentence
+        assert answer_score(lab_id, question, answers_in(ROOT / "notebooks" / f"{lab_id}.ipynb"), 1)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -127,7 +149,8 @@ def executed(notebook: Any, folder: Path, *, allow_errors: bool = False) -> Any:
         notebook, timeout=SECONDS, allow_errors=allow_errors, resources={"metadata": {"path": str(ROOT / "notebooks")}}
     )
     client.create_kernel_manager().kernel_spec.argv[0] = sys.executable
-    asyncio.run(client.async_execute(env={**os.environ, "IPYTHONDIR": str(folder)}))
+    environment = {**os.environ, "IPYTHONDIR": str(folder), "GRADER_PREDICTIONS": str(folder / "predictions.json")}
+    asyncio.run(client.async_execute(env=environment))
     return notebook
 
 

@@ -15,14 +15,16 @@ from nbconvert.exporters import NotebookExporter
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Enum, Integer, Unicode
 
-from grader.classroom.gradebook.feedback import cell_outputs
+from grader.classroom.gradebook.feedback import answer_outputs, cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
-from grader.classroom.gradebook.scores import cell_score, graded_part
+from grader.classroom.gradebook.scores import answer_score, asked, cell_score, graded_part
 from grader.classroom.hidden_cases import Secrets, load_secrets
 from grader.gpu.devices import choose
 from grader.labs import all_labs
+from grader.labs.question import Question
 from grader.model import Device, Report
 from grader.pipeline.grading import GradeOptions, grade
+from grader.reading.answers import answers_in
 from grader.reporting.document import document
 
 SECRETS = "secrets.toml"
@@ -56,7 +58,7 @@ class RestoreNotebook(NbGraderPreprocessor):  # type: ignore[misc]
 
 
 class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
-    """Grades the labs whose graded cells a notebook holds, and clears every other output."""
+    """Grades the labs and the questions whose graded cells a notebook holds, and clears every other output."""
 
     device = Enum(("auto", "cpu", "cuda"), "auto", help="Where kernels run; auto: a GPU where one is there.").tag(
         config=True
@@ -70,6 +72,8 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
         parts = {at: found for at, cell in enumerate(nb.cells) if (found := self._part(cell))}
         wanted = {lab_id for lab_id, _ in parts.values()}
         report = self._graded(wanted, resources) if wanted else None
+        questions = {at: question for at, cell in enumerate(nb.cells) if (question := self._asked(cell))}
+        answers = answers_in(self._path(resources)) if questions else None
         for at, cell in enumerate(nb.cells):
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
@@ -77,15 +81,26 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
                 lab_id, part = parts[at]
                 score = cell_score(document(report)["labs"][lab_id], part, float(cell.metadata.nbgrader["points"]))
                 cell.outputs = cell_outputs(report, report.labs[lab_id], part, score)
+            elif answers is not None and at in questions:
+                most = float(cell.metadata.nbgrader["points"])
+                score, sentence = answer_score(*questions[at], answers, most)
+                cell.outputs = answer_outputs(score, most, sentence)
         return nb, resources
 
     def _part(self, cell: Any) -> tuple[str, str] | None:
-        nbgrader = cell.metadata.get("nbgrader", {})
-        graded = cell.cell_type == "code" and nbgrader.get("grade") and not nbgrader.get("solution")
-        return graded_part(nbgrader["grade_id"]) if graded else None
+        grade_id = _graded_id(cell)
+        return graded_part(grade_id) if grade_id else None
+
+    def _asked(self, cell: Any) -> tuple[str, Question] | None:
+        grade_id = _graded_id(cell)
+        return asked(grade_id) if grade_id else None
+
+    def _path(self, resources: Any) -> Path:
+        """The submitted file."""
+        return _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
 
     def _graded(self, wanted: set[str], resources: Any) -> Report:
-        path = _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
+        path = self._path(resources)
         secrets = _secrets(Path(_course(self).root) / self.secrets)
         labs = [secrets.lab(lab) if secrets else lab for lab in all_labs().values() if lab.id in wanted]
         options = GradeOptions(
@@ -96,6 +111,13 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
         for lab in report.labs.values():
             self.log.info("%s, %s: %s, %.6g points", student, lab.lab_id, lab.status, lab.points)
         return report
+
+
+def _graded_id(cell: Any) -> str | None:
+    """The id of a test cell that is worth points."""
+    nbgrader = cell.metadata.get("nbgrader", {})
+    graded = cell.cell_type == "code" and nbgrader.get("grade") and not nbgrader.get("solution")
+    return str(nbgrader["grade_id"]) if graded else None
 
 
 def _course(preprocessor: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbformat import writes
 
-from grader.authoring.notebooks import instructor_notebook, sources
+from grader.authoring.notebooks import Language, instructor_notebook, sources
 from grader.authoring.release import STUB
 from grader.classroom.gradebook import ASSIGNMENT
 from grader.reporting.atomic import write_whole
@@ -23,9 +23,10 @@ class CannotMakeCourse(ValueError):
     """A course that cannot be made; the message says what was found and what to do."""
 
 
-def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT) -> list[Path]:
+def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT, language: Language = "en") -> list[Path]:
     """Makes or refreshes the course in `folder` from the repository at `root`, and returns what was written.
 
+    Cells have the same ids in every language, so that a notebook of another language is graded all the same.
     A configuration that is there stays as it is, and so do submissions and scores. Raises CannotMakeCourse, and what
     grader.authoring.notebooks raises.
     """
@@ -33,7 +34,7 @@ def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT) -> list[
         raise CannotMakeCourse("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")
     if not assignment.replace("_", "").replace("-", "").isalnum():
         raise CannotMakeCourse(f"{assignment!r} is no name for an assignment; use letters, digits, - and _")
-    texts = {f"{path.stem}.ipynb": writes(instructor_notebook(path, root)) + "\n" for path in sources(root)}
+    texts = {f"{path.stem}.ipynb": writes(instructor_notebook(path, root, language)) + "\n" for path in sources(root)}
     if not texts:
         raise CannotMakeCourse(f"{root} has no notebooks/source/*.py; run this in the repository's root")
     written = []

@@ -23,6 +23,14 @@ def cell_outputs(report: Report, lab: LabReport, part: str, score: float) -> lis
     return [shown, points]
 
 
+def answer_outputs(score: float, max_score: float, sentence: str) -> list[Any]:
+    """The outputs of a question's cell: the sentence, then the points as the result that nbgrader reads."""
+    colour = "green" if score == max_score else "yellow" if score else "red"
+    answer = Inline([Remark(f"{number(score)} of {number(max_score)} points. {sentence}", colour)])
+    shown = v4.new_output("display_data", data={"text/html": answer._repr_html_(), "text/plain": repr(answer)})
+    return [shown, v4.new_output("execute_result", data={"text/plain": repr(score)}, execution_count=None)]
+
+
 def correctness(lab: LabReport) -> Inline:
     """Cases, the first failures, the diagnosis, memory faults, advice on the build, error maps."""
     remarks = [verdict(lab), *failures(lab), *explanations(lab), *build_remarks(lab)]

@@ -1,7 +1,8 @@
 """How many points does each graded cell get, and how do they come into nbgrader's database?
 
-A lab's two graded cells are `<lab>_correctness` and `<lab>_speed`; every other graded cell is a question that a human
-grades. nbgrader is needed to write scores, not to import this module.
+A lab's graded cells are `<lab>_correctness`, `<lab>_speed` and `<lab>_question_<name>`. A question of `questions.py` is
+marked from the submitted file when nbgrader autogrades; every other one is graded by a human. nbgrader is needed to write
+scores, not to import this module.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from grader.judging.answers import mark
 from grader.labs import all_labs
+from grader.labs.question import Question, posed, questions_of
 from grader.model import Report
+from grader.reading.answers import Answers, Unclear
 from grader.reporting.document import document
 from grader.reporting.text import name
 
@@ -30,6 +34,26 @@ def graded_part(grade_id: str) -> tuple[str, str] | None:
     """The lab and the part of it that a cell is worth points for; None for a cell that is not ours to grade."""
     lab_id, _, part = grade_id.rpartition("_")
     return (lab_id, part) if part in PARTS and lab_id in all_labs() else None
+
+
+def asked(grade_id: str) -> tuple[str, Question] | None:
+    """The lab and the question that a cell is worth points for; None for one that nobody can mark by itself."""
+    lab_id, _, name = grade_id.partition("_question_")
+    question = questions_of(lab_id).get(name) if lab_id in all_labs() else None
+    return (lab_id, question) if question is not None else None
+
+
+def answer_score(lab_id: str, question: Question, answers: Answers, max_score: float) -> tuple[float, str]:
+    """Points of one question from what was submitted, from 0 to max_score, and why."""
+    if not answers.student:
+        return 0.0, 'No name was written into `student = ""`, so that no numbers were drawn.'
+    answer = answers.numbers.get(f"{lab_id}_{question.name}")
+    if answer is None:
+        return 0.0, f"No number was assigned to {lab_id}_{question.name}."
+    if isinstance(answer, Unclear):
+        return 0.0, f"{answer.sentence}."
+    found = mark(posed(lab_id, question, answers.student), answer)
+    return round(found.share * max_score, DECIMALS), f"For {answers.student}: {found.sentence}"
 
 
 def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:

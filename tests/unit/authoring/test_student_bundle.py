@@ -14,6 +14,7 @@ import pytest
 from grader.authoring.bundle import SecretTold, write_bundle
 from grader.classroom.hidden_cases import draw
 from grader.labs import all_labs
+from grader.reporting.benchmarks import SHOWN
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -26,7 +27,7 @@ def seed_of(secrets: str) -> int:
 @pytest.fixture
 def repository(tmp_path):
     root = tmp_path / "repository"
-    for folder in ("assignment", "notebooks", "grader"):
+    for folder in ("assignment", "notebooks", "grader", "bench"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, root / name)
@@ -39,10 +40,12 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
     count = write_bundle(repository, out, repository / "secrets.toml")
     names = zipfile.ZipFile(out).namelist()
     assert len(names) == count
-    assert {"assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile"} <= set(
-        names
-    )
-    others = ("solutions", "tests", "notebooks/source", "bench", "grader/classroom", "grader/authoring", "grader/cli/batch.py")
+    assert {
+        "assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/zh/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile",
+        SHOWN.as_posix(),
+    } <= set(names)  # fmt: skip
+    assert [name for name in names if name.startswith("bench/")] == ["bench/figures/speedup_tokens.svg", SHOWN.as_posix()]
+    others = ("solutions", "tests", "notebooks/source", "grader/classroom", "grader/authoring", "grader/cli/batch.py")
     assert not any(name.startswith(others) for name in names)
     assert "secrets.toml" not in names
 

@@ -19,9 +19,9 @@ from bench.peers import all_peers
 from bench.running import contestants
 from bench.shapes import all_shapes, shapes_of
 from bench.tables import PICTURES, markdown, page, terminal_table
-from grader.authoring.benchmarks import SHOWN, Entry, Record, UnusableRecord, from_json, load, to_json
 from grader.labs import all_labs
 from grader.model import KernelSource
+from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, from_json, load, to_json
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / SHOWN

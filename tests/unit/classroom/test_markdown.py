@@ -91,13 +91,15 @@ def test_what_a_student_may_write_is_shown():
 
 
 def test_the_released_text_is_shown_as_it_was_written():
-    for path in sorted((TESTS.parent / "notebooks").glob("*.ipynb")):
+    """Only badges, which lie elsewhere, are shown by their words."""
+    for path in sorted((TESTS.parent / "notebooks").glob("**/*.ipynb")):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             if cell["cell_type"] == "markdown":
                 before = rendered("".join(cell["source"]), cell.get("attachments", {}))
                 after = clean(before)
                 for mark in ("<a ", "<img", "<li", "<td", "<h", "href=", "src="):
-                    assert after.count(mark) == before.count(mark), (path.name, mark, cell["source"])
+                    elsewhere = before.count('src="https://') if mark == "src=" else 0
+                    assert after.count(mark) == before.count(mark) - elsewhere, (path.name, mark, cell["source"])
 
 
 def test_the_courses_configuration_puts_it_into_nbconverts_pages():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import textwrap
 
 import pytest
@@ -194,6 +195,17 @@ def test_the_stub_is_not_attempted(tmp_path):
     stub = head + '    """Fill in."""\n    raise NotImplementedError()\n'
     message = refusal(read_text(tmp_path, stub)["w8a8"], "not_attempted")
     assert "still the stub" in message
+
+
+def test_work_in_the_chinese_notebooks_is_read_there_and_pointed_to_from_above(tmp_path):
+    shutil.copytree(TESTS.parent / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("source"))
+    for folder in ("notebooks", "notebooks/zh"):
+        assert {refusal(result, "not_attempted")[:5] for result in read(tmp_path / folder, LABS).labs.values()}
+    (tmp_path / "notebooks" / "zh" / "w8a8.ipynb").write_text(notebook(BASE), encoding="utf-8")
+    assert isinstance(read(tmp_path / "notebooks" / "zh", LABS).labs["w8a8"], KernelSource)
+    above = read(tmp_path / "notebooks", LABS).labs
+    assert "it is in zh/w8a8.ipynb; grade that folder" in refusal(above["w8a8"], "not_attempted")
+    assert "still the stub" in refusal(above["dds"], "not_attempted")
 
 
 def test_of_several_attempts_the_last_one_counts_with_a_note(tmp_path):

@@ -1,0 +1,159 @@
+"""A prediction before the numbers: it is locked with a digest, revealing needs it, and what is changed afterwards is noted.
+
+What was predicted is kept in predictions.json beside the notebook, so that it outlives the kernel. Each entry's digest
+covers the entry before it: an entry that was changed by hand no longer fits. This keeps a student honest with themselves;
+it is no proof against one who writes the whole file anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+from grader.notebook.checking import NotYet
+from grader.notebook.display import shown
+from grader.reporting.atomic import write_whole
+from grader.reporting.compact import Remark
+
+FILE = "predictions.json"
+PLACE = "GRADER_PREDICTIONS"
+"""Environment variable that names another file."""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """One line of the file: a prediction, or (with `value` None) that a claim was revealed."""
+
+    claim: str
+    value: float | None
+    unit: str
+    when: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What was predicted before the reveal, and what was said after it."""
+
+    claim: str
+    value: float
+    unit: str
+    digest: str
+    afterwards: tuple[float, ...] = ()
+
+    def against(self, found: float, *, within: float = 1.25) -> None:
+        """Shows how far the prediction was from what was found; a factor of `within` is near."""
+        text = f"You predicted {self.value:.3g} {self.unit}; it is {found:.3g}: "
+        factor = max(self.value, found) / min(self.value, found) if min(self.value, found) > 0 else math.inf
+        near = factor <= within
+        if near:
+            text += "well predicted."
+        elif math.isinf(factor):
+            text += "a different sign."
+        else:
+            text += f"off by a factor of {factor:.3g}. What did you leave out?"
+        shown([Remark(text, "green" if near else "yellow")])
+
+
+def lock(claim: str, value: object, unit: str) -> None:
+    """Locks a prediction, a number of `unit`. Raises NotYet as long as there is none."""
+    number = _number(value, unit)
+    entries = _read()
+    before, revealed, afterwards = _history(entries, claim)
+    if revealed and before is not None:
+        if number != before.value:
+            if number not in afterwards:
+                _write([*entries, _noted(entries, claim, number, unit)])
+            text = f"The numbers have been shown. {before.value:g} {unit} stays your prediction; {number:g} is noted as a later one."
+            shown([Remark(text, "yellow")])
+            return
+        shown([Remark(f"Locked before the numbers were shown: {number:g} {unit} [{before.digest}].", "dim")])
+        return
+    if before is None or before.value != number:
+        before = _noted(entries, claim, number, unit)
+        _write([*entries, before])
+    shown([Remark(f"Locked: {number:g} {unit} [{before.digest}].", "green")])
+
+
+def reveal(claim: str) -> Prediction:
+    """The prediction of a claim; from now on it counts. Raises NotYet when there is none."""
+    entries = _read()
+    before, revealed, afterwards = _history(entries, claim)
+    if before is None or before.value is None:
+        raise NotYet("Predict first: write a number into the cell above this one and run it. Then the numbers are shown.")
+    if not revealed:
+        _write([*entries, _noted(entries, claim, None, before.unit)])
+    later = f" After the numbers were shown you wrote {', '.join(f'{value:g}' for value in afterwards)}." if afterwards else ""
+    shown([Remark(f"Your prediction: {before.value:g} {before.unit} [{before.digest}].{later}", "cyan")])
+    return Prediction(claim, before.value, before.unit, before.digest, afterwards)
+
+
+def _number(value: object, unit: str) -> float:
+    if value is None or value is ...:
+        raise NotYet(f"Your prediction is missing: write a number ({unit}), run this cell, then the next one.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise NotYet(f"{value!r} is no number; write your prediction as one ({unit}), such as 1.5.")
+    return float(value)
+
+
+def _history(entries: list[Noted], claim: str) -> tuple[Noted | None, bool, tuple[float, ...]]:
+    """The prediction that counts, whether the numbers were shown, and the predictions after that."""
+    before: Noted | None = None
+    revealed = False
+    afterwards: list[float] = []
+    for entry in entries:
+        if entry.claim != claim:
+            continue
+        if entry.value is None:
+            revealed = True
+        elif revealed:
+            afterwards.append(entry.value)
+        else:
+            before = entry
+    return before, revealed, tuple(afterwards)
+
+
+def _noted(entries: list[Noted], claim: str, value: float | None, unit: str) -> Noted:
+    when = datetime.now().astimezone().isoformat(timespec="seconds")
+    return Noted(claim, value, unit, when, _digest(entries[-1].digest if entries else "", claim, value, unit, when))
+
+
+def _digest(before: str, claim: str, value: float | None, unit: str, when: str) -> str:
+    return hashlib.sha256(json.dumps([before, claim, value, unit, when]).encode()).hexdigest()[:8]
+
+
+def _place() -> Path:
+    return Path(os.environ.get(PLACE) or Path.cwd() / FILE)
+
+
+def _read() -> list[Noted]:
+    """The entries as far as their digests fit. Raises NotYet for a file that holds something else."""
+    path = _place()
+    if not path.exists():
+        return []
+    try:
+        entries = [Noted(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+        before = ""
+        for entry in entries:
+            if entry.digest != _digest(before, entry.claim, entry.value, entry.unit, entry.when):
+                raise NotYet(
+                    f"{path.name} was changed by hand: the entry on {entry.claim!r} of {entry.when} does not fit its digest. Undo the "
+                    "change, or remove the file and predict anew."
+                )
+            before = entry.digest
+    except (OSError, ValueError, TypeError):
+        raise NotYet(f"{path.name} cannot be read as predictions; remove it and predict anew.") from None
+    return entries
+
+
+def _write(entries: list[Noted]) -> None:
+    path = _place()
+    try:
+        write_whole(path, json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
+    except OSError as error:
+        raise NotYet(f"{path} cannot be written ({error.strerror}), and predictions are kept there; make the folder writable.") from None

@@ -1,0 +1,128 @@
+"""Which numbers did the student write as answers? Reads them from the text of cells, and runs nothing.
+
+An answer is an assignment at the top level of a cell: a number, or arithmetic of numbers and of names that were assigned
+such. The last one counts, as in Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.reading.files import Cell, UnreadableFile, executed_cells, read_cells
+
+STUDENT = "student"
+"""The name whose text draws a student's numbers."""
+
+MAX_DEPTH = 60
+LARGEST = 1e40
+MAX_NAME = 200
+
+
+@dataclass(frozen=True)
+class Unclear:
+    """What is assigned is no number that can be read; the sentence says why."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Answers:
+    """student: the text assigned to `student`, "" without one. numbers: every name that was assigned a number, or why not."""
+
+    student: str
+    numbers: Mapping[str, float | Unclear | None]
+
+
+def answers_in(path: Path) -> Answers:
+    """The answers in a notebook or .py; none in a file that cannot be read."""
+    try:
+        return _answers(read_cells(path))
+    except UnreadableFile:
+        return Answers("", {})
+
+
+def answers_executed(inputs: Sequence[str]) -> Answers:
+    """The answers in the cells that a notebook has run so far."""
+    return _answers(executed_cells(inputs))
+
+
+def _answers(cells: Sequence[Cell]) -> Answers:
+    student = ""
+    numbers: dict[str, float | Unclear | None] = {}
+    for cell in cells:
+        for node in cell.tree.body if cell.tree is not None else ():
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+                continue
+            name, value = node.targets[0].id, node.value
+            if name == STUDENT:
+                text = value.value if isinstance(value, ast.Constant) else ""
+                student = text.strip()[:MAX_NAME] if isinstance(text, str) else ""
+            elif isinstance(value, ast.Constant) and value.value in (None, ...):
+                numbers[name] = None
+            else:
+                try:
+                    numbers[name] = _number(value, numbers, 0)
+                except (ArithmeticError, ValueError, RecursionError) as problem:
+                    numbers[name] = Unclear(
+                        f"{name} is not arithmetic that can be read ({problem}); write a number, or +, -, *, /, // and ** of numbers"
+                    )
+    return Answers(student, numbers)
+
+
+class _NotReadable(ValueError):
+    """An expression that is more than arithmetic."""
+
+
+OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
+CALLS: dict[str, Callable[..., float]] = {"min": min, "max": max, "abs": abs, "round": round, "int": int, "float": float}
+
+
+def _number(node: ast.expr, known: Mapping[str, float | Unclear | None], depth: int) -> float:
+    """The value of an arithmetic expression. Raises ValueError and ArithmeticError."""
+    if depth > MAX_DEPTH:
+        raise _NotReadable("it is nested too deeply")
+
+    def inner(part: ast.expr) -> float:
+        return _number(part, known, depth + 1)
+
+    match node:
+        case ast.Constant(value=bool() | str() | bytes() | complex()):
+            raise _NotReadable(f"{ast.unparse(node)[:40]} is no number")
+        case ast.Constant(value=int() | float() as value):
+            found: float = value
+        case ast.Name(id=name):
+            held = known.get(name)
+            if held is None or isinstance(held, Unclear):
+                raise _NotReadable(f"{name} is no number that was assigned before")
+            found = held
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            found = -inner(operand)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            found = inner(operand)
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            base, power = inner(left), inner(right)
+            if abs(power) > 200:
+                raise _NotReadable("a power that large")
+            found = float(base) ** power if abs(power) > 64 else base**power
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+            found = OPERATIONS[type(op)](inner(left), inner(right))
+        case ast.Call(func=ast.Name(id=name), args=[_, *_] as arguments, keywords=[]) if name in CALLS:
+            values = [inner(argument) for argument in arguments]
+            if len(values) == 1 and name in ("min", "max"):
+                raise _NotReadable(f"{name} of one number")
+            if len(values) > 1 and name not in ("min", "max"):
+                raise _NotReadable(f"{name} of several numbers")
+            found = CALLS[name](*values)
+        case _:
+            raise _NotReadable(f"{ast.unparse(node)[:40]} is more than arithmetic")
+    if isinstance(found, complex) or not math.isfinite(found) or abs(found) > LARGEST:
+        raise _NotReadable("it is too large, or no number")
+    return found

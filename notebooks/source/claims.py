@@ -1,0 +1,654 @@
+# %% [markdown]
+# # Claims on trial
+#
+# Lectures and blogs on quantisation are full of sentences that sound like laws. Here are six.
+# Each is put to the test in the same way:
+#
+# 1. **The claim**, in our words, and where it comes from.
+# 2. **You predict** a number. It is locked, with a digest, in `predictions.json` beside this notebook.
+# 3. **The numbers**, as measured on an H200, or, where nobody measured, as far as arithmetic goes.
+# 4. **The verdict**, computed from those numbers in the cell that you run.
+# 5. **Your GPU**, if you have one: a cell that measures it there.
+#
+# Nothing here is graded, and a wrong prediction costs nothing: it is what makes the number stick.
+
+# %% [markdown] lang="zh"
+# # 结论受审
+#
+# 讲座和博客里关于量化的说法，常常听起来像定律。这里挑出六条，用同一套办法逐条检验：
+#
+# 1. **结论**：用我们自己的话转述，并注明出处。
+# 2. **你来预测**一个数。它会连同摘要值（digest）锁定在 notebook 旁边的 `predictions.json` 里。
+# 3. **数据**：在 H200 上实测的结果；没有人测过的，就用算术推到能推的地方为止。
+# 4. **判决**：由你运行的那个单元根据这些数据算出来。
+# 5. **你的 GPU**：如果你有，最后一个单元在它上面再测一遍。
+#
+# 这里不计分。猜错也不丢什么：先猜过，数字才记得住。
+
+# %%
+# include notebooks/source/parts/setup.py
+
+# %%
+from grader.notebook.trial import gpu_here, lock, measured, megabytes, microseconds, record, reveal, verdict
+
+versions = ", ".join(f"{name} {number}" for name, number in record().versions.items())
+print(f"{record().gpu}, {record().date}, {versions}")
+bandwidth, fp16_rate = record().bytes_per_second, record().fp16_per_second
+print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f} TFLOP/s in fp16")
+
+# %% [markdown]
+# In all that follows, $X$ is $[M, K]$ with one row a token, $W$ is $[N, K]$, and "times as fast" compares with cuBLAS on dense fp16.
+
+# %% [markdown] lang="zh"
+# 下文中 $X$ 的形状是 $[M, K]$，一行对应一个 token；$W$ 的形状是 $[N, K]$；“几倍速”都是相对 cuBLAS 的稠密 fp16 而言。
+
+# %% [markdown]
+# ## 1. Fuse the rescaling: it saves time and memory
+#
+# **The claim.** Dynamic int8 quantisation has three steps: quantise $X$, multiply into int32, rescale to floating point.
+# Done one after another, the int32 product lies in memory, and peak memory goes *up*. Fused into one kernel, it never gets there.
+#
+# *Source: lecture 7 of GPU MODE, "Quantization: CUDA vs Triton" by Charles Hernandez, as two sets of notes have it.*
+# Its numbers are for Segment Anything with ViT-H, batch 16:
+
+# %% [markdown] lang="zh"
+# ## 1. 融合反量化：既省时间又省显存
+#
+# **结论。** int8 动态量化分三步：量化 $X$，乘加到 int32，再乘 scale 反量化回浮点。三步分开做，int32 的乘积要落到显存里，
+# 峰值显存反而*上升*；融合成一个 kernel，它就根本不会写出去。
+#
+# *出处：GPU MODE 第 7 讲 “Quantization: CUDA vs Triton”（Charles Hernandez），据两份课程笔记。*
+# 其中的数据来自 Segment Anything（ViT-H，batch 16）：
+
+# %%
+lecture = {
+    "16 bits": (785.3, 15.28), "int8, three steps": (731.6, 18.63), "int8, fused": (695.1, 14.94)
+}
+for name, (milliseconds, gigabytes) in lecture.items():
+    slower, larger = milliseconds / lecture["16 bits"][0], gigabytes / lecture["16 bits"][1]
+    print(f"{name:18} {milliseconds:6.1f} ms {slower - 1:+6.1%}   {gigabytes:5.2f} GB {larger - 1:+6.1%}")
+
+# %% [markdown]
+# **Predict.** One linear layer on an H200, $M = N = K = 4096$. How many times as fast is a fused Triton kernel as the three
+# steps in eager PyTorch?
+
+# %% [markdown] lang="zh"
+# **预测。** H200 上的一个线性层，$M = N = K = 4096$。融合的 Triton kernel 是 PyTorch eager 三步做法的几倍速？
+
+# %% solution="claims_fusion"
+guess = None  # 1.0 is equally fast
+### BEGIN SOLUTION
+guess = 1.2
+### END SOLUTION
+lock("fusion", guess, "times as fast as the three steps")
+
+# %%
+said = reveal("fusion")
+STEPS = "quantise + _int_mm + rescale"
+names = {
+    "three steps, eager": f"{STEPS}, eager",
+    "three steps, compiled": f"{STEPS}, torch.compile",
+    "fused": "solution",
+}
+found = {name: measured("w8a8", key, M=4096)[0] for name, key in names.items()}
+said.against(found["three steps, eager"].time_us / found["fused"].time_us)
+times = {name: entry.time_us for name, entry in found.items()}
+times["cuBLAS fp16"] = found["fused"].cublas_us
+pictures.bars(times, "microseconds", "W8A8, 4096 tokens")
+
+# %%
+space = {name: entry.extra_bytes / 1e6 for name, entry in found.items()}
+print(f"the int32 product is {4 * 4096**2 / 1e6:.1f} MB, Y in fp16 {2 * 4096**2 / 1e6:.1f} MB")
+pictures.bars(space, "megabytes allocated during the call", "W8A8, 4096 tokens")
+
+# %%
+fused = measured("w8a8", "solution")
+steps = {name: measured("w8a8", f"{STEPS}, {name}") for name in ("eager", "torch.compile")}
+verdict("Fusing the rescaling saves time and memory", {
+    f"{a.M} tokens, {name}": a.time_us < b.time_us and a.extra_bytes < b.extra_bytes
+    for name, entries in steps.items() for a, b in zip(fused, entries)
+})
+verdict("Int8 in three steps is already faster than fp16, as in the lecture", {
+    f"{b.M} tokens, {name}": b.ratio > 1 for name, entries in steps.items() for b in entries
+})
+
+# %% [markdown]
+# Compare the second verdict with the lecture's table, where int8 in three steps was faster than 16 bits. And note what is *not* the same
+# here: the fused kernel quantises $X$ inside as well, while the three steps do that in a pass of their own.
+#
+# **The table itself is not measured here.** Nobody has run ViT-H for this notebook. But arithmetic can ask whether it is
+# plausible. ViT-H, the image encoder, has 32 blocks of width 1280, each with four linear layers; an image has 64 x 64 tokens.
+
+# %% [markdown] lang="zh"
+# 拿第二条判决和讲座的表对比一下：在那张表里，int8 分三步做就已经比 16 位快。还要注意这里有哪些地方*并不相同*：
+# 融合的 kernel 连 $X$ 的量化也放在里面，而三步做法为此要单独走一遍。
+#
+# **那张表本身这里没有测过。** 没有人为这个 notebook 跑过 ViT-H，但可以用算术看看它是否合理。图像编码器 ViT-H 有 32 个 block，宽度 1280，
+# 每个 block 有四个线性层；一张图像是 64 x 64 个 token。
+
+# %%
+tokens, width, blocks = 16 * 64 * 64, 1280, 32
+outputs = {"qkv": 3 * width, "projection": width, "mlp in": 4 * width, "mlp out": width}
+largest = 4 * tokens * max(outputs.values())
+print(f"the largest int32 product: {largest / 1e9:.2f} GB; the lecture's peak rose by {18.63 - 15.28:.2f} GB")
+traffic = blocks * sum(2 * 4 * tokens * n for n in outputs.values())
+print(f"written and read again in all blocks: {traffic / 1e9:.0f} GB")
+for speed in (2.0e12, bandwidth):
+    print(f"  at {speed / 1e12:.1f} TB/s that is {1e3 * traffic / speed:.0f} ms; the lecture saved {731.6 - 695.1:.1f} ms")
+
+# %% [markdown]
+# The order of magnitude fits. One int32 product explains part of the rise, not all of it: a rescaled copy can be alive at the same
+# time. Which GPU it was, and which layers were quantised, the notes do not say, so arithmetic cannot go further.
+#
+# **On your GPU:**
+
+# %% [markdown] lang="zh"
+# 数量级对得上。单个 int32 乘积只能解释上升的一部分：反量化之后的那一份可能同时还在显存里。用的是哪种 GPU、量化了哪些层，
+# 笔记里没有写，所以算术只能走到这里。
+#
+# **在你的 GPU 上：**
+
+# %%
+if gpu_here():
+    x = torch.randn(4096, 4096, device=device).half()
+    w = torch.randint(-127, 128, (4096, 4096), device=device, dtype=torch.int8)
+    s, t = x.abs().amax(dim=1, keepdim=True).float() / 127, torch.rand(4096, device=device)
+    q = (x / s).round().clamp(-128, 127).to(torch.int8)
+    product = torch._int_mm(q, w.t())
+    parts = {
+        "quantise": lambda: (x / s).round().clamp(-128, 127).to(torch.int8),
+        "int8 product": lambda: torch._int_mm(q, w.t()),
+        "rescale": lambda: (product * s * t).half(),
+        "fp16 product": lambda: x @ x.t(),
+    }
+    for name, run in parts.items():
+        print(f"{name:13} {microseconds(run):8.1f} us, {megabytes(run):6.1f} MB")
+
+# %% [markdown]
+# ## 2. Int4 is slow in Triton and fast in CUDA
+#
+# **The claim.** Triton has no int4 type. Packing and unpacking by hand made its int4 kernel very slow, while a kernel
+# written in CUDA was the fastest of all.
+#
+# *Source: the same lecture. The CUDA kernel is the one by Jeff Johnson that ships with PyTorch as tinygemm.*
+#
+# **Predict.** One token, $N = K = 4096$. How many times as fast as cuBLAS fp16 is the best Triton kernel that we know?
+
+# %% [markdown] lang="zh"
+# ## 2. int4 用 Triton 写就慢，用 CUDA 写就快
+#
+# **结论。** Triton 没有 int4 类型，只能手工打包和拆包，因此它的 int4 kernel 非常慢；而用 CUDA 写的 kernel 是所有方案里最快的。
+#
+# *出处：同一讲。那个 CUDA kernel 由 Jeff Johnson 编写，以 tinygemm 之名随 PyTorch 发布。*
+#
+# **预测。** 一个 token，$N = K = 4096$。我们所知最好的 Triton kernel 是 cuBLAS fp16 的几倍速？
+
+# %% solution="claims_int4"
+guess = None  # 4 would be the ratio of the bytes
+### BEGIN SOLUTION
+guess = 1.0
+### END SOLUTION
+lock("int4", guess, "times as fast as cuBLAS fp16")
+
+# %%
+said = reveal("int4")
+contestants = {
+    "the first Triton kernel": "ladder/w4a16_1_obvious",
+    "GemLite, Triton": "GemLite A16W4 g128",
+    "tinygemm, CUDA": "tinygemm int4 g128",
+    "our solution, Triton": "solution",
+}
+one = {name: measured("w4a16", key, M=1)[0] for name, key in contestants.items()}
+said.against(max(entry.ratio for name, entry in one.items() if "Triton" in name))
+speeds = {name: entry.ratio for name, entry in one.items()}
+pictures.bars(speeds, "times as fast as cuBLAS fp16", "W4A16, one token")
+
+# %%
+cuda = one["tinygemm, CUDA"]
+verdict("Int4 is slow in Triton and fast in CUDA", {
+    name: entry.time_us > cuda.time_us for name, entry in one.items() if entry is not cuda
+})
+for name in ("ladder/w4a16_1_obvious", "solution"):
+    print(f"{name:24} {measured('w4a16', name, M=1)[0].time_us:6.1f} us")
+
+# %% [markdown]
+# Between the first Triton kernel and the solution lie the steps of `w4a16.ipynb`: whole words instead of single nibbles, more
+# programs along $K$, and weights that stay in registers. None of them leaves Triton.
+#
+# Two reservations. The peers carry a scale for every 128 weights, ours one a row, so they move some bytes more; and
+# tinygemm takes bf16. And these are a later Triton and a later GPU than the lecture's.
+#
+# **On your GPU:** PyTorch's kernel against its own fp16.
+
+# %% [markdown] lang="zh"
+# 从最初的 Triton kernel 到参考答案，中间隔着 `w4a16.ipynb` 里的那些步骤：整字读取而不是逐个半字节，沿 $K$ 分给更多程序，
+# 权重留在寄存器里。没有一步离开过 Triton。
+#
+# 有两点保留。对照的几个 kernel 每 128 个权重带一个 scale，我们的是一行一个，所以它们要多搬一些字节；tinygemm 用的是 bf16。
+# 另外，这里的 Triton 和 GPU 都比讲座当时的新。
+#
+# **在你的 GPU 上：** PyTorch 的 int4 kernel 对它自己的 fp16。
+
+# %%
+def tinygemm(M, N=4096, K=4096):
+    """A call of PyTorch's int4 kernel, and one of the fp16 product of the same size."""
+    x, w = (torch.randn(size, K, device=device) for size in (M, N))
+    nibbles = torch.randint(0, 16, (N, K // 2, 2), device=device, dtype=torch.uint8)
+    packed = torch.ops.aten._convert_weight_to_int4pack(nibbles[..., 0] << 4 | nibbles[..., 1], 8)
+    scales = torch.ones(K // 128, N, 2, device=device, dtype=torch.bfloat16)
+    x4, x16, w16 = x.bfloat16(), x.half(), w.half().t()
+    return (lambda: torch.ops.aten._weight_int4pack_mm(x4, packed, 128, scales)), (lambda: x16 @ w16)
+
+
+if gpu_here():
+    int4, fp16 = (microseconds(run) for run in tinygemm(1))
+    print(f"one token: int4 {int4:.1f} us, fp16 {fp16:.1f} us, {fp16 / int4:.2f} times as fast")
+
+# %% [markdown]
+# ## 3. More than one token with int4 weights: no efficient solution
+#
+# **The claim.** Weight-only int4 is for batch size 1. Beyond it no efficient kernel is known.
+#
+# *Source: the same lecture, among the limits of Triton.*
+#
+# **Predict.** $N = K = 4096$. Up to how many tokens is the best int4 kernel faster than cuBLAS fp16?
+
+# %% [markdown] lang="zh"
+# ## 3. 多于一个 token 时，int4 权重没有高效的方案
+#
+# **结论。** 只量化权重的 int4 只适合 batch 为 1；超过 1 就没有已知的高效 kernel。
+#
+# *出处：同一讲，列在 Triton 的局限里。*
+#
+# **预测。** $N = K = 4096$。最好的 int4 kernel 在多少个 token 以内比 cuBLAS fp16 快？
+
+# %% solution="claims_batch"
+guess = None  # tokens
+### BEGIN SOLUTION
+guess = 1
+### END SOLUTION
+lock("batch", guess, "tokens")
+
+# %%
+import math
+
+said = reveal("batch")
+curves = {
+    name: [(entry.M, entry.ratio) for entry in measured("w4a16", key, N=4096, K=4096)]
+    for name, key in contestants.items() if name != "the first Triton kernel"
+}
+
+
+def crossing(points):
+    """Where the ratio falls below 1, linear between the logarithms of neighbours; None when it never does."""
+    for (m0, r0), (m1, r1) in zip(points, points[1:]):
+        if r0 >= 1 > r1:
+            return m0 * (m1 / m0) ** (math.log(r0) / (math.log(r0) - math.log(r1)))
+    return None
+
+
+best = max(filter(None, map(crossing, curves.values())))
+said.against(best)
+pictures.ratio_curves(curves, "tokens", "W4A16, N = K = 4096", logarithmic=True)
+
+# %%
+verdict("With more than one token, int4 weights are not faster than fp16", {
+    f"{M} tokens": max(dict(points)[M] for points in curves.values()) < 1
+    for M, _ in curves["our solution, Triton"] if M > 1
+})
+
+# %% [markdown]
+# Why should the number of tokens matter? Because of what a launch waits for:
+
+# %% [markdown] lang="zh"
+# token 数为什么会有影响？要看一次启动究竟在等什么：
+
+# %%
+for M, _ in curves["our solution, Triton"]:
+    bytes16, bytes4 = 2 * (2 * M * 4096 + 4096**2), 2 * 2 * M * 4096 + 4096**2 / 2
+    compute = 2 * M * 4096**2 / fp16_rate
+    bound = max(bytes16 / bandwidth, compute) / max(bytes4 / bandwidth, compute)
+    found = max(dict(points)[M] for points in curves.values())
+    print(f"{M:4} tokens: int4 could be {bound:4.2f} times as fast, found {found:4.2f}")
+
+# %% [markdown]
+# With few tokens the weight's bytes decide, and there are a quarter of them. With many, the tensor cores decide, and they
+# multiply fp16 either way; opening the words comes on top. No kernel can change that, only an instruction that multiplies int4.
+#
+# **On your GPU:**
+
+# %% [markdown] lang="zh"
+# token 少时，决定时间的是权重的字节数，而它只有四分之一。token 多时，决定时间的是 Tensor Core，不论权重怎么存，乘的都是 fp16；
+# 拆包还要另花时间。这一点没有哪个 kernel 能改变，除非有直接乘 int4 的指令。
+#
+# **在你的 GPU 上：**
+
+# %%
+if gpu_here():
+    for M in (1, 4, 16, 64, 256):
+        int4, fp16 = (microseconds(run) for run in tinygemm(M))
+        print(f"{M:4} tokens: int4 {int4:7.1f} us, fp16 {fp16:7.1f} us, {fp16 / int4:.2f} times as fast")
+
+# %% [markdown]
+# ## 4. There is no fp16 x int8 instruction, so W8A16 gains nothing
+#
+# **The claim.** Tensor cores multiply fp16 by fp16 and int8 by int8, but not fp16 by int8. So int8 weights with fp16 activations
+# cannot be accelerated on NVIDIA GPUs.
+#
+# *Source: an article on quantisation from the viewpoint of the matrix product (March 2024). The lecture contradicts it: there, int8
+# weights with bf16 activations and one token are "blazing fast" in one formulation, and slower than bf16 in another.*
+#
+# **Predict.** One token, $N = K = 4096$. How many times as fast can W8A16 be at the very most?
+
+# %% [markdown] lang="zh"
+# ## 4. 没有 fp16 x int8 的指令，所以 W8A16 得不到加速
+#
+# **结论。** Tensor Core 能做 fp16 乘 fp16、int8 乘 int8，但不能做 fp16 乘 int8。所以 int8 权重配 fp16 激活在 NVIDIA GPU 上无法加速。
+#
+# *出处：一篇从矩阵乘法角度讨论量化的文章（2024 年 3 月）。讲座与它矛盾：在那里，int8 权重配 bf16 激活、一个 token，
+# 换一种写法就“快得惊人”，另一种写法则比 bf16 还慢。*
+#
+# **预测。** 一个 token，$N = K = 4096$。W8A16 最多可能是 fp16 的几倍速？
+
+# %% solution="claims_w8a16"
+guess = None  # 1.0: nothing to gain
+### BEGIN SOLUTION
+guess = 1.0
+### END SOLUTION
+lock("w8a16", guess, "times as fast at most")
+
+# %% [markdown]
+# **Not measured here yet**: the record has no W8A16. What follows is a bound, not a time. A launch takes at least as long as its
+# bytes need, and at least as long as its products need, and the products are fp16 in all three:
+
+# %% [markdown] lang="zh"
+# **这一条这里还没有测过**：测量记录里没有 W8A16。下面给出的是界限，不是时间。一次启动至少要花搬运字节的时间，也至少要花做乘法的时间，
+# 而三种情况下乘法都是 fp16：
+
+# %%
+said = reveal("w8a16")
+
+
+def least(M, weight_bytes, N=4096, K=4096):
+    """Seconds below which no kernel can be: memory or tensor cores, whichever is slower."""
+    moved = 2 * M * K + weight_bytes * N * K + 2 * M * N
+    return max(moved / bandwidth, 2 * M * N * K / fp16_rate)
+
+
+gain = {M: least(M, 2) / least(M, 1) for M in (1, 16, 64, 256, 512, 4096)}
+said.against(gain[1])
+for M, times in gain.items():
+    print(f"{M:4} tokens: W8A16 at most {times:.2f} times as fast, W4A16 {least(M, 2) / least(M, 0.5):.2f}")
+
+# %%
+verdict("By the bound, W8A16 gains nothing", {f"{M} tokens": times < 1.1 for M, times in gain.items()})
+w4a16 = {entry.M: entry.ratio for entry in measured("w4a16", "solution", N=4096, K=4096)}
+print("measured with int4, for which there is no such instruction either:")
+print("  " + ", ".join(f"{ratio:.2f} at {M}" for M, ratio in w4a16.items()))
+
+# %% [markdown]
+# "No instruction, no gain" silently assumes that the products are what one waits for. With few tokens they are not: the weight is
+# converted in registers while the next bytes are on their way. W4A16 lacks its instruction too, and its times above show
+# the same. With many tokens the assumption is right, and so is the claim.
+#
+# **On your GPU**, in the lecture's formulation for one token: a sum instead of a matrix product, compiled.
+
+# %% [markdown] lang="zh"
+# “没有指令就没有收益”暗含一个前提：等的是乘法。token 少时并非如此：权重在寄存器里转换的同时，下一批字节正在路上。
+# W4A16 同样没有对应的指令，上面它的时间说明的是同一件事。token 多时这个前提成立，结论也就成立。
+#
+# **在你的 GPU 上**，用讲座里一个 token 的写法：把矩阵乘写成求和，再编译。
+
+# %%
+if gpu_here():
+    w8 = torch.randint(-127, 128, (4096, 4096), device=device, dtype=torch.int8)
+    x, scale = torch.randn(4096, device=device).half(), torch.rand(4096, device=device)
+    w16 = w8.half()
+    w8a16 = torch.compile(lambda x, w: ((x[None, :].float() * w.float()).sum(1) * scale).half())
+    int8, fp16 = microseconds(lambda: w8a16(x, w8)), microseconds(lambda: w16 @ x)
+    print(f"one token: W8A16 {int8:.1f} us, fp16 {fp16:.1f} us, {fp16 / int8:.2f} times as fast")
+
+# %% [markdown]
+# ## 5. Arithmetic intensity falls when you quantise
+#
+# **The claim.** With int8 inside and fp16 activations outside, a linear layer has *fewer* operations a byte than in fp16, so
+# memory limits it sooner.
+#
+# *Source: the same article. It has $N$ tokens, $C_i$ inputs, $C_o$ outputs, counts one int8 multiply-add as 1 operation and an
+# fp16 one as 2, and arrives at a denominator of $2/N + 1/C_i + 2/C_o$ for int8.*
+#
+# **Predict.** 16 tokens, 4096 inputs and outputs. Operations a byte of W8A8 (fp16 in and out), divided by those of fp16, both counted
+# alike as $2MNK$: what is it?
+
+# %% [markdown] lang="zh"
+# ## 5. 量化之后，算术强度会下降
+#
+# **结论。** 内部用 int8、外部激活仍是 fp16 时，线性层每字节的运算次数比 fp16 *更少*，所以更早受限于访存。
+#
+# *出处：同一篇文章。它用 $N$ 表示 token 数，$C_i$、$C_o$ 表示输入和输出通道数；一次 int8 乘加算 1 次运算，一次 fp16 乘加算 2 次，
+# 得到 int8 的分母是 $2/N + 1/C_i + 2/C_o$。*
+#
+# **预测。** 16 个 token，输入输出都是 4096。W8A8（输入输出为 fp16）每字节的运算次数，除以 fp16 的，两者都按 $2MNK$ 计：结果是多少？
+
+# %% solution="claims_intensity"
+guess = None  # below 1: intensity falls
+### BEGIN SOLUTION
+guess = 1.0
+### END SOLUTION
+lock("intensity", guess, "times the intensity of fp16")
+
+# %% [markdown]
+# First the algebra, since the article slipped. It moves $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ bytes for $NC_iC_o$ multiply-adds.
+# Divide each term by $NC_iC_o$:
+#
+# $$\frac{2NC_i}{NC_iC_o} = \frac{2}{C_o}, \qquad \frac{C_iC_o}{NC_iC_o} = \frac{1}{N}, \qquad \frac{2NC_o}{NC_iC_o} = \frac{2}{C_i}$$
+#
+# The denominator is $1/N + 2/C_i + 2/C_o$ and two small terms. The 2 stands at the activations, which stay fp16, and not at $1/N$, which is
+# the weight. With few tokens $1/N$ is everything, so the slip turns the answer over:
+
+# %% [markdown] lang="zh"
+# 先看代数，因为文章在这里写错了。它要搬运 $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ 字节，做 $NC_iC_o$ 次乘加。
+# 每一项都除以 $NC_iC_o$：
+#
+# $$\frac{2NC_i}{NC_iC_o} = \frac{2}{C_o}, \qquad \frac{C_iC_o}{NC_iC_o} = \frac{1}{N}, \qquad \frac{2NC_o}{NC_iC_o} = \frac{2}{C_i}$$
+#
+# 分母应当是 $1/N + 2/C_i + 2/C_o$，外加两个小项。系数 2 属于激活，因为激活仍是 fp16；它不属于代表权重的 $1/N$。
+# token 少时 $1/N$ 就是全部，所以这个笔误会把答案反过来：
+
+# %%
+said = reveal("intensity")
+
+
+def by_article(N, Ci, Co, weight=1, inputs=2):
+    """int8 over fp16 as the article counts; weight and inputs stand above N and above C_i."""
+    fp16 = 1 / (1 / N + 1 / Ci + 1 / Co)
+    small = 2 / (N * Ci) + 2 / (Ci * Co)
+    return (1 + 2 / Co + 4 / Ci) / (weight / N + inputs / Ci + 2 / Co + small) / fp16
+
+
+def counted_alike(M, K, N):
+    """int8 over fp16, 2MNK operations in both: the ratio of the bytes."""
+    return (2 * M * K + 2 * N * K + 2 * M * N) / (2 * M * K + N * K + 2 * M * N + 4 * (M + N))
+
+
+said.against(counted_alike(16, 4096, 4096))
+print("tokens   as printed   put right   counted alike")
+for M in (1, 16, 256, 4096):
+    printed, right = by_article(M, 4096, 4096, weight=2, inputs=1), by_article(M, 4096, 4096)
+    print(f"{M:6}   {printed:10.2f}   {right:9.2f}   {counted_alike(M, 4096, 4096):13.2f}")
+
+# %%
+verdict("Quantising lowers the arithmetic intensity (by more than 2 %)", {
+    **{f"{M} tokens, the article's count": by_article(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
+    **{f"{M} tokens, both counted alike": counted_alike(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
+})
+
+# %% [markdown]
+# So it depends on the count, and a rate that depends on how one counts is a poor law. What does not depend on it is time. Int8 products
+# take half as long; bytes shrink by less than half, because activations stay fp16. The balance therefore does tilt towards memory with many tokens,
+# which is what the article wanted to say. With few tokens both halve, and the launch is nearly twice as fast:
+
+# %% [markdown] lang="zh"
+# 可见这取决于怎么数；而一个随数法而变的量，当不成定律。不随数法而变的是时间。int8 乘法的时间减半；字节数减少不到一半，因为激活仍是 fp16。
+# 所以 token 多时，天平确实向访存一侧倾斜，这正是文章想说的。token 少时两者都减半，一次启动就几乎快一倍：
+
+# %%
+for entry in measured("w8a8", "solution", N=4096, K=4096):
+    M = entry.M
+    fp16 = max(2 * (2 * M * 4096 + 4096**2) / bandwidth, entry.operations / fp16_rate)
+    int8 = max(entry.bytes_moved / bandwidth, entry.operations / (2 * fp16_rate))  # int8 at twice the rate of fp16
+    print(f"{M:4} tokens: at most {fp16 / int8:.2f} times as fast as fp16 by the roofline, measured {entry.ratio:.2f}")
+
+# %% [markdown]
+# A bound is what is possible, not what a kernel does: quantising $X$ takes time too, and the bound leaves it out.
+#
+# ## 6. Zeros do not pay below 90 %
+#
+# **The claim.** A sparse weight needs more than 90 % zeros before skipping them is faster than multiplying them.
+#
+# *Source: a rule of thumb that is told of sparsity in general. The lecture says only that today's hardware favours dense products.*
+#
+# **Predict.** Zeros in blocks of 32 x 32, weight 1024 x 1024, 8192 tokens. From what percentage of zeros on is the best kernel faster?
+
+# %% [markdown] lang="zh"
+# 界限说的是可能做到什么，不是某个 kernel 做到了什么：量化 $X$ 也要时间，而界限没有算它。
+#
+# ## 6. 零不到 90 % 就不划算
+#
+# **结论。** 稀疏权重里的零要超过 90 %，跳过它们才比照乘不误更快。
+#
+# *出处：谈到稀疏时流传的一条经验。讲座只说，如今的硬件偏爱稠密乘法。*
+#
+# **预测。** 零按 32 x 32 的块分布，权重 1024 x 1024，8192 个 token。零占百分之多少以上，最好的 kernel 才更快？
+
+# %% solution="claims_zeros"
+guess = None  # per cent
+### BEGIN SOLUTION
+guess = 90
+### END SOLUTION
+lock("zeros", guess, "% zeros")
+
+# %%
+said = reveal("zeros")
+kernels = {
+    "our solution": "solution",
+    "PyTorch, parameters searched": "bsr_dense_addmm, tuned",
+    "PyTorch, as it comes": "bsr_dense_addmm, stock",
+    "F.linear, as it comes": "F.linear, BSR weight",
+}
+
+
+def over_zeros(key, M):
+    """(per cent of zeros, ratio to cuBLAS) of a contestant."""
+    return [(100 * entry.sparsity, entry.ratio) for entry in measured("dds", key, M=M)]
+
+
+curves = {name: over_zeros(key, 8192) for name, key in kernels.items()}
+
+
+def break_even(points):
+    """Where the ratio reaches 1; None when it does not within what was measured."""
+    for (s0, r0), (s1, r1) in zip(points, points[1:]):
+        if r0 < 1 <= r1:
+            return s0 + (s1 - s0) * math.log(r0) / (math.log(r0) - math.log(r1))
+    return None
+
+
+said.against(min(filter(None, map(break_even, curves.values()))), within=1.05)
+pictures.ratio_curves(curves, "% zeros", "Blocks of 32 x 32, 1024 x 1024, 8192 tokens")
+
+# %%
+print("faster than cuBLAS from ... % zeros on (-: not up to 90 %)")
+print(f"{'tokens':29}" + "".join(f"{M:8}" for M in (128, 1024, 8192, 65536)))
+for name, key in kernels.items():
+    found = [break_even(over_zeros(key, M)) for M in (128, 1024, 8192, 65536)]
+    print(f"{name:29}" + "".join(f"{at:8.0f}" if at else f"{'-':>8}" for at in found))
+verdict("With 8192 tokens, zeros do not pay below 90 %", {
+    name: max(ratio for zeros, ratio in points if zeros < 90) < 1
+    for name, points in curves.items()
+})
+
+# %% [markdown]
+# The zeros are the same in all four, so it is a statement about kernels, not about zeros.
+#
+# It also hides which zeros. These are whole blocks, which a tensor core can skip. Zeros that lie anywhere are another matter, and
+# **no record here has measured them**; neither do these numbers say whether a pruned model is still any good.
+#
+# **On your GPU:**
+
+# %% [markdown] lang="zh"
+# 四种情况里的零完全一样，所以这句话说的是 kernel，不是零。
+#
+# 它还略去了零是怎样分布的。这里是整块的零，Tensor Core 可以跳过。散落各处的零是另一回事，**这里没有任何记录测过它**；
+# 这些数字也不说明剪枝之后的模型是否还好用。
+#
+# **在你的 GPU 上：**
+
+# %%
+if gpu_here():
+    x, dense = torch.randn(8192, 1024, device=device).half(), torch.randn(1024, 1024, device=device).half()
+    fp16 = microseconds(lambda: torch.nn.functional.linear(x, dense))
+    for zeros in (0.5, 0.7, 0.8, 0.9, 0.95):
+        present = torch.rand(32, 32, device=device) >= zeros
+        weight = (dense * present.repeat_interleave(32, 0).repeat_interleave(32, 1)).to_sparse_bsr((32, 32))
+        spent = microseconds(lambda: torch.nn.functional.linear(x, weight))
+        print(f"{zeros:.0%} zeros: {fp16 / spent:.2f} times as fast as dense fp16")
+
+# %% [markdown]
+# ## One more slip: what LLM.int8() splits
+#
+# The article says that LLM.int8() sorts *tokens*: those with outliers are computed in fp16, the others in int8. The paper
+# (Dettmers et al., 2022) splits *feature columns*: the few columns of $X$ that hold outliers, with the matching columns of $W$, are
+# multiplied in fp16, and all the rest in int8. The difference is not small, because an outlier column has large values for nearly all tokens:
+
+# %% [markdown] lang="zh"
+# ## 还有一处笔误：LLM.int8() 拆分的是什么
+#
+# 文章说 LLM.int8() 按 *token* 分类：含离群值的用 fp16 算，其余用 int8 算。论文（Dettmers 等，2022）拆分的其实是*特征列*：
+# $X$ 中少数含离群值的列，连同 $W$ 中对应的列，用 fp16 相乘，其余全部用 int8。差别不小，因为离群的列几乎在每个 token 上都有很大的值：
+
+# %%
+torch.manual_seed(0)
+x = torch.randn(64, 512)
+x[:, [17, 301, 440]] *= 30  # three outlier features
+outlier = x.abs() > 6
+tokens, columns = (outlier.any(axis).float().mean() for axis in (1, 0))
+print(f"tokens that hold an outlier: {tokens:.0%}; columns that hold one: {columns:.1%}")
+
+
+def int8_error(part, w):
+    """Norm of what is wrong in part @ w.T with a scale for each token and each channel."""
+    s, t = (matrix.abs().amax(1, keepdim=True).clamp(min=1e-9) / 127 for matrix in (part, w))
+    return (((part / s).round() * s) @ ((w / t).round() * t).T - part @ w.T).norm()
+
+
+w = torch.randn(256, 512)
+rest = ~outlier.any(0)
+whole, split = (error / (x @ w.T).norm() for error in (int8_error(x, w), int8_error(x[:, rest], w[:, rest])))
+print(f"error with everything in int8: {whole:.2%}; with the outlier columns in fp16: {split:.2%}")
+
+# %% [markdown]
+# Sorting tokens would leave nothing for int8 here. Splitting columns leaves almost all of it, with a small part of the error.
+#
+# ## To read
+#
+# - Dettmers et al., [LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale](https://arxiv.org/abs/2208.07339), 2022
+# - Xiao et al., [SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models](https://arxiv.org/abs/2211.10438), 2023
+# - Yao et al., [ZeroQuant: Efficient and Affordable Post-Training Quantization for Large-Scale Transformers](https://arxiv.org/abs/2206.01861), 2022
+# - Frantar et al., [GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers](https://arxiv.org/abs/2210.17323), 2023
+# - Lin et al., [AWQ: Activation-aware Weight Quantization for LLM Compression and Acceleration](https://arxiv.org/abs/2306.00978), 2024
+#
+# `docs/references.md` has the others: Triton, the roofline, block sparsity, the lecture itself.
+
+# %% [markdown] lang="zh"
+# 按 token 分类，这里就没有什么可以留给 int8；按列拆分，几乎全部都可以留给 int8，误差也只剩一小部分。
+#
+# ## 延伸阅读
+#
+# - Dettmers et al., [LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale](https://arxiv.org/abs/2208.07339), 2022
+# - Xiao et al., [SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models](https://arxiv.org/abs/2211.10438), 2023
+# - Yao et al., [ZeroQuant: Efficient and Affordable Post-Training Quantization for Large-Scale Transformers](https://arxiv.org/abs/2206.01861), 2022
+# - Frantar et al., [GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers](https://arxiv.org/abs/2210.17323), 2023
+# - Lin et al., [AWQ: Activation-aware Weight Quantization for LLM Compression and Acceleration](https://arxiv.org/abs/2306.00978), 2024
+#
+# 其余的见 `docs/references.md`：Triton、roofline、块稀疏，以及讲座本身。

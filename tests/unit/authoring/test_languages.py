@@ -1,0 +1,89 @@
+"""Notebooks in English and Chinese come from one source; what is not translated yet is counted, and the count only shrinks."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+
+from grader.authoring.notebooks import BadSource, instructor_notebook, sources, student_notebook, untranslated
+from tests.submissions import TESTS
+
+ROOT = TESTS.parent
+UNTRANSLATED = {"dds": 22, "opening": 14, "w4a16": 23, "w8a8": 26}
+"""Text cells without a Chinese twin. Lower a number when you translate; a notebook that is not named here has none."""
+
+SOURCE = """# %% [markdown]
+# # Title
+#
+# See [the handout](HANDOUT.md), [a page](../docs/student.md), [the labs](w8a8.ipynb) and [a site](https://example.org).
+
+# %% [markdown] lang="zh"
+# # 标题
+#
+# 见[讲义](HANDOUT.zh.md)、[一页](../docs/student.md)、[实验](w8a8.ipynb)。一行写
+# 不完，接着写。
+#
+# - 一项
+# - 又一项
+
+# %%
+x = 1
+
+# %% [markdown]
+# Only in English.
+
+# %% [markdown] answer="q" points=3
+# The model answer.
+
+# %% [markdown] lang="zh"
+# 参考答案。
+"""
+
+
+def test_both_languages_have_the_same_cells(tmp_path):
+    path = tmp_path / "two.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    english, chinese = (student_notebook(path, ROOT, language) for language in ("en", "zh"))
+    nbformat.validate(chinese)
+    assert [cell.id for cell in english.cells] == [cell.id for cell in chinese.cells]
+    assert [cell.metadata for cell in english.cells] == [cell.metadata for cell in chinese.cells]
+    title, install, code, text, answer = chinese.cells
+    assert title.source.startswith("# 标题\n\n[![Open in Colab]")
+    assert "/blob/main/notebooks/zh/two.ipynb" in title.source
+    assert "/blob/main/notebooks/two.ipynb" in english.cells[0].source
+    assert "[讲义](../HANDOUT.zh.md)、[一页](../../docs/student.md)、[实验](w8a8.ipynb)" in title.source
+    assert title.source.endswith("一行写不完，接着写。\n\n- 一项\n- 又一项"), "Markdown would show a line's end as a space"
+    assert "[a page](../docs/student.md), [the labs](w8a8.ipynb) and [a site](https://example.org)" in english.cells[0].source
+    assert (install.cell_type, code.source, text.source) == ("code", "x = 1", "Only in English.")
+    assert answer.source == "YOUR ANSWER HERE"
+    assert instructor_notebook(path, ROOT, "zh").cells[-1].source == "参考答案。"
+    assert untranslated(path) == ["Only in English."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '# %%\nx = 1\n# %% [markdown] lang="zh"\n# 文\n',
+        '# %% [markdown] lang="zh"\n# 文\n',
+        '# %% [markdown]\n# a\n# %% [markdown] lang="de"\n# b\n',
+        '# %% [markdown]\n# a\n# %% [markdown] lang="zh"\n# 文\n# %% [markdown] lang="zh"\n# 文\n',
+        '# %% [markdown] answer="q" points=3\n# a\n# %% [markdown] lang="zh" answer="q" points=3\n# 文\n',
+    ],
+)
+def test_a_twin_stands_below_what_it_translates(tmp_path, text):
+    path = tmp_path / "bad.py"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadSource, match="below the English text"):
+        instructor_notebook(path, ROOT)
+
+
+@pytest.mark.parametrize("path", sources(ROOT), ids=lambda path: path.stem)
+def test_what_is_untranslated_is_counted(path):
+    """A lab that is made anew has no Chinese at all, and nobody has to say so here."""
+    missing = untranslated(path)
+    begun = 'lang="zh"' in path.read_text(encoding="utf-8") or path.stem in UNTRANSLATED
+    allowed = UNTRANSLATED.get(path.stem, 0) if begun else len(missing)
+    assert len(missing) == allowed, (
+        f"{path.name} has {len(missing)} text cells without a Chinese twin, expected {allowed}; translate the one that you added, "
+        "or lower the number here:\n" + "\n".join(missing)
+    )
