@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from grader.labs import all_labs, steps_of
+from grader.exercises import steps_of
+from grader.labs import all_labs
 from grader.labs.stages import stages_of
 
 SKELETON = Path(__file__).parent / "skeleton"

@@ -6,7 +6,7 @@ functions; compiling turns that module into binaries.
 
 from __future__ import annotations
 
-from grader.building.compiling import Compiled, Compiler, made_request
+from grader.building.compiling import Compiled, Compiler, Complaint, front_end, made_request
 from grader.building.describing import describe, load_request, made_module
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
@@ -15,8 +15,8 @@ from grader.model import KernelBundle, KernelSource, Refusal
 from grader.sandbox import LOST
 
 __all__ = [
-    "BuildOptions", "Compiled", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
-    "made_module", "made_request", "read_by_triton",
+    "BuildOptions", "Compiled", "Complaint", "assignments", "build", "compile_described", "describe", "describe_error", "front_end",
+    "load_request", "made_module", "made_request", "read_by_triton",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0

@@ -1,4 +1,4 @@
-"""The labs, found by looking: every folder here with a `lab.py` that defines `LAB`, and the steps of its notebook."""
+"""The labs, found by looking: every folder here with a `lab.py` that defines `LAB`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import importlib
 from functools import cache
 from pathlib import Path
 
-from grader.labs.contract import Lab
-from grader.labs.notebook_step import Step
+from grader.labs.contract import Lab, Launchable
 from grader.labs.obligations import BadLab, debts
 
-__all__ = ["BadLab", "Lab", "all_labs", "get_lab", "steps_of"]
+__all__ = ["BadLab", "Lab", "Launchable", "all_labs", "get_lab"]
 
 
 @cache
@@ -34,10 +33,3 @@ def get_lab(lab_id: str) -> Lab:
     if lab_id not in labs:
         raise KeyError(f"no lab {lab_id!r}; the labs are {', '.join(labs)}")
     return labs[lab_id]
-
-
-def steps_of(lab_id: str) -> dict[str, Step]:
-    """The steps of a lab's notebook by name, in order; none for a lab without `steps.py`."""
-    if not (Path(__file__).parent / lab_id / "steps.py").exists():
-        return {}
-    return {step.name: step for step in importlib.import_module(f"grader.labs.{lab_id}.steps").STEPS}
