@@ -8,6 +8,8 @@ A source is in jupytext's percent format. What a cell is stands in its `# %%` li
 
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
 that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record.
+`@bench{EXPRESSION:FORMAT}` becomes a number of that record: `bytes_per_second` and `fp16_per_second` of its GPU,
+`time_us(LAB, SHAPE)`, `cublas_us(LAB, SHAPE)` and `ratio(LAB, SHAPE)` of the solution, or arithmetic on them.
 jupytext is needed to call this module, not to import it.
 """
 
@@ -27,6 +29,7 @@ from grader.authoring.release import BEGIN, END, BadMarkers, strip_solution
 SOURCE = Path("notebooks") / "source"
 INCLUDE = re.compile(r"^# include (?P<path>\S+?)(?:: (?P<first>\w+) \.\. (?P<last>\w+))?$", re.MULTILINE)
 LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)$", re.MULTILINE)
+BENCH = re.compile(r"@bench\{(?P<expression>[^:{}]+):(?P<format>[.\w]+)\}")
 UNANSWERED = "YOUR ANSWER HERE"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -97,10 +100,11 @@ def _cell(cell: Any, name: str, root: Path, *, stripped: bool) -> Any:
         raise BadSource(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
     if cell.cell_type == "markdown":
         text = LADDER.sub(lambda match: ladder_table(root, match["lab"], match["shapes"].split()), cell.source)
+        text = _measured(text, root, name)
         if role == "answer" and stripped:
             text = UNANSWERED
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
-    text = INCLUDE.sub(lambda match: _included(root, match, name), cell.source)
+    text = _measured(INCLUDE.sub(lambda match: _included(root, match, name), cell.source), root, name)
     if role != "solution" and (BEGIN in text or END in text):
         raise BadSource(f'{name} holds solution markers and is no solution cell; say solution="ID" in its first line')
     if role == "solution" and BEGIN not in text:
@@ -160,6 +164,35 @@ def _span(text: str, wanted: str, name: str) -> tuple[int, int]:
     if not found:
         raise BadSource(f"{name} from or to {wanted}, which it does not define")
     return found[0][0], found[-1][1]
+
+
+def _measured(text: str, root: Path, name: str) -> str:
+    """The text with its `@bench{...}` worked out from the benchmark's record."""
+    if "@bench{" not in text:
+        return text
+    try:
+        record = load(root / SHOWN)
+    except UnusableRecord as problem:
+        raise BadSource(str(problem)) from None
+
+    def entry(lab_id: str, shape: str) -> Entry:
+        return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == ("solution", shape))
+
+    known = {
+        "bytes_per_second": record.bytes_per_second,
+        "fp16_per_second": record.fp16_per_second,
+        "time_us": lambda lab_id, shape: entry(lab_id, shape).time_us,
+        "cublas_us": lambda lab_id, shape: entry(lab_id, shape).cublas_us,
+        "ratio": lambda lab_id, shape: entry(lab_id, shape).ratio,
+    }
+
+    def number(match: re.Match[str]) -> str:
+        try:
+            return format(eval(match["expression"], {"__builtins__": {}}, known), match["format"])
+        except (NameError, TypeError, ValueError, SyntaxError, StopIteration) as error:
+            raise BadSource(f"{name} has {match[0]}, which cannot be worked out ({error!r}); see the record's entries") from None
+
+    return BENCH.sub(number, text)
 
 
 def ladder_table(root: Path, lab_id: str, shapes: list[str]) -> str:

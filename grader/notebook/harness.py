@@ -15,6 +15,7 @@ import torch
 
 from grader.building import BuildOptions, Complaint, front_end, made_module
 from grader.judging.memory import sentences
+from grader.labs.guarded import POISON_BYTE
 from grader.labs.notebook_step import Inputs, Slip, Step
 from grader.model import Config, Constant, KernelBundle, KernelSource, Launch, Parameter, Problem, Refusal
 from grader.reading import CHECK, read_step
@@ -106,16 +107,20 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
     harness = _Harness(tuple(Parameter(name, kind) for name, kind in types.items()))
     bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(step.name, 0): Launch(step.grid, (), (), ())}, {}, made)
     outcome = interpret(harness, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
-    located = [
-        text.removesuffix(f" (in `{step.name}`)")
-        for text in sentences(harness, source, {step.name: problem}, [outcome])
-    ]
+    located = [_named(step, text) for text in sentences(harness, source, {step.name: problem}, [outcome])]
     if outcome.status != "ran" or outcome.y is None:
         return StepAnswer(step, False, (*located, outcome.message, look))
-    wrong = _wrong(step, source, problem, outcome.y, expected)
+    wrong = [] if outcome.written else _unwritten(step, source, outcome.y)
+    wrong = wrong or _wrong(step, source, problem, outcome.y, expected)
     if not wrong and not located:
         return StepAnswer(step, True, (step.right,))
     return StepAnswer(step, False, (*located, *wrong, look))
+
+
+def _named(step: Step, text: str) -> str:
+    """A sentence on an access, without the case's name; a function that stores knows the output by the step's word for it."""
+    text = text.removesuffix(f" (in `{step.name}`)")
+    return text if step.returns else re.sub(r"\bout(?=[\[, ])", step.result, text)
 
 
 def _laid_out_like(expected: torch.Tensor) -> torch.Tensor:
@@ -132,7 +137,7 @@ def _complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
     got = dict(complaint.values).get(_received(source, step.function), "")
     if not step.returns or not got:
         return complaint.sentence
-    dtype, shape = _type(got)
+    _, shape = _type(got)
     wanted, size = _type(step.returns)
     found = f"{_place(source, step.function)}: {step.function} returns {got}, expected {step.returns}; "
     if shape == size:
@@ -165,6 +170,18 @@ def _place(source: KernelSource, function: str, at: str = "") -> str:
     lines = source.module.split("\n")
     fitting = [n for n in range(node.body[0].lineno, (node.end_lineno or 0) + 1) if at and re.search(at, lines[n - 1])]
     return source.locate(fitting[0] if len(fitting) == 1 else node.lineno)
+
+
+def _unwritten(step: Step, source: KernelSource, y: torch.Tensor) -> list[str]:
+    """How much of the output is still the poison that it arrived as."""
+    left = (y.contiguous().view(-1, 1).view(torch.uint8) == POISON_BYTE).all(dim=1).view(y.shape)
+    if not bool(left.any()):
+        return []
+    at = ", ".join(str(int(i)) for i in left.nonzero()[0])
+    return [
+        f"{_place(source, step.function)}: {int(left.sum())} of {left.numel()} elements of {step.result} were never written; "
+        f"the first is {step.result}[{at}]."
+    ]
 
 
 def _wrong(step: Step, source: KernelSource, problem: Problem, y: torch.Tensor, expected: torch.Tensor) -> list[str]:
