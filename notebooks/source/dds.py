@@ -148,7 +148,7 @@ check("dds", step="store")
 # include solutions/dds.py: CONFIGS .. DDS_MM_grid
 
 # %% [markdown]
-# This is the grader. Without a GPU it may take half a minute.
+# This is the grader. Without a GPU it takes about ten seconds.
 
 # %% test="dds_correctness" points=60
 check("dds")

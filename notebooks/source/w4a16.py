@@ -179,7 +179,7 @@ check("w4a16", step="epilogue")
 # include solutions/w4a16.py: CONFIGS .. W4A16_MM_grid
 
 # %% [markdown]
-# This is the grader. Without a GPU it may take half a minute.
+# This is the grader. Without a GPU it takes about ten seconds.
 
 # %% test="w4a16_correctness" points=60
 check("w4a16")

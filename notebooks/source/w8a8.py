@@ -193,7 +193,7 @@ check("w8a8", step="store")
 # include solutions/w8a8.py: CONFIGS .. W8A8_MM_grid
 
 # %% [markdown]
-# This is the grader. Without a GPU it may take half a minute.
+# This is the grader. Without a GPU it takes about ten seconds.
 # Wrong numbers come with the place, a picture of the wrong tiles, and often the likely mistake.
 
 # %% test="w8a8_correctness" points=60
