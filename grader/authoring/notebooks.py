@@ -9,7 +9,8 @@ A source is in jupytext's percent format. What a cell is stands in its `# %%` li
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
 that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record.
 `@bench{EXPRESSION:FORMAT}` becomes a number of that record: `bytes_per_second` and `fp16_per_second` of its GPU,
-`time_us(LAB, SHAPE)`, `cublas_us(LAB, SHAPE)` and `ratio(LAB, SHAPE)` of the solution, or arithmetic on them.
+`time_us(LAB, SHAPE)`, `cublas_us(LAB, SHAPE)` and `ratio(LAB, SHAPE)` of the solution (of another contestant: its name as a third
+argument), or arithmetic on them.
 jupytext is needed to call this module, not to import it.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -175,15 +177,16 @@ def _measured(text: str, root: Path, name: str) -> str:
     except UnusableRecord as problem:
         raise BadSource(str(problem)) from None
 
-    def entry(lab_id: str, shape: str) -> Entry:
-        return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == ("solution", shape))
+    def entry(lab_id: str, shape: str, contestant: str) -> Entry:
+        return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == (contestant, shape))
 
     known = {
         "bytes_per_second": record.bytes_per_second,
         "fp16_per_second": record.fp16_per_second,
-        "time_us": lambda lab_id, shape: entry(lab_id, shape).time_us,
-        "cublas_us": lambda lab_id, shape: entry(lab_id, shape).cublas_us,
-        "ratio": lambda lab_id, shape: entry(lab_id, shape).ratio,
+        "log": math.log,
+        "time_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).time_us,
+        "cublas_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).cublas_us,
+        "ratio": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).ratio,
     }
 
     def number(match: re.Match[str]) -> str:

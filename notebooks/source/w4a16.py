@@ -205,7 +205,8 @@ print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.we
 #
 # What to read from it:
 #
-# - **Steps 1 and 2** load each word eight times, once for every element in it. The saving is gone before it began.
+# - **Steps 1 and 2** load each word eight times, once for every element in it. DRAM is read once, and the caches answer the rest;
+#   what it costs is instructions, eight loads where one would do.
 # - **Step 3** loads it once. That helps less than one hopes: the opened weights still travel
 #   through shared memory, as they did before, and that trip is left.
 # - **Step 4** is the big one for few tokens. With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU
@@ -217,8 +218,8 @@ print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.we
 #   just the nibbles it multiplies, the trip is gone.
 # - What still waits, with one token: $Y$ is zeroed and added to by atomics, and several threads read each word and use
 #   some of its nibbles only. Could the warps of one program share $K$ instead, and a thread open a whole word?
-# - With 512 tokens nobody here beats cuBLAS: the products are fp16 products either way, so cuBLAS's time is about the
-#   floor, and opening the words comes on top.
+# - With 512 tokens nobody here beats cuBLAS: the products are fp16 products either way, so the floor is the same for both
+#   (@bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us at the tensor cores' peak, where cuBLAS takes @bench{cublas_us("w4a16", "m512_n4096_k4096"):.0f}), and opening the words comes on top.
 #
 # **Your levers:** configs (up to 16), `SPLIT_K`, how a word is opened, which operand `tl.dot` gets first.
 
@@ -229,12 +230,12 @@ check_speed("w4a16")
 # ## Questions
 #
 # **1. Arithmetic intensity.** For $N = K = 4096$, how many bytes must one launch move in fp16 and in W4A16, with
-# $M = 1$ and with $M = 512$? On a GPU with 4.8 TB/s and 989 TFLOP/s in fp16: how much faster can W4A16 be at best in each case?
+# $M = 1$ and with $M = 512$? On a GPU with @bench{bytes_per_second / 1e12:.1f} TB/s and @bench{fp16_per_second / 1e12:.0f} TFLOP/s in fp16: how much faster can W4A16 be at best in each case?
 
 # %% [markdown] answer="w4a16_question_intensity" points=4
-# $M = 1$: fp16 33.6 MB, W4A16 8.4 MB. Two operations a weight are nothing, so memory decides: 7.0 us against 1.75 us, at best
-# four times as fast. $M = 512$: fp16 42 MB, W4A16 16.8 MB; 17.2 G operations are 410 and 1024 a byte, both above the 206 where
-# this GPU balances. There is no int4 x fp16 instruction, so both take at least 17.4 us in the tensor cores: nothing
+# $M = 1$: fp16 33.6 MB, W4A16 8.4 MB. Two operations a weight are nothing, so memory decides: @bench{1e6 * 2 * 4096**2 / bytes_per_second:.1f} us against @bench{1e6 * 4096**2 / 2 / bytes_per_second:.1f} us, at best
+# four times as fast. $M = 512$: fp16 42 MB, W4A16 16.8 MB; 17.2 G operations are 410 and 1024 a byte, both above the @bench{fp16_per_second / bytes_per_second:.0f} where
+# this GPU balances. There is no int4 x fp16 instruction, so both take at least @bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.1f} us in the tensor cores: nothing
 # to gain, and opening the words comes on top.
 
 # %% [markdown]
