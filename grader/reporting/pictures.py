@@ -378,7 +378,9 @@ def roofline(
     points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Mapping[str, float],
     legend: str = "filled: your kernel, hollow: cuBLAS fp16",
 ) -> Picture:  # fmt: skip
-    """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in 10^12 operations a second, TOP/s where the name begins with "int".
+    """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in tera-operations a second.
+
+    They are shown in TFLOP/s, where the name begins with "int" in TOP/s.
 
     A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
     """
@@ -401,7 +403,8 @@ def roofline(
         for number, (name, roof) in enumerate(roofs.items()):
             axes.plot([1e3 * roof / gigabytes_per_s, right], [roof, roof], color=INK, linewidth=1.4,
                       linestyle=("-", "--")[number % 2])  # fmt: skip
-            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} {'TOP/s' if name.startswith('int') else 'TFLOP/s'}", ha="right", va="bottom", size=8, zorder=1,
+            unit = "TOP/s" if name.startswith("int") else "TFLOP/s"
+            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} {unit}", ha="right", va="bottom", size=8, zorder=1,
                       bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4})  # fmt: skip
         for number, (point, x, (student, baseline)) in enumerate(zip(points, intensities, rates, strict=True)):
             marker = markers[number % len(markers)]
