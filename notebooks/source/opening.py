@@ -34,7 +34,7 @@ def intensity(M, N, K, x_bytes=2, w_bytes=2, y_bytes=2):
 
 for M in (1, 16, 512, 4096):
     fp16, w8, w4 = (intensity(M, 4096, 4096, w_bytes=width) for width in (2, 1, 0.5))
-    print(f"M = {M:4}: fp16 {fp16:7.1f}   int8 weight {w8:7.1f}   int4 weight {w4:7.1f}   operations a byte")
+    print(f"M = {M:4}: fp16 {fp16:7.1f}, int8 weight {w8:7.1f}, int4 weight {w4:7.1f} operations a byte")
 
 # %% [markdown]
 # A GPU has a number of its own: what its tensor cores can do while one byte arrives.
@@ -48,7 +48,8 @@ for M in (1, 16, 512, 4096):
 # That is the whole map of this lab. A drawing of it is called a roofline:
 
 # %%
-BYTES, FP16 = @bench{bytes_per_second:.5g}, @bench{fp16_per_second:.5g}  # a second: what the H200 of our benchmarks can do at best
+# A second, at best, on the H200 of our benchmarks:
+BYTES, FP16 = @bench{bytes_per_second:.6g}, @bench{fp16_per_second:.6g}
 
 
 def spot(name, M):
@@ -59,7 +60,8 @@ def spot(name, M):
 
 
 points = [spot(f"M = {M}", M) for M in (1, 16, 64, 512)]
-pictures.roofline(points, BYTES / 1e9, {"fp16": FP16 / 1e12, "int8": 2 * FP16 / 1e12}, legend="the most that fp16 can do")
+roofs = {"fp16": FP16 / 1e12, "int8": 2 * FP16 / 1e12}
+pictures.roofline(points, BYTES / 1e9, roofs, legend="the most that fp16 can do")
 
 # %% [markdown]
 # ## 2. Triton
@@ -166,7 +168,8 @@ def load_tile(ptr, rows, columns, row_count, column_count, stride_row, stride_co
     """load_strided, with zeros for rows from row_count on and for columns from column_count on."""
     ### BEGIN SOLUTION
     inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]
-    return tl.load(ptr + rows[:, None] * stride_row + columns[None, :] * stride_column, mask=inside, other=0)
+    at = rows[:, None] * stride_row + columns[None, :] * stride_column
+    return tl.load(ptr + at, mask=inside, other=0)
     ### END SOLUTION
 
 # %% test="opening_step_masks_check"
@@ -245,7 +248,9 @@ pictures.quantisation(row, float(row.abs().max() / 127), name="one outlier")
 
 # %%
 @triton.jit
-def row_sums(x_ptr, sum_ptr, M, K, stride_row, stride_column, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+def row_sums(
+    x_ptr, sum_ptr, M, K, stride_row, stride_column, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
+):
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     total = tl.zeros((BLOCK_M,), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
@@ -267,8 +272,13 @@ print(sums)
 
 # %% solution="opening_step_scales"
 @triton.jit
-def row_scales(x_ptr, scale_ptr, M, K, stride_row, stride_column, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """scale[m] = max |x[m, :]| / 127, fp32; 1 for a row of zeros. x is fp16 [M, K]; each program has BLOCK_M rows."""
+def row_scales(
+    x_ptr, scale_ptr, M, K, stride_row, stride_column, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
+):
+    """scale[m] = max |x[m, :]| / 127, fp32; 1 for a row of zeros. x is fp16 [M, K].
+
+    Each program has BLOCK_M rows.
+    """
     ### BEGIN SOLUTION
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     largest = tl.zeros((BLOCK_M,), dtype=tl.float32)
@@ -333,7 +343,7 @@ pictures.int4_word(word)
 # %% solution="opening_step_pack"
 @triton.jit
 def pack(q):
-    """int32 [words, 8], values -8 to 7 -> int32 [words]; element i of a row in bits 4 * i to 4 * i + 3."""
+    """int32 [words, 8], values -8 to 7 -> int32 [words]; element i in bits 4 * i to 4 * i + 3."""
     ### BEGIN SOLUTION
     return tl.sum((q & 0xF) << (4 * tl.arange(0, 8))[None, :], axis=1)
     ### END SOLUTION
@@ -373,7 +383,8 @@ check("opening", step="unpack")
 present = torch.rand(8, 8, generator=torch.Generator().manual_seed(3)) < 0.25
 present[2] = False
 crow = torch.cat([torch.zeros(1, dtype=torch.long), present.sum(1).cumsum(0)])
-print("crow_indices:", crow.tolist(), "  empty block rows:", (crow.diff() == 0).nonzero()[:, 0].tolist())
+print("crow_indices:", crow.tolist())
+print("empty block rows:", (crow.diff() == 0).nonzero()[:, 0].tolist())
 pictures.bsr_pattern(crow, present.nonzero()[:, 1], 256)
 
 # %% [markdown]
@@ -391,7 +402,9 @@ pictures.bsr_pattern(crow, present.nonzero()[:, 1], 256)
 
 # %% solution="opening_step_bsr"
 @triton.jit
-def sparse_times_vector(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, y_ptr, BLOCK: tl.constexpr):
+def sparse_times_vector(
+    values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, y_ptr, BLOCK: tl.constexpr
+):
     """y = W x for W in BSR and fp32 vectors x and y; each program makes one block row."""
     ### BEGIN SOLUTION
     row = tl.program_id(0)
@@ -457,7 +470,8 @@ check("opening", step="product")
 M, N, K = 40, 48, 100
 x, w = (torch.randn(size, K, device=device).half() for size in (M, N))
 y = torch.empty(M, N, dtype=torch.float16, device=device)
-multiply[(triton.cdiv(M, 16) * triton.cdiv(N, 16),)](x, w, y, M, N, K, BLOCK_M=16, BLOCK_N=16, BLOCK_K=32)
+programs = triton.cdiv(M, 16) * triton.cdiv(N, 16)
+multiply[(programs,)](x, w, y, M, N, K, BLOCK_M=16, BLOCK_N=16, BLOCK_K=32)
 print(f"largest error: {float((y.double() - x.double() @ w.double().T).abs().max()):.4f}")
 
 # %% [markdown]

@@ -72,7 +72,8 @@ def load_words(qweight_ptr, first_k, columns, K, N, stride_wk, stride_wn, BLOCK_
     ### BEGIN SOLUTION
     words = first_k // 8 + tl.arange(0, BLOCK_K // 8)
     inside = (words < K // 8)[:, None] & (columns < N)[None, :]
-    return tl.load(qweight_ptr + words[:, None] * stride_wk + columns[None, :] * stride_wn, mask=inside, other=0)
+    at = words[:, None] * stride_wk + columns[None, :] * stride_wn
+    return tl.load(qweight_ptr + at, mask=inside, other=0)
     ### END SOLUTION
 
 # %% test="w4a16_step_load_check"

@@ -62,10 +62,7 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 # %% solution="w8a8_step_load"
 @triton.jit
 def load_tile(ptr, rows, columns, row_count, column_count, stride_row, stride_column):
-    """[len(rows), len(columns)]; element (i, j) is at rows[i] * stride_row + columns[j] * stride_column.
-
-    Zero where rows[i] >= row_count or columns[j] >= column_count.
-    """
+    """The tile [len(rows), len(columns)] of a matrix, with zeros beyond the end of either axis."""
     ### BEGIN SOLUTION
     inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]
     at = rows[:, None] * stride_row + columns[None, :] * stride_column
@@ -128,7 +125,7 @@ def accumulate(
     stride_xm, stride_xk, stride_wk, stride_wn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """The integer sum of one tile: int32 [BLOCK_M, BLOCK_N]. input_scale fp32 [BLOCK_M] belongs to `rows`."""
+    """The integer sum of one tile: int32 [BLOCK_M, BLOCK_N]. input_scale is fp32 [BLOCK_M]."""
     ### BEGIN SOLUTION
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     for k in range(0, K, BLOCK_K):
