@@ -95,14 +95,15 @@ def _sparse_inputs(generator: torch.Generator) -> Inputs:
     }
 
 
-def _sparse(inputs: Inputs, *, shorter: int = 0, transposed: bool = False, placed: bool = True) -> torch.Tensor:
-    """fp32 [4 * BLOCK]. shorter: so many blocks of each row are left out; placed: whether x is read at the block's column."""
-    x, values = tensor(inputs, "x_ptr").double().view(4, BLOCK), tensor(inputs, "values_ptr").double()
+def _sparse(inputs: Inputs, *, shorter: int = 0, above: bool = False, transposed: bool = False, stride: int = BLOCK) -> torch.Tensor:
+    """fp32 [4 * BLOCK]. shorter: so many blocks of each row are left out; above: those of the rows above come along; stride:
+    by how many elements of x a block column counts."""
+    x, values = tensor(inputs, "x_ptr").double(), tensor(inputs, "values_ptr").double()
     y = torch.zeros(4, BLOCK, dtype=torch.float64)
     for row, (start, end) in enumerate(pairwise(CROW)):
-        for b in range(start, max(start, end - shorter)):
+        for b in range(0 if above else start, max(start, end - shorter)):
             block = values[b].t() if transposed else values[b]
-            y[row] += block @ x[COL[b] if placed else 0]
+            y[row] += block @ x[stride * COL[b] : stride * COL[b] + BLOCK]
     return y.float().view(-1)
 
 
@@ -296,7 +297,11 @@ def harness(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, out_ptr):
             Slip("with each block transposed: rows go down, and a row has BLOCK elements",
                  lambda inputs: _sparse(inputs, transposed=True), r"values_ptr"),
             Slip("with the first elements of x for every block; begin at BLOCK * col_indices[b]",
-                 lambda inputs: _sparse(inputs, placed=False), r"x_ptr"),
+                 lambda inputs: _sparse(inputs, stride=0), r"x_ptr"),
+            Slip("with elements of x from col_indices[b] on; it counts blocks, so multiply it by BLOCK",
+                 lambda inputs: _sparse(inputs, stride=1), r"x_ptr"),
+            Slip("with the blocks of the rows above too; begin at crow_indices[r]",
+                 lambda inputs: _sparse(inputs, above=True), r"range\("),
         ),
     ),
     Step(

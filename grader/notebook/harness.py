@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -58,6 +58,11 @@ def check_executed(
     """
     step = steps[name]
     answer, source = _checked(step, cells, options, notebook)
+    if isinstance(answer, Refusal):
+        for earlier in steps.values():
+            if earlier is not step and f"`{earlier.function}` is not defined" in answer.message:
+                cause = answer.message.split("\nNext: ")[0]
+                return replace(answer, message=f"{cause}\nNext: run the cell of the step `{earlier.name}`, then this one again")
     if source is None or (isinstance(answer, StepAnswer) and answer.ok):
         return answer
     called = _functions(source)
@@ -136,7 +141,8 @@ def _complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
         return re.sub(rf"; called in {CHECK} line \d+", "", complaint.sentence)
     got = dict(complaint.values).get(_received(source, step.function), "")
     if not step.returns or not got:
-        return complaint.sentence
+        call, cause = source.module.split("\n")[line - 1].strip(), complaint.sentence.split("\n")[0].partition(": ")[2]
+        return f"{_place(source, step.function)}: {step.function} does not fit its call in the check, `{call}`: {cause}"
     _, shape = _type(got)
     wanted, size = _type(step.returns)
     found = f"{_place(source, step.function)}: {step.function} returns {got}, expected {step.returns}; "

@@ -77,14 +77,14 @@ def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.
     return _in_tile(tensor(inputs, "x_ptr").double()[:, first:last] @ q[first:last])
 
 
-def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool) -> torch.Tensor:
-    """The sum when X or the weight stays at its first tile along K."""
+def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool, w_share: int = 1) -> torch.Tensor:
+    """The sum when X or the weight stays at its first tile along K, or the weight moves by a share of a tile only."""
     x, q = tensor(inputs, "x_ptr").double(), unpack_int4(tensor(inputs, "qweight_ptr")).double()
     beyond = 3 * DEPTH - integer(inputs, "K")
     x, q = torch.nn.functional.pad(x, (0, beyond)), torch.nn.functional.pad(q, (0, 0, 0, beyond))
     parts = []
     for k in range(0, 3 * DEPTH, DEPTH):
-        left, right = k if x_moves else 0, k if w_moves else 0
+        left, right = k if x_moves else 0, k // w_share if w_moves else 0
         parts.append(x[:, left : left + DEPTH] @ q[right : right + DEPTH])
     return _in_tile(sum(parts, torch.zeros_like(parts[0])))
 
@@ -222,6 +222,11 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
         tolerance=_loop_tolerance,
         slips=(
             Slip(
+                "zero everywhere; does acc keep what multiply_tiles returns?",
+                lambda inputs: torch.zeros_like(_loop_sum(inputs)),
+                r"multiply_tiles\(",
+            ),
+            Slip(
                 "the first tile along K alone; does the loop return too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
@@ -242,6 +247,11 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
             Slip(
                 "every tile of x with the first words; give load_words the k of the turn",
                 lambda inputs: _loop_astray(inputs, x_moves=True, w_moves=False),
+                r"load_words",
+            ),
+            Slip(
+                "every tile of x with words too near the first ones; load_words takes k itself, and divides by 8",
+                lambda inputs: _loop_astray(inputs, x_moves=True, w_moves=True, w_share=8),
                 r"load_words",
             ),
             Slip(

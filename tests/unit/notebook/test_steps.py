@@ -37,6 +37,7 @@ WRONG = [
      "acc = multiply_tiles(quantise_tile(x, input_scale), w, tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32))",
      "the last tile along K alone"),
     ("w8a8", "loop", "    return acc\n    ### END", "        return acc\n    ### END", "this loop has a `return` in its body"),
+    ("w8a8", "loop", "dtype=tl.int32)", "dtype=tl.float32)", "the accumulator `acc` is fp32, the product of int8 operands int32"),
     ("w8a8", "loop", "range(0, K, ", "range(0, K // BLOCK_K * BLOCK_K, ", "without the last tile along K"),
     ("w8a8", "loop", "load_tile(qweight_ptr, depth,", "load_tile(qweight_ptr, tl.arange(0, BLOCK_K),", "the first of the weight"),
     ("w8a8", "epilogue", "* weight_scale[None, :]", "", "without the scales of the columns"),
@@ -46,10 +47,13 @@ WRONG = [
     ("w4a16", "load", "(words < K // 8)[:, None]", "(words < K)[:, None]", "which has 13 rows"),
     ("w4a16", "unpack", "(words[:, None, :] << shifts) >> 28", "(words[:, None, :] >> (28 - shifts)) & 0xF", "unsigned"),
     ("w4a16", "unpack", "28 - 4 *", "4 *", "reverse order"),
+    ("w4a16", "loop", "load_words(qweight_ptr, k,", "load_words(qweight_ptr, k // 8,", "load_words takes k itself"),
     ("w4a16", "epilogue", "acc * scales", "acc / scales", "divided"),
     ("w4a16", "epilogue", "(acc * scales.to(tl.float32)[None, :]).to(tl.float16)", "acc.to(tl.float16) * scales[None, :]",
      "inf in fp16"),
     ("dds", "find", "block_row + 1)", "block_row + 1) - 1", "one too small"),
+    ("dds", "find", ", tl.load(crow_indices_ptr + block_row + 1)", "",
+     "does not fit its call in the check, `first, last = find_blocks(crow_ptr, block_row)`: one value"),
     ("dds", "gather", "tl.load(col_indices_ptr + b)", "0", "was not used"),
     ("dds", "gather", "(rows < M)[:, None]", "(rows <= M)[:, None]", "row 13 of x, which has 13 rows"),
     ("dds", "dot", "r[None, :] * BLOCK + r[:, None]", "r[:, None] * BLOCK + r[None, :]", "transpose it"),
@@ -78,6 +82,7 @@ WRONG = [
      "(words[:, None] >> (4 * tl.arange(0, 8))[None, :]) & 0xF", "unsigned"),
     ("opening", "bsr", "row + 1)", "row + 1) - 1", "without the last block"),
     ("opening", "bsr", "tl.load(col_indices_ptr + b) * BLOCK + inner", "inner", "the first elements of x"),
+    ("opening", "bsr", "tl.load(col_indices_ptr + b) * BLOCK", "tl.load(col_indices_ptr + b)", "it counts blocks"),
     ("opening", "bsr", "inner[:, None] * BLOCK + inner[None, :]", "inner[None, :] * BLOCK + inner[:, None]", "transposed"),
     ("opening", "product", "K, N, 1, K)", "K, N, N, 1)", "its strides are 1 and K"),
     ("opening", "product", "range(0, K,", "range(0, K - BLOCK_K,", "without the last tile"),
@@ -133,6 +138,8 @@ def test_of_a_wrong_step_the_earlier_ones_come_first(options):
     cells = solution_cells("w8a8")
     cells.append("@triton.jit\ndef multiply_tiles(q, w, acc):\n    pass")
     assert "multiply_tiles is still the stub" in text_of(answer("w8a8", "loop", cells, options))
+    cells = ["" if "def load_tile(" in cell else cell for cell in solution_cells("w8a8")]
+    assert "Next: run the cell of the step `load`" in text_of(answer("w8a8", "loop", cells, options))
 
 
 @pytest.mark.slow
