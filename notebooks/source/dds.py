@@ -139,11 +139,13 @@ check("dds", step="store")
 #
 # All the pieces are there. Put together, none rewritten, they are a kernel worth 60 points:
 #
-# 1. With the grid `DDS_MM_grid`, which is given below the kernel, `tl.program_id(0)` counts tiles of rows and block rows, block rows fastest, and `N // BLOCK` block rows make a row of
-#    tiles: divide for the tile of rows, take the remainder for the block row. From the one, `rows`; from the other,
-#    the 32 columns of $Y$ that this program makes.
+# 1. With the grid `DDS_MM_grid`, which is given below the kernel, `tl.program_id(0)` counts tiles of rows and block rows, block
+#    rows fastest, and `N // BLOCK` block rows make a row of tiles: divide for the tile of rows, take the remainder for the
+#    block row. From the one, `rows`; from the other, the 32 columns of $Y$ that this program makes.
 # 2. `accumulate(...)`.
 # 3. `store_tile(...)`, also when there was no block: $Y$ must be zero there, and nobody else writes it.
+#
+# They go where `pass` stands. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later.
 
 # %% solution="dds_kernel"
 # include solutions/dds.py: CONFIGS .. DDS_MM_grid

@@ -213,7 +213,7 @@ check("opening", step="transpose")
 # For int4 the bounds are $-8$ and $7$, and $s = \max|x| / 7$.
 #
 # This is called *symmetric*. *Affine* quantisation has a second number, the **zero point** $z$: $x \approx s\,(q - z)$.
-# It wastes no levels on a row whose values lie on one side of zero, and zero is exact with it as well. But in a product each $z$ leaves a
+# It wastes no levels on a row whose values lie on one side of zero, and zero is exact with it as well, since $z$ is an integer. But in a product each $z$ leaves a
 # term to subtract, $\sum_k (q_k - z)\,r_k = \sum_k q_k r_k - z \sum_k r_k$. Symmetric means $z = 0$: no such term.
 
 # %%
@@ -310,7 +310,7 @@ check("opening", step="scales")
 #
 # In between lies one scale for each **group** of, say, 128 neighbours along $k$. It leaves the sum over its group, not the
 # whole: each group's sum is scaled and added to an fp32 accumulator. That costs a multiplication for every element and group,
-# and an outlier spoils 128 values instead of a row. Formats with int4 weights often do it; the labs do not.
+# and an outlier spoils 128 values instead of a row. Formats with int4 weights often do it; these three labs do not.
 #
 # Multiplying by $s_m\,t_n$ happens once an element, while the sum is still in registers, before the store. Doing so within
 # the kernel, and not in another that reads $Y$ again, is called **fusion**. Is it the same as scaling first?

@@ -172,9 +172,10 @@ check("w4a16", step="epilogue")
 # 1. Which tile of $Y$ is this program's? `pid = tl.program_id(0)` counts tiles row by row, and `tl.cdiv(N, BLOCK_N)` tiles
 #    make a row of tiles. From `pid`, `rows` and `columns`, as in W8A8.
 # 2. The scales of its columns: one load of one axis, masked at `N`.
-# 3. `accumulate(...)`, then `apply_scales(...)`, then `store_tile(...)`.
+# 3. `accumulate(...)`, then `apply_scales(...)`, then `store_tile(...)`, which is given above.
 #
-# Leave `SPLIT_K` alone at first: with 1 it changes nothing.
+# They go where `pass` stands. What may stand above the kernel, more configs and helpers, is for later.
+# Leave `SPLIT_K` alone, too: with 1 it changes nothing.
 
 # %% solution="w4a16_kernel"
 # include solutions/w4a16.py: CONFIGS .. W4A16_MM_grid

@@ -57,7 +57,7 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 #
 # A tile is addressed by its row numbers, its column numbers and a stride for each axis.
 # $M$ is any number of tokens and tiles have fixed sizes, so each axis also has an end. What lies beyond it must not be
-# read, and must count as zero in the sum. You wrote this function in the opening.
+# read, and must count as zero in the sum. You wrote this function in the opening: copy it.
 
 # %% solution="w8a8_step_load"
 @triton.jit
@@ -113,7 +113,8 @@ check("w8a8", step="dot")
 # %% [markdown]
 # ## Step 4: the loop
 #
-# Now walk along $K$, `BLOCK_K` columns of $X$ at a time, and add up. Call your own functions from the steps above.
+# Now walk along $K$, `BLOCK_K` columns of $X$ at a time, and add up, as in the opening's `multiply`: a sum that begins with zeros
+# (int32 here), and a loop. Call your own functions from the steps above.
 #
 # The weight arrives as `[K, N]`: row `k`, column `n`. Its strides are parameters like those of $X$, and `load_tile` loads
 # it as well: its rows end at `K`, its columns at `N`. `K` may end inside the last tile.
@@ -185,7 +186,8 @@ check("w8a8", step="store")
 #    be divided by).
 # 3. `accumulate(...)`, then `rescale(...)`, then `store_tile(...)`.
 #
-# That is all. Leave `SPLIT_K` alone at first: with 1 it changes nothing.
+# They go where `pass` stands. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later; leave it empty now.
+# Leave `SPLIT_K` alone, too: with 1 it changes nothing.
 # One habit saves trouble with huge tensors: row and column numbers as `.to(tl.int64)` before they meet a stride.
 # Later, for speed, you will want to take the pieces apart again.
 
