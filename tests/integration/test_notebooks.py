@@ -102,6 +102,8 @@ def test_grade_ids_and_points(lab_id):
         ('# %% colour="red"\nx = 1\n', "has colour"),
         ('# %% test="a"\nx = 1\n# %% test="a"\ny = 1\n', "second one with the id a"),
         ('# %% [markdown] answer="a"\n# text\n', "worth points"),
+        ("# %% [markdown]\n# @bench{nothing:.1f}\n", "cannot be worked out"),
+        ('# %% [markdown]\n# @bench{time_us("w8a8", "m3"):.1f}\n', "cannot be worked out"),
     ],
 )
 def test_a_bad_source_is_refused_with_its_reason(tmp_path, text, said):
@@ -115,6 +117,12 @@ def test_the_ladder_is_read_from_its_measurements():
     table = ladder_table(ROOT, "w8a8", ["m16_n4096_k4096"])
     assert "NVIDIA H200" in table
     assert table.count("\n| ") == 6
+
+
+def test_numbers_of_the_benchmark_are_in_the_text(tmp_path):
+    path = tmp_path / "numbers.py"
+    path.write_text('# %% [markdown]\n# @bench{bytes_per_second / 1e12:.1f} TB/s, @bench{1 / ratio("dds", "m1024_n1024_k1024_s80"):.1f}\n')
+    assert instructor_notebook(path, ROOT).cells[0].source == "4.8 TB/s, 1.0"
 
 
 # ---------------------------------------------------------------- run
