@@ -12,7 +12,7 @@
 #
 # You need to know PyTorch. Triton is taught here, in ten warm-ups: you fill in a cell, and the cell after it says whether
 # it is right and, if not, what is wrong on which line. Nothing is handed in and there are no points.
-# Allow two hours; what you write here, you use again in the labs.
+# What you write here, you use again in the labs.
 
 # %%
 # include notebooks/source/parts/setup.py
@@ -475,7 +475,7 @@ multiply[(programs,)](x, w, y, M, N, K, BLOCK_M=16, BLOCK_N=16, BLOCK_K=32)
 print(f"largest error: {float((y.double() - x.double() @ w.double().T).abs().max()):.4f}")
 
 # %% [markdown]
-# Try it: take the mask off the store, or let `range` begin at `BLOCK_K`, and look at the error.
+# Try it: let `range` begin at `BLOCK_K`, or leave `acc` out of `tl.dot`, and look at the error. The check names both.
 #
 # ### Configs
 #
