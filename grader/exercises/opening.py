@@ -323,6 +323,7 @@ def harness(x_ptr, w_ptr, M, N, K, out_ptr):
         slips=(
             Slip("without the last tile along K, of which only a part lies inside; where does range end?",
                  lambda inputs: _product(inputs, last=2 * BLOCK_K), r"range\("),
+            Slip("without the first tile along K; where does range begin?", lambda inputs: _product(inputs, first=BLOCK_K), r"range\("),
             Slip("the last tile along K alone; is acc added to, or replaced?", lambda inputs: _product(inputs, first=2 * BLOCK_K)),
             Slip("the product with W read as if it were stored as [K, N]; its strides are 1 and K",
                  lambda inputs: _product(inputs, untransposed=True), r"w_ptr"),

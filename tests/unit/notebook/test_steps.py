@@ -86,6 +86,7 @@ WRONG = [
     ("opening", "bsr", "inner[:, None] * BLOCK + inner[None, :]", "inner[None, :] * BLOCK + inner[:, None]", "transposed"),
     ("opening", "product", "K, N, 1, K)", "K, N, N, 1)", "its strides are 1 and K"),
     ("opening", "product", "range(0, K,", "range(0, K - BLOCK_K,", "without the last tile"),
+    ("opening", "product", "range(0, K,", "range(BLOCK_K, K,", "without the first tile"),
     ("opening", "product", "pid // tiles_n * BLOCK_M", "pid % tiles_n * BLOCK_M", "were never written"),
     ("opening", "product", "acc = tl.dot(x, w, acc)", "acc = tl.dot(x, w)", "the last tile along K alone"),
     ("opening", "product", "acc.to(tl.float16), mask=inside", "acc.to(tl.float16)", "row 21 of y, which has 21 rows"),
