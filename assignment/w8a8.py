@@ -3,6 +3,8 @@
     q_x[m, k] = clamp(round(x[m, k] / s_x[m]), -128, 127)      in the kernel, s_x[m] = max_k |x[m, k]| / 127
     y[m, n]   = s_x[m] * s_w[n] * sum_k q_x[m, k] * q_w[n, k]  int8 products, int32 sum, fp16 result
 
+The layer computes s_x before it calls the kernel, so the clock of the kernel does not see that.
+
 Both scales are constant along K (per-token for X, per-channel for W), so they leave the sum and are applied
 once, in the epilogue. That is what lets the sum itself run on the int8 tensor cores, at twice fp16's rate.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.breakeven import curves, of
+from bench.shapes import lab_bench
 from grader.reporting.benchmarks import Entry, Record
 
 PICTURES = {
@@ -94,7 +95,8 @@ def _lab_table(lab: str, entries: Sequence[Entry]) -> str:
 
 def _remarks(record: Record, lab: str) -> list[str]:
     entries = [entry for entry in record.entries if entry.lab == lab and entry.kind == "peer"]
-    lines = [f"- {name}: {record.about[name]}." for name in _names(entries) if name in record.about]
+    lines = [f"- {remark}" for remark in _compared(lab)]
+    lines += [f"- {name}: {record.about[name]}." for name in _names(entries) if name in record.about]
     for name in _names(entries, timed=False):
         reasons: dict[str, list[str]] = {}
         for entry in entries:
@@ -106,6 +108,12 @@ def _remarks(record: Record, lab: str) -> list[str]:
             lines.append(f"- {name}, not timed{where}: {reason}.")
     lines += _memory(record, lab) + _break_evens(record, lab)
     return ["\n".join(lines) + "\n"] if lines else []
+
+
+def _compared(lab: str) -> list[str]:
+    """What the lab's races say of comparing their contestants."""
+    remark = getattr(lab_bench(lab), "REMARK", "")
+    return [remark] if remark else []
 
 
 def _memory(record: Record, lab: str) -> list[str]:

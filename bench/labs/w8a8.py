@@ -19,6 +19,12 @@ SHAPES = (
     square_weight("w8a8", 4096, 4096, 4, ladder=True),
 )
 
+REMARK = (
+    "The solution, its ladder, torch._int_mm alone and the three steps are given the activations' scales; GemLite and torchao "
+    "compute them inside their time."
+)
+"""What has to be known to compare the contestants."""
+
 SMALLEST_ROWS = 32
 """torch._int_mm takes more than 16 rows; fewer are padded to this many."""
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from grader.labs import all_labs, speed_steps_of, steps_of
+from grader.exercises import steps_of
+from grader.labs import all_labs, speed_steps_of
 from grader.labs.question import questions_of
 from grader.labs.stages import stages_of
 

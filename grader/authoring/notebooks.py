@@ -14,6 +14,9 @@ code cell the one that installs the lab on a hosted notebook (`grader/authoring/
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
 that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times in the benchmark record, and
 `@speed LAB: STEP` what is to be predicted in a step towards speed and what the ladder's times say of it.
+`@bench{EXPRESSION:FORMAT}` becomes a number of that record: `bytes_per_second` and `fp16_per_second` of its GPU,
+`time_us(LAB, SHAPE)`, `cublas_us(LAB, SHAPE)` and `ratio(LAB, SHAPE)` of the solution (of another contestant: its name as a third
+argument), or arithmetic on them.
 jupytext is needed to call this module, not to import it.
 """
 
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +48,7 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)\s]+)\)")
 WRAPPED = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 """Where a line of Chinese goes on in the next one; Markdown would show a space there."""
 
+BENCH = re.compile(r"@bench\{(?P<expression>[^:{}]+):(?P<format>[.\w]+)\}")
 UNANSWERED = "YOUR ANSWER HERE"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -178,12 +183,13 @@ def _cell(cell: Any, text: str, name: str, root: Path, language: Language, *, st
         raise BadSource(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
     if cell.cell_type == "markdown":
         text = LADDER.sub(lambda match: ladder_table(root, match["lab"], match["shapes"].split(), language), text)
-        text = LINK.sub(lambda match: f"]({_linked(match['target'], language)})", text)
         text = SPEED.sub(lambda match: speed_text(root, match["lab"], match["step"], name), text)
+        text = _measured(text, root, name)
+        text = LINK.sub(lambda match: f"]({_linked(match['target'], language)})", text)
         if role == "answer" and stripped:
             text = UNANSWERED
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
-    text = INCLUDE.sub(lambda match: _included(root, match, name), text)
+    text = _measured(INCLUDE.sub(lambda match: _included(root, match, name), text), root, name)
     if role != "solution" and (BEGIN in text or END in text):
         raise BadSource(f'{name} holds solution markers and is no solution cell; say solution="ID" in its first line')
     if role == "solution" and BEGIN not in text:
@@ -248,6 +254,36 @@ def _span(text: str, wanted: str, name: str) -> tuple[int, int]:
     if not found:
         raise BadSource(f"{name} from or to {wanted}, which it does not define")
     return found[0][0], found[-1][1]
+
+
+def _measured(text: str, root: Path, name: str) -> str:
+    """The text with its `@bench{...}` worked out from the benchmark's record."""
+    if "@bench{" not in text:
+        return text
+    try:
+        record = load(root / SHOWN)
+    except UnusableRecord as problem:
+        raise BadSource(str(problem)) from None
+
+    def entry(lab_id: str, shape: str, contestant: str) -> Entry:
+        return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == (contestant, shape))
+
+    known = {
+        "bytes_per_second": record.bytes_per_second,
+        "fp16_per_second": record.fp16_per_second,
+        "log": math.log,
+        "time_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).time_us,
+        "cublas_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).cublas_us,
+        "ratio": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).ratio,
+    }
+
+    def number(match: re.Match[str]) -> str:
+        try:
+            return format(eval(match["expression"], {"__builtins__": {}}, known), match["format"])
+        except (NameError, TypeError, ValueError, SyntaxError, StopIteration) as error:
+            raise BadSource(f"{name} has {match[0]}, which cannot be worked out ({error!r}); see the record's entries") from None
+
+    return BENCH.sub(number, text)
 
 
 def ladder_table(root: Path, lab_id: str, shapes: list[str], language: Language = "en") -> str:

@@ -6,7 +6,7 @@ functions; compiling turns that module into binaries.
 
 from __future__ import annotations
 
-from grader.building.compiling import Compiled, Compiler, made_request
+from grader.building.compiling import Compiled, Compiler, Complaint, front_end, made_request
 from grader.building.describing import describe, load_request, made_module
 from grader.building.kept import KeptBinaries, own_folder
 from grader.building.options import BuildOptions
@@ -15,8 +15,8 @@ from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Refusal
 
 __all__ = [
-    "BuildOptions", "Compiled", "KeptBinaries", "assignments", "build", "compile_described", "describe", "describe_error", "load_request",
-    "made_module", "made_request", "own_folder", "read_by_triton",
+    "BuildOptions", "Compiled", "Complaint", "KeptBinaries", "assignments", "build", "compile_described", "describe", "describe_error",
+    "front_end", "load_request", "made_module", "made_request", "own_folder", "read_by_triton",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0

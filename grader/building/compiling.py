@@ -6,7 +6,7 @@ import queue
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.loops import loop_facts
 from grader.building.options import BuildOptions
-from grader.building.sentences import describe_error, is_defect
+from grader.building.sentences import describe_error, fault_in, is_defect
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
@@ -187,6 +187,38 @@ class Compiler:
         if sandbox:
             sandbox.close()
         return None, failure(death)
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What Triton's front end has against a kernel: a paragraph, the line in the source's module (None: not known), and
+    (text, type) of what stood there."""
+
+    sentence: str
+    line: int | None = None
+    values: tuple[tuple[str, str], ...] = ()
+
+
+def front_end(source: KernelSource, made: MadeModule, signature: Mapping[str, str], options: BuildOptions) -> Complaint | None:
+    """Has Triton's front end read a made module that belongs to no lab. `signature`: Triton's type of each parameter."""
+    request = {
+        "op": "read", "capability": max(options.capabilities), "signature": dict(signature), "divisible": [], "constants": {},
+        "options": {"num_warps": 4, "num_stages": 1, "maxnreg": None},
+    }  # fmt: skip
+    try:
+        with options.start(confined=options.confined) as sandbox:
+            for header in (made_request(made, max(options.capabilities)), request):
+                answer = sandbox.ask(header, timeout=LOAD_SECONDS)
+                if "error" in answer.header:
+                    fault = fault_in(source, answer, made)
+                    return Complaint(describe_error(source, answer, made), fault.line, fault.values)
+    except SandboxLost:
+        return Complaint(LOST)
+    except SandboxTimeout:
+        return Complaint(f"Triton did not read this within {LOAD_SECONDS:.0f} s; unroll less")
+    except (SandboxDied, WireError, KeyError, TypeError, ValueError) as error:
+        return Complaint(f"Triton's front end died: {error}")
+    return None
 
 
 def made_request(made: MadeModule, capability: int) -> dict[str, Any]:

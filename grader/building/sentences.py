@@ -20,9 +20,7 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
 
     `made`: the module whose lines the error counts in; None for the submission's own.
     """
-    fault = fault_of(answer.header)
-    if made is not None:
-        fault = _in_source(fault, source, made)
+    fault = fault_in(source, answer, made)
     if fault.kind == "ContractError":
         index = re.match(r"config (\d+) of ", fault.message)
         return teach_config(source, int(index[1]), fault.message) if index else fault.message
@@ -37,6 +35,12 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
 def is_defect(answer: Answer) -> bool:
     """Whether a sandbox's error is one of the grader's own."""
     return bool(answer.header["error"] == "GraderDefect")
+
+
+def fault_in(source: KernelSource, answer: Answer, made: MadeModule | None) -> Fault:
+    """A sandbox's error with its lines counted in the submission's module."""
+    fault = fault_of(answer.header)
+    return fault if made is None else _in_source(fault, source, made)
 
 
 def defect(message: str, where: str = "") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from grader.labs import Lab
+from grader.labs import Launchable
 from grader.model import KernelSource, MemoryFinding, Outcome, Problem
 
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
@@ -18,7 +18,7 @@ WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "unwritten")
 
 
 def sentences(
-    lab: Lab, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome]
+    kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome]
 ) -> tuple[str, ...]:
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
@@ -26,7 +26,7 @@ def sentences(
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
     for outcome in outcomes:
-        if lab.case(outcome.case).hidden:
+        if kernel.hides(outcome.case):
             continue
         for finding in outcome.memory or ():
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
@@ -36,7 +36,7 @@ def sentences(
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
-        texts.append(f"{_sentence(lab, source, problems[cases[0]], finding)} ({where})")
+        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding)} ({where})")
     return tuple(texts)
 
 
@@ -64,7 +64,7 @@ def _order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int
     return finding.fault != "race", WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
 
 
-def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
+def _sentence(kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
     call, verb = _call(source, finding), VERBS[finding.kind]
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     name = finding.tensor.removesuffix("_ptr")
@@ -73,14 +73,14 @@ def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryF
     tensor = problem.tensors[finding.tensor]
     at = ", ".join(str(i) for i in finding.index)
     element = f"{name}[{at}]"
-    if finding.out_of_bounds and _is_index(lab, finding):
+    if finding.out_of_bounds and _is_index(kernel, finding):
         last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
         return (
             f"{place}: {call} {verb} element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): a number from "
             "outside is no index, and whatever it leads to is wrong; look at how it is indexed and where the loop ends"
         )
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
-        return f"{place}: {call} {verb} {_unmasked(lab, tensor, name, finding)}"
+        return f"{place}: {call} {verb} {_unmasked(kernel, tensor, name, finding)}"
     if finding.fault in ("past", "gap", "outside", "beyond"):
         return f"{place}: {call} {verb} {_misplaced(tensor, name, finding)}"
     if finding.fault == "race":
@@ -94,16 +94,16 @@ def _sentence(lab: Lab, source: KernelSource, problem: Problem, finding: MemoryF
     return f"{place}: {call} {verb} {element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1"
 
 
-def _is_index(lab: Lab, finding: MemoryFinding) -> bool:
+def _is_index(kernel: Launchable, finding: MemoryFinding) -> bool:
     """Whether the tensor holds numbers that say where to go on."""
-    return any(p.name == finding.tensor and p.type == "*i32" and len(p.sizes) == 1 for p in lab.parameters)
+    return any(p.name == finding.tensor and p.type == "*i32" and len(p.sizes) == 1 for p in kernel.parameters)
 
 
-def _unmasked(lab: Lab, tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
+def _unmasked(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     """The tile is in its place and its end is not cut off."""
     d = finding.dimension or 0
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
-    sizes = next((p.sizes for p in lab.parameters if p.name == finding.tensor), ())
+    sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
     limit = sizes[d] if d < len(sizes) else str(size)
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
     return f"{noun} {finding.index[d]} of {name}, which has {have}; mask it to {noun}s below {limit}"

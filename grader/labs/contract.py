@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 
@@ -16,6 +16,25 @@ from grader.labs.projection import Projected, Stack
 from grader.model import Case, Constant, Parameter, Problem, Reference
 
 Grid = tuple[int, ...]
+
+
+class Launchable(Protocol):
+    """What must be known of a kernel to launch it and to tell what its accesses met: a Lab says it, and a notebook's step."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]: ...
+
+    @property
+    def constants(self) -> Mapping[str, Constant]: ...
+
+    @property
+    def output(self) -> str: ...
+
+    @property
+    def split_k(self) -> bool: ...
+
+    def hides(self, case: str) -> bool:
+        """Whether students learn nothing of this case but its verdict."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,10 @@ class Lab:
         tensors = {name: tensor[number] for name, tensor in stack.items()}
         y = next(iter(tensors.values())).new_zeros(case.M, case.N, dtype=torch.float16)
         return Problem({**tensors, self.output: y}, self.scalars(case))
+
+    def hides(self, case: str) -> bool:
+        """Whether a case is hidden."""
+        return any(known.hidden for known in self.all_cases if known.name == case)
 
     def case(self, name: str) -> Case:
         return next(case for case in self.all_cases if case.name == name)

@@ -1,7 +1,7 @@
-"""What a step is: a small @triton.jit function that a lab's notebook asks for, and how to tell whether it is right.
+"""What a step is: a small @triton.jit function that a notebook asks for, and how to tell whether it is right.
 
-A lab lists its steps in `steps.py`, in the order of its notebook. The check runs `harness` once on Triton's
-interpreter; it calls the student's function and stores what came back.
+A notebook's steps are listed in the order of the notebook. The check runs `harness` once on Triton's interpreter; it
+calls the student's function and stores what came back.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ Inputs = Mapping[str, torch.Tensor | int]
 class Slip:
     """A mistake that is easily made in a step.
 
-    what: completes "the result is ...". imitate(inputs): the result with this mistake.
+    what: completes "the result is ...". imitate(inputs): the result with this mistake. at: a regular expression for the
+    line of the student's function to look at; "" for no line in particular.
     """
 
     what: str
     imitate: Callable[[Inputs], torch.Tensor]
+    at: str = ""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a lab's notebook.
+    """One step of a notebook.
 
-    name: what `check(lab, step=name)` calls it. function: name of the student's function. result: what the function
-    returns, in a word. right: a sentence when it is right. look: where to look when it is not.
-    harness: source of `@triton.jit def harness(...)`, whose parameters are named as `inputs` has them, then out_ptr.
+    name: what `check(notebook, step=name)` calls it. function: name of the student's function. result: what is compared,
+    in a word. returns: what the function gives back, as Triton would say it, such as "fp16 [16, 32]"; "" for nothing, or
+    for several values. right: a sentence when it is right. look: where to look when it is not.
+    harness: source of `@triton.jit def harness(...)`, whose parameters are named as `inputs` has them, then out_ptr;
+    `stored` writes its end. grid: how many programs run it.
     inputs(generator): its arguments, on the host. expected(inputs): what ends in out_ptr; its shape and dtype are
     those of the output. tolerance(inputs): how far an element may be off, None for not at all.
     """
@@ -47,6 +51,24 @@ class Step:
     expected: Callable[[Inputs], torch.Tensor]
     tolerance: Callable[[Inputs], torch.Tensor] | None = None
     slips: tuple[Slip, ...] = field(default=())
+    returns: str = ""
+    grid: tuple[int, int, int] = (1, 1, 1)
+
+
+DTYPES = {"fp16": "float16", "fp32": "float32", "int8": "int8", "int32": "int32"}
+
+
+def stored(name: str, returns: str, *, at: str = "out_ptr") -> str:
+    """The end of a harness: demands that the variable `name` is what `returns` says, and stores it row by row from `at` on."""
+    dtype, _, shape = returns.partition(" ")
+    sizes = [int(size) for size in shape.strip("[]").split(",")]
+    demands = [f"{name}.dtype == tl.{DTYPES[dtype]}", f"len({name}.shape) == {len(sizes)}"]
+    demands += [f"{name}.shape[{axis}] == {size}" for axis, size in enumerate(sizes)]
+    offsets = f"tl.arange(0, {sizes[-1]})"
+    if len(sizes) == 2:
+        offsets = f"tl.arange(0, {sizes[0]})[:, None] * {sizes[1]} + {offsets}[None, :]"
+    lines = [f"tl.static_assert({demand})" for demand in demands]
+    return "".join(f"    {line}\n" for line in [*lines, f"tl.store({at} + {offsets}, {name})"])
 
 
 def tensor(inputs: Inputs, name: str) -> torch.Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from grader.labs.contract import Lab, cdiv
+from grader.labs.contract import Lab, Launchable, cdiv
 from grader.labs.imitation import TILE_NAMES
 from grader.model import Config, Launch
 
@@ -17,9 +17,9 @@ MOST_SLICES = 16
 SHORTEST_SLICE = 16
 
 
-def arrives_zeroed(lab: Lab, config: Config) -> bool:
+def arrives_zeroed(kernel: Launchable, config: Config) -> bool:
     """Whether Y is zero before the launch, for slices to add to; else it holds NaN."""
-    return lab.split_k and config.split_k > 1
+    return kernel.split_k and config.split_k > 1
 
 
 def slices(lab: Lab, config: Config, launch: Launch | None, M: int, N: int, K: int) -> int:

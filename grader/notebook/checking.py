@@ -1,4 +1,4 @@
-"""In a notebook: check(LAB, step=STEP), check(LAB), check(LAB, speed=STEP) and check_speed(LAB) answer in the cell.
+"""In a notebook: check(NOTEBOOK, step=STEP), check(LAB), check(LAB, speed=STEP) and check_speed(LAB) answer in the cell.
 
 The code is what the notebook has run so far, read and graded by the same road as `make grade`. Importing this module
 decides how Triton runs the notebook's own experiments: without a GPU, on the interpreter.
@@ -17,20 +17,22 @@ from typing import Any
 import torch
 
 from grader.building import KeptBinaries, own_folder
+from grader.exercises import exercises, steps_of
 from grader.gpu.devices import choose
-from grader.labs import Lab, all_labs, speed_steps_of, steps_of
+from grader.labs import Lab, all_labs, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import Refusal, Report, Submission, TestResult
-from grader.notebook.harness import check_step
+from grader.notebook.harness import check_executed
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.pipeline.progress import Progress
-from grader.reading import read_executed, read_step
+from grader.reading import read_executed
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
 from grader.running.interpreter import InterpretOptions
+from grader.sandbox import prewarm
 
 __all__ = ["NotYet", "check", "check_speed", "device", "predict"]
 
@@ -44,6 +46,8 @@ device = torch.device("cuda" if usable_gpu() else "cpu")
 """Where the notebook's own tensors go; not to a GPU that is too old for the labs."""
 if device.type == "cpu" and "triton" not in sys.modules:
     os.environ["TRITON_INTERPRET"] = "1"
+if "ipykernel" in sys.modules:  # while the first cells are read, so that the first check does not wait
+    prewarm()
 
 STEP_SECONDS = 20.0
 
@@ -55,20 +59,20 @@ class NotYet(Exception):
         return [str(self)]
 
 
-def check(lab_id: str, *, step: str | None = None, speed: str | None = None) -> float | None:
-    """Checks one step, or a step towards speed, or grades the kernel: shows the answer, and raises NotYet when something is left to do.
+def check(notebook: str, *, step: str | None = None, speed: str | None = None) -> float | None:
+    """Checks a step of a notebook, or a step towards speed, or grades a lab's kernel. Raises NotYet for what is left to do.
 
     A step towards speed is worth no points: a kernel that is right and slow is told what to try, and nothing is raised.
     Returns None, except while nbgrader grades: then the points for correctness, so that part of the work counts.
     """
-    lab = _lab(lab_id)
     if step is not None:
-        _check_step(lab, step)
+        _check_step(notebook, step)
         return None
     if speed is not None:
         if not _grading_by_nbgrader():
-            _check_speed_step(lab, speed)
+            _check_speed_step(_lab(notebook), speed)
         return None
+    lab = _lab(notebook)
     output = _Output()
     report = _graded(lab, output)
     graded = report.labs[lab.id]
@@ -202,14 +206,15 @@ def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:
     return [Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} when you first looked.", "cyan")]
 
 
-def _check_step(lab: Lab, name: str) -> None:
-    steps = steps_of(lab.id)
+def _check_step(notebook: str, name: str) -> None:
+    steps = steps_of(notebook)
+    if not steps:
+        raise NotYet(f"{notebook!r} has no steps; those that have are {', '.join(exercises())}")
     if name not in steps:
-        raise NotYet(f"{lab.id} has no step {name!r}; its steps are {', '.join(steps)}")
-    source = read_step(_inputs(), lab.id, steps[name])
-    if isinstance(source, Refusal):
-        raise NotYet(_sentence(source.message))
-    answer = check_step(steps[name], source, InterpretOptions(1, case_seconds=STEP_SECONDS))
+        raise NotYet(f"{notebook} has no step {name!r}; its steps are {', '.join(steps)}")
+    answer = check_executed(steps, name, _inputs(), InterpretOptions(1, case_seconds=STEP_SECONDS), notebook)
+    if isinstance(answer, Refusal):
+        raise NotYet(_sentence(answer.message))
     mark, colour = MARKS["passed" if answer.ok else "failed"]
     first, *rest = answer.sentences
     others = [Remark(text, "cyan") for text in rest]

@@ -1,22 +1,28 @@
-"""Is a step right? Runs its harness once on the interpreter, in the sandbox, and compares what came back."""
+"""Is a step right? Triton's front end reads its harness, the interpreter runs it once, and what came back is compared.
+
+Of a wrong step the earlier ones that it calls are checked too, and the first wrong one is what is told.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import torch
 
-from grader.building import BuildOptions, made_module
+from grader.building import BuildOptions, front_end, made_module
 from grader.judging.memory import sentences
-from grader.labs import Lab
-from grader.labs.notebook_step import Inputs, Step
-from grader.model import Case, Config, KernelBundle, KernelSource, Launch, Parameter, Problem, Refusal
+from grader.labs.notebook_step import Step
+from grader.model import Config, Constant, KernelBundle, KernelSource, Launch, Parameter, Problem, Refusal
+from grader.notebook import step_words
+from grader.reading import read_step
 from grader.running.interpreter import InterpretOptions, interpret
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
 OUTPUT = "out_ptr"
 SEED = 20
+CAPABILITY = 90
 
 
 @dataclass(frozen=True)
@@ -28,69 +34,93 @@ class StepAnswer:
     sentences: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Harness:
+    """A harness as the kernel that is launched."""
+
+    parameters: tuple[Parameter, ...]
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    output: str = OUTPUT
+    split_k: bool = False
+
+    def hides(self, case: str) -> bool:
+        return False
+
+
+def check_executed(
+    steps: Mapping[str, Step], name: str, cells: Sequence[str], options: InterpretOptions, notebook: str
+) -> StepAnswer | Refusal:
+    """Checks one of a notebook's steps in the cells that it has run so far; a refusal where there is nothing to run.
+
+    When it is wrong, the earlier steps that it calls are checked too, and the first wrong one is the answer.
+    """
+    step = steps[name]
+    answer, source = _checked(step, cells, options, notebook)
+    if isinstance(answer, Refusal):
+        for earlier in steps.values():
+            if earlier is not step and f"`{earlier.function}` is not defined" in answer.message:
+                cause = answer.message.split("\nNext: ")[0]
+                return replace(answer, message=f"{cause}\nNext: run the cell of the step `{earlier.name}`, then this one again")
+    if source is None or (isinstance(answer, StepAnswer) and answer.ok):
+        return answer
+    called = step_words.functions(source)
+    before = [steps[other] for other in list(steps)[: list(steps).index(name)] if steps[other].function in called]
+    with ThreadPoolExecutor(max_workers=max(1, len(before))) as workers:
+        found = workers.map(lambda earlier: _checked(earlier, cells, options, notebook)[0], before)
+        for earlier, first in zip(before, found, strict=True):
+            if isinstance(first, Refusal) or not first.ok:
+                return StepAnswer(step, False, _earlier(step, earlier, first))
+    return answer
+
+
+def _checked(
+    step: Step, cells: Sequence[str], options: InterpretOptions, notebook: str
+) -> tuple[StepAnswer | Refusal, KernelSource | None]:
+    """The answer, and what was read for it."""
+    found = read_step(cells, notebook, step)
+    if isinstance(found, Refusal):
+        return found, None
+    return check_step(step, found, options), found
+
+
+def _earlier(step: Step, earlier: Step, answer: StepAnswer | Refusal) -> tuple[str, ...]:
+    """That an earlier step is to be mended first, and what is wrong there."""
+    first = f"{step.function} calls {earlier.function}, and that is not right yet: mend the step `{earlier.name}` first."
+    said = [answer.message] if isinstance(answer, Refusal) else answer.sentences
+    return (first, *said)
+
+
 def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> StepAnswer:
     """Judges one step. `source`: the student's function and the step's harness, as `reading.read_step` gives them."""
     inputs = step.inputs(torch.Generator().manual_seed(SEED))
     expected = step.expected(inputs)
     tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
     scalars = {name: value for name, value in inputs.items() if isinstance(value, int)}
-    problem = Problem({**tensors, OUTPUT: torch.zeros_like(expected)}, scalars)
-    lab = _lab_of(step, problem)
-    config = Config(0, {}, 4, 1)
-    launch = Launch((1, 1, 1), (), (), ())
-    made = made_module(source, BuildOptions((90,), "check", 1, options.confined, options.start))
+    problem = Problem({**tensors, OUTPUT: _laid_out_like(expected)}, scalars)
+    types = {**{name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()}, **dict.fromkeys(scalars, "int")}
+    look = f"Where to look: {step.look}."
+    build = BuildOptions((CAPABILITY,), "check", 1, options.confined, options.start)
+    made = made_module(source, build)
     if isinstance(made, Refusal):
-        return StepAnswer(step, False, (made.message, f"Where to look: {step.look}."))
-    bundle = KernelBundle(lab.id, (config,), {(step.name, 0): launch}, {}, made)
-    outcome = interpret(lab, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
-    located = sentences(lab, source, {step.name: problem}, [outcome])
+        return StepAnswer(step, False, (made.message, look))
+    signature = {name: "i32" if kind == "int" else kind for name, kind in types.items()}
+    complaint = front_end(source, made, signature, build)
+    if complaint is not None:
+        return StepAnswer(step, False, (step_words.complained(step, source, complaint), look))
+    harness = _Harness(tuple(Parameter(name, kind) for name, kind in types.items()))
+    bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(step.name, 0): Launch(step.grid, (), (), ())}, {}, made)
+    outcome = interpret(harness, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
+    located = [step_words.named(step, text) for text in sentences(harness, source, {step.name: problem}, [outcome])]
     if outcome.status != "ran" or outcome.y is None:
-        return StepAnswer(step, False, (*located, _shorter(outcome.message), f"Where to look: {step.look}."))
-    wrong = _wrong(step, problem, outcome.y, expected)
+        return StepAnswer(step, False, (*located, outcome.message, look))
+    wrong = [] if outcome.written else step_words.unwritten(step, source, outcome.y)
+    wrong = wrong or step_words.wrong(step, source, problem, outcome.y, expected)
     if not wrong and not located:
         return StepAnswer(step, True, (step.right,))
-    return StepAnswer(step, False, (*located, *wrong, f"Where to look: {step.look}."))
+    return StepAnswer(step, False, (*located, *wrong, look))
 
 
-def _shorter(message: str) -> str:
-    """The message of a failed tl.static_assert in the harness is a sentence of its own."""
-    for kind in ("AssertionError('", 'AssertionError("'):
-        if kind in message:
-            return message.split(kind, 1)[1].rstrip("')\"")
-    return message
-
-
-def _wrong(step: Step, problem: Problem, y: torch.Tensor, expected: torch.Tensor) -> list[str]:
-    """How much is wrong, one element of it, and the slip that gives exactly this."""
-    inputs: Inputs = {**problem.tensors, **problem.scalars}
-    allowed = step.tolerance(inputs) if step.tolerance else torch.zeros_like(expected, dtype=torch.float64)
-    wrong = ~((y.double() - expected.double()).abs() <= allowed)
-    if not bool(wrong.any()):
-        return []
-    at = tuple(int(i) for i in wrong.nonzero()[0])
-    where = ", ".join(str(i) for i in at)
-    found = [
-        f"{int(wrong.sum())} of {wrong.numel()} elements are wrong: {step.result}[{where}] is {y[at].item():.6g}, "
-        f"expected {expected[at].item():.6g}."
-    ]
-    for slip in step.slips:
-        same = (y.double() - slip.imitate(inputs).double()).abs() <= allowed
-        if bool(same[wrong].all()):
-            return [*found, f"It is {slip.what}."]
-    return found
-
-
-def _lab_of(step: Step, problem: Problem) -> Lab:
-    """The step as the smallest lab: one kernel, one case, nothing to time."""
-
-    def none(*arguments: object) -> NoReturn:
-        raise NotImplementedError("a step is interpreted, and compared here")
-
-    pointers = (Parameter(name, TYPES[tensor.dtype]) for name, tensor in problem.tensors.items())
-    return Lab(
-        id="step", order=0, title=step.name, kernel="harness", layer="",
-        parameters=(*pointers, *(Parameter(name, "int") for name in problem.scalars)),
-        cases=(Case(step.name, step.right, 0, 0, 0),), speed_cases=(),
-        scalars=none, problem=none, reference=none, baseline_weight=none, timed_inputs=none, project=none,
-        default_grid=none, default_grid_text="", bytes_moved=none, operations=none, output=OUTPUT,
-    )  # fmt: skip
+def _laid_out_like(expected: torch.Tensor) -> torch.Tensor:
+    """Zeros of the same shape and strides; a view where that is one."""
+    last = sum((size - 1) * stride for size, stride in zip(expected.shape, expected.stride(), strict=True))
+    return expected.new_zeros(last + 1).as_strided(expected.shape, expected.stride())

@@ -383,7 +383,9 @@ def roofline(
     points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Mapping[str, float],
     legend: str = "filled: your kernel, hollow: cuBLAS fp16",
 ) -> Picture:  # fmt: skip
-    """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in TFLOP/s.
+    """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in tera-operations a second.
+
+    They are shown in TFLOP/s, where the name begins with "int" in TOP/s.
 
     A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
     """
@@ -406,7 +408,8 @@ def roofline(
         for number, (name, roof) in enumerate(roofs.items()):
             axes.plot([1e3 * roof / gigabytes_per_s, right], [roof, roof], color=INK, linewidth=1.4,
                       linestyle=("-", "--")[number % 2])  # fmt: skip
-            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} TFLOP/s", ha="right", va="bottom", size=8, zorder=1,
+            unit = "TOP/s" if name.startswith("int") else "TFLOP/s"
+            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} {unit}", ha="right", va="bottom", size=8, zorder=1,
                       bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4})  # fmt: skip
         for number, (point, x, (student, baseline)) in enumerate(zip(points, intensities, rates, strict=True)):
             marker = markers[number % len(markers)]
@@ -418,11 +421,11 @@ def roofline(
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
-        axes.set_ylabel("TFLOP/s of useful work")
+        axes.set_ylabel("tera-operations a second of useful work")
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2,
                     title=legend, title_fontsize=8)  # fmt: skip
 
-    words = "; ".join(f"{point.name}: {x:.0f} operations a byte, {student:.1f} TFLOP/s (baseline {baseline:.1f})"
+    words = "; ".join(f"{point.name}: {x:.0f} operations a byte, {student:.1f} tera-operations a second (baseline {baseline:.1f})"
                       for point, x, (student, baseline) in zip(points, intensities, rates, strict=True))  # fmt: skip
     return _draw(3.7, draw, f"Roofline with a slope of {gigabytes_per_s:.0f} GB/s. {words}.")
 

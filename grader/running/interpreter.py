@@ -18,7 +18,7 @@ import torch
 from grader.building import describe_error, made_request
 from grader.building.sentences import defect
 from grader.judging import memory
-from grader.labs import Lab
+from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
 from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem
@@ -56,7 +56,7 @@ class InterpretOptions:
 
 
 def interpret(
-    lab: Lab,
+    kernel: Launchable,
     source: KernelSource,
     bundle: KernelBundle,
     problems: Mapping[str, Problem],
@@ -70,7 +70,6 @@ def interpret(
         jobs.put(number)
     outcomes: dict[int, Outcome] = {}
     timeouts: list[str] = []
-    hidden = {case.name for case in lab.all_cases if case.hidden}
     lock = threading.Lock()
     most = TOGETHER * options.case_seconds
 
@@ -92,8 +91,8 @@ def interpret(
             elif (case, config) in bundle.refused:
                 outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
             else:
-                outcome = _run_one(lab, source, bundle, problems[case], case, config, options)
-                if outcome.status == "timeout" and case not in hidden:
+                outcome = _run_one(kernel, source, bundle, problems[case], case, config, options)
+                if outcome.status == "timeout" and not kernel.hides(case):
                     timeouts.append(case)
             with lock:
                 outcomes[number] = outcome
@@ -108,7 +107,7 @@ def interpret(
 
 
 def _run_one(
-    lab: Lab,
+    kernel: Launchable,
     source: KernelSource,
     bundle: KernelBundle,
     problem: Problem,
@@ -118,20 +117,20 @@ def _run_one(
 ) -> Outcome:
     launch = bundle.launches[case, config]
     chosen = bundle.configs[config]
-    zeroed = arrives_zeroed(lab, chosen)
-    buffers = [guard(name, tensor, fill=name != lab.output or zeroed) for name, tensor in problem.tensors.items()]
+    zeroed = arrives_zeroed(kernel, chosen)
+    buffers = [guard(name, tensor, fill=name != kernel.output or zeroed) for name, tensor in problem.tensors.items()]
     for guarded in buffers:
-        if guarded.name == lab.output and zeroed:
+        if guarded.name == kernel.output and zeroed:
             guarded.tensor.zero_()
     sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
     folded = {name: value for name, value in launch.folded if name not in problem.scalars}
     request: dict[str, Any] = {
         "op": "interpret",
-        "tensors": [_tensor_request(lab, guarded) for guarded in buffers],
+        "tensors": [_tensor_request(kernel, guarded) for guarded in buffers],
         "scalars": dict(problem.scalars),
-        "constants": {**lab.constants, **chosen.constants, **folded},
+        "constants": {**kernel.constants, **chosen.constants, **folded},
         "grid": list(launch.grid),
-        "unwritten": None if zeroed else lab.output,
+        "unwritten": None if zeroed else kernel.output,
         "seconds": 0.8 * options.case_seconds,
     }
     if options.accesses:
@@ -145,7 +144,7 @@ def _run_one(
                 said = str(loaded.header.get("message", "")).split("\n")[0]
                 return Outcome(case, config, "unsupported", message=defect(f"{loaded.header['error']}: {said}"))
             answer = sandbox.ask(request, sent, timeout=LONGER * options.case_seconds)
-        return _outcome(lab, source, bundle.made, case, config, buffers, sent, answer)
+        return _outcome(kernel, source, bundle.made, case, config, buffers, sent, answer)
     except SandboxLost:
         return Outcome(case, config, "lost", message=LOST)
     except SandboxTimeout:
@@ -168,8 +167,8 @@ def _seen_capability(bundle: KernelBundle) -> int:
     return max((capability for capability, _, _ in bundle.binaries), default=90)
 
 
-def _tensor_request(lab: Lab, guarded: Guarded) -> dict[str, Any]:
-    type_of = {parameter.name: parameter.type.removeprefix("*") for parameter in lab.parameters}
+def _tensor_request(kernel: Launchable, guarded: Guarded) -> dict[str, Any]:
+    type_of = {parameter.name: parameter.type.removeprefix("*") for parameter in kernel.parameters}
     return {
         "name": guarded.name,
         "type": type_of[guarded.name],
@@ -180,7 +179,7 @@ def _tensor_request(lab: Lab, guarded: Guarded) -> dict[str, Any]:
 
 
 def _outcome(
-    lab: Lab, source: KernelSource, made: MadeModule, case: str, config: int, buffers: list[Guarded], sent: list[bytes],
+    kernel: Launchable, source: KernelSource, made: MadeModule, case: str, config: int, buffers: list[Guarded], sent: list[bytes],
     answer: Answer,
 ) -> Outcome:  # fmt: skip
     if "error" in answer.header:
@@ -196,13 +195,13 @@ def _outcome(
     for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):
         if len(after) != len(before):
             raise ValueError(f"{len(after)} bytes for {guarded.name}, expected {len(before)}")
-        if guarded.name != lab.output:
+        if guarded.name != kernel.output:
             if after != before or guarded.name in answer.header["strayed"]:
                 changed.append(guarded.name)
             continue
         guarded.buffer.copy_(torch.from_numpy(np.frombuffer(after, dtype=np.uint8).copy()))
         y = guarded.tensor.clone()
-        if guarded.overrun() or lab.output in answer.header["strayed"]:
+        if guarded.overrun() or kernel.output in answer.header["strayed"]:
             overrun.append(guarded.name)
     seconds = answer.header.get("seconds")
     return Outcome(

@@ -436,6 +436,12 @@ LESSONS = (
         "add at one pointer an element (y_ptr + offsets), with value.to(tl.float16) where Y is fp16",
     ),
     Lesson(
+        r"loop body should only have one block",
+        "this loop has a `return` in its body: it would end in its first turn",
+        "move the return behind the loop, to the column of its `for`",
+        node=("For", "While"),
+    ),
+    Lesson(
         r"type of return operand|return operand .* match function result",
         "a kernel returns nothing: its results are what it stores",
         "delete the value after return, and write results with tl.store",

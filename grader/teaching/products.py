@@ -26,6 +26,9 @@ def accumulator(setting: Setting) -> Told | None:
     if integers and dtype == "int32":
         cause = "with an accumulator tl.dot gives fp32 unless it is told otherwise, and this one is int32"
         return Told(setting, cause, f"add out_dtype=tl.int32 to the call, or write {name} += tl.dot(a, b)")
+    if integers and dtype:
+        cause = f"the accumulator `{name}` is {dtype}, the product of int8 operands int32"
+        return Told(setting, cause, "begin with tl.zeros(..., dtype=tl.int32) and convert after the loop")
     if dtype and dtype != "fp32":
         cause = f"the accumulator `{name}` is {dtype}, the product fp32"
         return Told(setting, cause, "begin with tl.zeros(..., dtype=tl.float32) and convert after the loop")

@@ -194,6 +194,8 @@ def shapes_differ(setting: Setting) -> Told | None:
             return told
     if len(shapes) == 2 and all(shape and len(shape) == 1 for shape in shapes):
         cause = f"two vectors of {shapes[0][0]} and {shapes[1][0]} elements do not fit"
+        if any("axis=" in unparsed(part) for part in operands):
+            return Told(setting, cause, "check the axis: axis=1 leaves one value for each row, axis=0 one for each column")
         return Told(setting, cause, "make a tile of them: rows with [:, None], columns with [None, :]")
     cause = f"the shapes do not fit: {a} and {b} elements in dimension {at}"
     return Told(setting, cause, "check which offsets each tile was loaded with; rows take [:, None], columns [None, :]")

@@ -15,7 +15,8 @@
 # %% [markdown]
 # ## A block-sparse weight
 #
-# The graded weight is 1024 x 1024, 32 x 32 blocks. With 80 % of them empty it may look like this:
+# The timed weight is 1024 x 1024, in blocks of 32 x 32; correctness is checked on other sizes too. With 80 % of the blocks empty it
+# may look like this:
 
 # %%
 present = torch.rand(32, 32, generator=torch.Generator().manual_seed(0)) < 0.2
@@ -55,15 +56,19 @@ check("dds", step="find")
 # %% [markdown]
 # ## Step 2: fetch the part of X that a block needs
 #
-# Load the block's column index, then `BLOCK` columns of $X$ from there on.
+# Load the block's column index, then `BLOCK` columns of $X$ from there on. The index counts blocks, not columns.
+#
+# $M$ is any number of tokens, so rows from `M` on must not be read, and count as zero.
+# Columns need no mask: 32 divides $K$.
 
 # %% solution="dds_step_gather"
 @triton.jit
-def load_x_tile(x_ptr, col_indices_ptr, b, rows, stride_xm, stride_xk, BLOCK: tl.constexpr):
-    """The columns of x that block b meets: fp16 [len(rows), BLOCK]."""
+def load_x_tile(x_ptr, col_indices_ptr, b, rows, M, stride_xm, stride_xk, BLOCK: tl.constexpr):
+    """The columns of x that block b meets: fp16 [len(rows), BLOCK], with zeros for rows from M on."""
     ### BEGIN SOLUTION
     columns = tl.load(col_indices_ptr + b) * BLOCK + tl.arange(0, BLOCK)
-    return tl.load(x_ptr + rows[:, None] * stride_xm + columns[None, :] * stride_xk)
+    x_ptrs = x_ptr + rows[:, None] * stride_xm + columns[None, :] * stride_xk
+    return tl.load(x_ptrs, mask=(rows < M)[:, None], other=0.0)
     ### END SOLUTION
 
 # %% test="dds_step_gather_check"
@@ -96,7 +101,7 @@ check("dds", step="dot")
 # %% solution="dds_step_loop"
 @triton.jit
 def accumulate(
-    x_ptr, values_ptr, crow_indices_ptr, col_indices_ptr, block_row, rows, stride_xm, stride_xk,
+    x_ptr, values_ptr, crow_indices_ptr, col_indices_ptr, block_row, rows, M, stride_xm, stride_xk,
     BLOCK_M: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """The sum over the blocks of a block row: fp32 [BLOCK_M, BLOCK]."""
@@ -104,7 +109,7 @@ def accumulate(
     first, last = find_blocks(crow_indices_ptr, block_row)
     acc = tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)
     for b in range(first, last):
-        x = load_x_tile(x_ptr, col_indices_ptr, b, rows, stride_xm, stride_xk, BLOCK)
+        x = load_x_tile(x_ptr, col_indices_ptr, b, rows, M, stride_xm, stride_xk, BLOCK)
         acc = multiply_block(x, values_ptr, b, acc, BLOCK)
     return acc
     ### END SOLUTION
@@ -113,11 +118,11 @@ def accumulate(
 check("dds", step="loop")
 
 # %% [markdown]
-# ## Step 5: the epilogue
+# ## Step 5: store
 #
-# Convert and store. $M$ is any number of tokens, so the last tile of rows may reach beyond $Y$.
+# Convert and store. The last tile of rows may reach beyond $Y$.
 
-# %% solution="dds_step_epilogue"
+# %% solution="dds_step_store"
 @triton.jit
 def store_tile(y_ptr, acc, rows, columns, M, stride_ym, stride_yn):
     """Stores acc, fp32 [len(rows), len(columns)], as fp16 into the rows of y below M."""
@@ -126,32 +131,21 @@ def store_tile(y_ptr, acc, rows, columns, M, stride_ym, stride_yn):
     tl.store(y_ptrs, acc.to(tl.float16), mask=(rows < M)[:, None])
     ### END SOLUTION
 
-# %% test="dds_step_epilogue_check"
-check("dds", step="epilogue")
-
-# %% [markdown]
-# ## Step 6: masks
-#
-# The same for reading $X$. Columns need no mask: 32 divides $K$.
-
-# %% solution="dds_step_masks"
-@triton.jit
-def load_x_masked(x_ptr, rows, columns, M, stride_xm, stride_xk):
-    """fp16 [len(rows), len(columns)] of x, with zeros for rows from M on."""
-    ### BEGIN SOLUTION
-    x_ptrs = x_ptr + rows[:, None] * stride_xm + columns[None, :] * stride_xk
-    return tl.load(x_ptrs, mask=(rows < M)[:, None], other=0.0)
-    ### END SOLUTION
-
-# %% test="dds_step_masks_check"
-check("dds", step="masks")
+# %% test="dds_step_store_check"
+check("dds", step="store")
 
 # %% [markdown]
 # ## The kernel
 #
-# 1. `tl.program_id(0)` counts tiles of rows and block rows, block rows fastest. Which of each is this program's?
-# 2. The loop over its blocks, with masked loads of $X$.
-# 3. A masked store, also when there was no block: $Y$ must be zero there, and nobody else writes it.
+# All the pieces are there. Put together, none rewritten, they are a kernel worth 60 points:
+#
+# 1. With the grid `DDS_MM_grid`, which is given below the kernel, `tl.program_id(0)` counts tiles of rows and block rows, block
+#    rows fastest, and `N // BLOCK` block rows make a row of tiles: divide for the tile of rows, take the remainder for the
+#    block row. From the one, `rows`; from the other, the 32 columns of $Y$ that this program makes.
+# 2. `accumulate(...)`.
+# 3. `store_tile(...)`, also when there was no block: $Y$ must be zero there, and nobody else writes it.
+#
+# They go where `pass` stands. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later.
 
 # %% solution="dds_kernel"
 # include solutions/dds.py: CONFIGS .. DDS_MM_grid

@@ -5,9 +5,17 @@
 #
 # - The weight arrives as int8: $r$, with one scale $t_n$ for each output channel. That was done once, long ago.
 # - The activations arrive as fp16. **Your kernel** turns them into int8: $q$, with one scale $s_m$ for each token.
-# - The sum is over integers, so it runs on the int8 tensor cores, twice as fast as in fp16, and it is exact.
+# - The sum is over integers, so it runs on the int8 tensor cores, at twice the rate of fp16, and it is exact: a product is
+#   at most $2^{14}$, and int32 holds every sum of fewer than $2^{17} = 131072$ of them without overflow.
 #
-# You write one Triton kernel, `W8A8_MM`. We get there in six small steps.
+# This is **dynamic** quantisation: a token's scale comes from that token, while the model runs. **Static** quantisation
+# fixes the scales beforehand, from sample inputs; finding them is called **calibration**. It saves the pass over $X$ that
+# finds the maxima, and an input unlike the samples is clamped.
+#
+# Quantising and rescaling are **fused** into the product: the int8 copy of $X$ and the int32 sums live in registers and
+# shared memory, and never travel to DRAM and back.
+#
+# You write one Triton kernel, `W8A8_MM`. We get there in six small steps, with what the opening's warm-ups taught.
 
 # %%
 # include notebooks/source/parts/setup.py
@@ -35,6 +43,11 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 #
 # This is given. Read it once: it says what your kernel is called with.
 # `naive` is the same result in plain PyTorch, slow and right.
+# The layer computes `input_scale` before it calls your kernel. The opening's warm-up `scales` was a kernel for that.
+# So the clock of this lab does not see it, and a library that finds the scales itself pays for that inside its time. Keep it in
+# mind when you compare: on an H200 and with 4096 tokens the solution took @bench{time_us("w8a8", "m4096_n4096_k4096"):.0f} us with the scales given,
+# GemLite's dynamic kernel @bench{time_us("w8a8", "m4096_n4096_k4096", "GemLite A8W8 dynamic"):.0f} us and torchao's @bench{time_us("w8a8", "m4096_n4096_k4096", "torchao int8 dynamic, torch.compile"):.0f} us with the scales found, and
+# PyTorch's product alone, with X quantised beforehand and nothing rescaled, @bench{time_us("w8a8", "m4096_n4096_k4096", "torch._int_mm alone"):.0f} us.
 
 # %%
 # include solutions/w8a8.py: row_scales .. launch
@@ -43,14 +56,17 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 # ## Step 1: load a tile
 #
 # A tile is addressed by its row numbers, its column numbers and a stride for each axis.
-# No masks yet: here everything is inside.
+# $M$ is any number of tokens and tiles have fixed sizes, so each axis also has an end. What lies beyond it must not be
+# read, and must count as zero in the sum. You wrote this function in the opening: copy it.
 
 # %% solution="w8a8_step_load"
 @triton.jit
-def load_tile(ptr, rows, columns, stride_row, stride_column):
-    """[len(rows), len(columns)]; element (i, j) is at rows[i] * stride_row + columns[j] * stride_column."""
+def load_tile(ptr, rows, columns, row_count, column_count, stride_row, stride_column):
+    """The tile [len(rows), len(columns)] of a matrix, with zeros beyond the end of either axis."""
     ### BEGIN SOLUTION
-    return tl.load(ptr + rows[:, None] * stride_row + columns[None, :] * stride_column)
+    inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]
+    at = rows[:, None] * stride_row + columns[None, :] * stride_column
+    return tl.load(ptr + at, mask=inside, other=0)
     ### END SOLUTION
 
 # %% test="w8a8_step_load_check"
@@ -62,7 +78,8 @@ check("w8a8", step="load")
 # Divide each row by its scale, round to the nearest integer, clamp, convert.
 #
 # `.to(tl.int8)` alone cuts fractions off, and that is not rounding. There is no `tl.round`;
-# `tl.floor(v + 0.5)` is one way to the nearest integer. Clamp *before* you convert.
+# `tl.floor(v + 0.5)` is one way to the nearest integer. `tl.minimum` and `tl.maximum` clamp. Clamp *before* you convert:
+# what does not fit int8 is wrapped round otherwise, 128 to -128. That is called **overflow**.
 
 # %% solution="w8a8_step_quantise"
 @triton.jit
@@ -96,25 +113,26 @@ check("w8a8", step="dot")
 # %% [markdown]
 # ## Step 4: the loop
 #
-# Now walk along $K$, `BLOCK_K` columns of $X$ at a time, and add up. Call your own functions from the steps above.
+# Now walk along $K$, `BLOCK_K` columns of $X$ at a time, and add up, as in the opening's `multiply`: a sum that begins with zeros
+# (int32 here), and a loop. Call your own functions from the steps above.
 #
-# The weight arrives as `[K, N]`: row `k`, column `n`. Its strides are parameters like those of $X$.
-# `K` is a multiple of `BLOCK_K` here.
+# The weight arrives as `[K, N]`: row `k`, column `n`. Its strides are parameters like those of $X$, and `load_tile` loads
+# it as well: its rows end at `K`, its columns at `N`. `K` may end inside the last tile.
 
 # %% solution="w8a8_step_loop"
 @triton.jit
 def accumulate(
-    x_ptr, qweight_ptr, input_scale, rows, columns, K,
+    x_ptr, qweight_ptr, input_scale, rows, columns, M, N, K,
     stride_xm, stride_xk, stride_wk, stride_wn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """The integer sum of one tile: int32 [BLOCK_M, BLOCK_N]. input_scale fp32 [BLOCK_M] belongs to `rows`."""
+    """The integer sum of one tile: int32 [BLOCK_M, BLOCK_N]. input_scale is fp32 [BLOCK_M]."""
     ### BEGIN SOLUTION
-    depth = tl.arange(0, BLOCK_K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     for k in range(0, K, BLOCK_K):
-        x = load_tile(x_ptr, rows, k + depth, stride_xm, stride_xk)
-        w = load_tile(qweight_ptr, k + depth, columns, stride_wk, stride_wn)
+        depth = k + tl.arange(0, BLOCK_K)
+        x = load_tile(x_ptr, rows, depth, M, K, stride_xm, stride_xk)
+        w = load_tile(qweight_ptr, depth, columns, K, N, stride_wk, stride_wn)
         acc = multiply_tiles(quantise_tile(x, input_scale), w, acc)
     return acc
     ### END SOLUTION
@@ -126,6 +144,7 @@ check("w8a8", step="loop")
 # ## Step 5: the epilogue
 #
 # Both scales come in here, once for each element of $Y$: $s_m$ goes down the rows, $t_n$ across the columns.
+# The sum is still in registers. Mind the order: fp16 ends at 65504, and an integer sum soon lies beyond it.
 
 # %% solution="w8a8_step_epilogue"
 @triton.jit
@@ -139,36 +158,38 @@ def rescale(acc, input_scale, weight_scale):
 check("w8a8", step="epilogue")
 
 # %% [markdown]
-# ## Step 6: masks
+# ## Step 6: store
 #
-# $M$ is any number of tokens; tiles have fixed sizes. What lies beyond the matrix must not be read,
-# and must count as zero in the sum.
+# The other end of `load_tile`: the same addresses, the same mask.
 
-# %% solution="w8a8_step_masks"
+# %% solution="w8a8_step_store"
 @triton.jit
-def load_masked(ptr, rows, columns, row_count, column_count, stride_row, stride_column):
-    """load_tile, with zeros for rows from row_count on and columns from column_count on."""
+def store_tile(y_ptr, y, rows, columns, M, N, stride_ym, stride_yn):
+    """Stores y, fp16 [len(rows), len(columns)], where rows are below M and columns below N."""
     ### BEGIN SOLUTION
-    inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]
-    at = rows[:, None] * stride_row + columns[None, :] * stride_column
-    return tl.load(ptr + at, mask=inside, other=0)
+    inside = (rows < M)[:, None] & (columns < N)[None, :]
+    tl.store(y_ptr + rows[:, None] * stride_ym + columns[None, :] * stride_yn, y, mask=inside)
     ### END SOLUTION
 
-# %% test="w8a8_step_masks_check"
-check("w8a8", step="masks")
+# %% test="w8a8_step_store_check"
+check("w8a8", step="store")
 
 # %% [markdown]
 # ## The kernel
 #
-# All the pieces are there. What is new: which tile of $Y$ is this program's?
+# All the pieces are there. Put together, none rewritten, they are a kernel worth 60 points:
 #
-# 1. `pid = tl.program_id(0)` counts tiles row by row: `cdiv(N, BLOCK_N)` tiles make a row of tiles.
-# 2. Load the scales of its rows and columns (masked, too).
-# 3. Run the loop with masked loads; `K` may now end inside a tile.
-# 4. Rescale, and store with a mask.
+# 1. Which tile of $Y$ is this program's? `pid = tl.program_id(0)` counts tiles row by row, and `tl.cdiv(N, BLOCK_N)` tiles
+#    make a row of tiles: the tile's row is `pid // tl.cdiv(N, BLOCK_N)`, its column `pid % tl.cdiv(N, BLOCK_N)`, as in
+#    the opening's `multiply`. From them, `rows` and `columns`.
+# 2. The scales of these rows and columns: two loads of one axis, masked at `M` and `N`, with `other=1.0` (a scale of 0 would
+#    be divided by).
+# 3. `accumulate(...)`, then `rescale(...)`, then `store_tile(...)`.
 #
-# Use your functions or write it all anew. Leave `SPLIT_K` alone at first: with 1 it changes nothing.
+# They go where `pass` stands. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later; leave it empty now.
+# Leave `SPLIT_K` alone, too: with 1 it changes nothing.
 # One habit saves trouble with huge tensors: row and column numbers as `.to(tl.int64)` before they meet a stride.
+# Later, for speed, you will want to take the pieces apart again.
 
 # %% solution="w8a8_kernel"
 # include solutions/w8a8.py: CONFIGS .. W8A8_MM_grid

@@ -22,8 +22,8 @@ BLOCK = 32
 
 CASES = (
     Case("one_block", "a single 32 x 32 block", 32, 32, 32, w="dense"),
-    Case("sparsity_90", "the graded weight, 90 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.9"),
-    Case("sparsity_80", "the graded weight, 80 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.8"),
+    Case("sparsity_90", "the timed weight, 90 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.9"),
+    Case("sparsity_80", "the timed weight, 80 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.8"),
     Case("dense_blocks", "no block is zero", 64, 128, 256, w="dense"),
     Case("empty_rows", "every other block row is empty", 64, 512, 512, w="empty_rows"),
     Case("all_empty", "a weight without a single block", 32, 128, 128, w="empty"),

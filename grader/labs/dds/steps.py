@@ -1,4 +1,4 @@
-"""The steps of the DDS notebook: find a row's blocks, load the tile a block names, multiply, loop, store with a mask."""
+"""The steps of the DDS notebook: find a row's blocks, load the tile that a block names, multiply, loop, store; rows with masks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from grader.labs.notebook_step import Inputs, Slip, Step, integer, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, integer, stored, tensor
 
 BLOCK, ROWS = 32, 16
 CROW = (0, 2, 2, 5, 6)
@@ -26,8 +26,22 @@ def _find_inputs(generator: torch.Generator) -> Inputs:
     return {"crow_ptr": _indices()["crow_ptr"]}
 
 
-def _x(generator: torch.Generator, rows: int = ROWS) -> torch.Tensor:
-    return torch.randn(rows, WIDTH, generator=generator).to(torch.float16)
+M = ROWS - 3
+
+
+def _x(generator: torch.Generator) -> torch.Tensor:
+    """fp16 [M, WIDTH], every other column of a wider matrix, so that neither stride is what one would guess."""
+    return torch.randn(M, 2 * WIDTH + 16, generator=generator).to(torch.float16)[:, 8 : 8 + 2 * WIDTH : 2]
+
+
+def _x_inputs(generator: torch.Generator) -> dict[str, torch.Tensor | int]:
+    x = _x(generator)
+    return {"x_ptr": x, "M": M, "stride_xm": x.stride(0), "stride_xk": x.stride(1)}
+
+
+def _padded(rows: torch.Tensor) -> torch.Tensor:
+    """With zeros up to ROWS rows."""
+    return torch.cat([rows, rows.new_zeros(ROWS - len(rows), rows.shape[1])])
 
 
 def _values(generator: torch.Generator) -> torch.Tensor:
@@ -35,11 +49,11 @@ def _values(generator: torch.Generator) -> torch.Tensor:
 
 
 def _gather_inputs(generator: torch.Generator) -> Inputs:
-    return {"x_ptr": _x(generator), "col_ptr": _indices()["col_ptr"], "b": 4}
+    return {**_x_inputs(generator), "col_ptr": _indices()["col_ptr"], "b": 4}
 
 
 def _x_tile(inputs: Inputs, column: int) -> torch.Tensor:
-    return tensor(inputs, "x_ptr")[:, BLOCK * column : BLOCK * (column + 1)].contiguous()
+    return _padded(tensor(inputs, "x_ptr")[:, BLOCK * column : BLOCK * (column + 1)])
 
 
 def _dot_inputs(generator: torch.Generator) -> Inputs:
@@ -58,7 +72,7 @@ def _dot(inputs: Inputs, *, transposed: bool = True, block: int | None = None, a
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    return {"x_ptr": _x(generator), "values_ptr": _values(generator), **_indices()}
+    return {**_x_inputs(generator), "values_ptr": _values(generator), **_indices()}
 
 
 def _rows_of_blocks(
@@ -70,25 +84,25 @@ def _rows_of_blocks(
     for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
         for b in range(start, end):
             column = COLUMNS[b]
-            y[row] += x[:, BLOCK * column : BLOCK * (column + 1)] @ values[b].t()
+            y[row, :M] += x[:, BLOCK * column : BLOCK * (column + 1)] @ values[b].t()
     return y.float()
 
 
+def _loop_tolerance(inputs: Inputs) -> torch.Tensor:
+    """What a tile holds in rows beyond M is never stored."""
+    allowed = _sum_tolerance(_rows_of_blocks(inputs))
+    allowed[:, M:] = float("inf")
+    return allowed
+
+
 def _store_inputs(generator: torch.Generator) -> Inputs:
-    return {"acc_ptr": 10 * torch.randn(ROWS, BLOCK, generator=generator), "M": ROWS - 3}
+    return {"acc_ptr": 10 * torch.randn(ROWS, BLOCK, generator=generator), "M": M, "stride_ym": 4 * BLOCK, "stride_yn": 2}
 
 
 def _stored(inputs: Inputs) -> torch.Tensor:
-    return tensor(inputs, "acc_ptr")[: ROWS - 3].to(torch.float16)
-
-
-def _mask_inputs(generator: torch.Generator) -> Inputs:
-    return {"x_ptr": _x(generator, ROWS - 3)[:, :BLOCK].contiguous(), "M": ROWS - 3}
-
-
-def _padded(inputs: Inputs) -> torch.Tensor:
-    x = tensor(inputs, "x_ptr")
-    return torch.cat([x, x.new_zeros(ROWS - len(x), BLOCK)])
+    """Every other column of a wider matrix."""
+    y = torch.zeros(M, 4 * BLOCK, dtype=torch.float16)[:, : 2 * BLOCK : 2]
+    return y.copy_(tensor(inputs, "acc_ptr")[:M])
 
 
 def _sum_tolerance(expected: torch.Tensor) -> torch.Tensor:
@@ -99,6 +113,8 @@ def _sum_tolerance(expected: torch.Tensor) -> torch.Tensor:
 OFFSETS = f"""
     rows, inner = tl.arange(0, {ROWS}), tl.arange(0, {BLOCK})
 """
+
+TILE, ACC = f"fp16 [{ROWS}, {BLOCK}]", f"fp32 [{ROWS}, {BLOCK}]"
 
 STEPS = (
     Step(
@@ -134,23 +150,31 @@ def harness(crow_ptr, out_ptr):
         name="gather",
         function="load_x_tile",
         result="tile",
+        returns=TILE,
         right="The column index of a block tells which 32 columns of X it meets; the others are never read.",
-        look="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there",
+        look="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there; "
+        "mask=(rows < M)[:, None], and other=0.0 for what is left out",
         harness=f"""
 @triton.jit
-def harness(x_ptr, col_ptr, b, out_ptr):{OFFSETS}
-    tile = load_x_tile(x_ptr, col_ptr, b, rows, {WIDTH}, 1, {BLOCK})
-    tl.static_assert(tile.dtype == tl.float16, "load_x_tile must return the fp16 values it loaded")
-    tl.store(out_ptr + rows[:, None] * {BLOCK} + inner[None, :], tile)
-""",
+def harness(x_ptr, M, stride_xm, stride_xk, col_ptr, b, out_ptr):{OFFSETS}
+    tile = load_x_tile(x_ptr, col_ptr, b, rows, M, stride_xm, stride_xk, {BLOCK})
+{stored("tile", TILE)}""",
         inputs=_gather_inputs,
         expected=lambda inputs: _x_tile(inputs, COLUMNS[4]),
-        slips=(Slip("the first tile of X; the block's column index was not used", lambda inputs: _x_tile(inputs, 0)),),
+        slips=(
+            Slip("the first tile of X; the block's column index was not used", lambda inputs: _x_tile(inputs, 0)),
+            Slip(
+                "the tile that begins at the column index itself; it counts blocks, so multiply it by BLOCK",
+                lambda inputs: _padded(tensor(inputs, "x_ptr")[:, COLUMNS[4] : COLUMNS[4] + BLOCK]),
+                r"col_indices_ptr",
+            ),
+        ),
     ),
     Step(
         name="dot",
         function="multiply_block",
         result="acc",
+        returns=ACC,
         right="W is stored as [N, K], so a block is [n, k] and the product needs it as [k, n].",
         look="block b begins at values_ptr + b * BLOCK * BLOCK; read element (k, n) of its transpose at n * BLOCK + k",
         harness=f"""
@@ -158,9 +182,7 @@ def harness(x_ptr, col_ptr, b, out_ptr):{OFFSETS}
 def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
     at = rows[:, None] * {BLOCK} + inner[None, :]
     acc = multiply_block(tl.load(x_ptr + at), values_ptr, b, tl.load(acc_ptr + at), {BLOCK})
-    tl.static_assert(acc.dtype == tl.float32, "multiply_block must return fp32, so that small terms are not lost")
-    tl.store(out_ptr + at, acc)
-""",
+{stored("acc", ACC)}""",
         inputs=_dot_inputs,
         expected=_dot,
         tolerance=lambda inputs: _sum_tolerance(_dot(inputs)),
@@ -168,67 +190,60 @@ def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
             Slip(
                 "the product with the block as it is stored; transpose it",
                 lambda inputs: _dot(inputs, transposed=False),
+                r"tl\.load",
             ),
-            Slip("the product with block 0; begin at block b", lambda inputs: _dot(inputs, block=0)),
-            Slip("the product alone; acc was not added", lambda inputs: _dot(inputs, added=False)),
+            Slip("the product with block 0; begin at block b", lambda inputs: _dot(inputs, block=0), r"tl\.load"),
+            Slip("the product alone; acc was not added", lambda inputs: _dot(inputs, added=False), r"tl\.dot"),
         ),
     ),
     Step(
         name="loop",
         function="accumulate",
         result="acc (block row, row, column)",
+        returns=ACC,
         right="Only present blocks were touched, and the empty block row gave zeros.",
         look="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, not with, `last`",
         harness=f"""
 @triton.jit
-def harness(x_ptr, values_ptr, crow_ptr, col_ptr, out_ptr):{OFFSETS}
-    for block_row in range(4):
-        acc = accumulate(x_ptr, values_ptr, crow_ptr, col_ptr, block_row, rows, {WIDTH}, 1, {ROWS}, {BLOCK})
-        tl.static_assert(acc.dtype == tl.float32, "accumulate must return fp32: tl.zeros(..., dtype=tl.float32)")
-        tl.store(out_ptr + block_row * {ROWS * BLOCK} + rows[:, None] * {BLOCK} + inner[None, :], acc)
-""",
+def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_ptr):{OFFSETS}
+    block_row = tl.program_id(0)
+    acc = accumulate(x_ptr, values_ptr, crow_ptr, col_ptr, block_row, rows, M, stride_xm, stride_xk, {ROWS}, {BLOCK})
+{stored("acc", ACC, at=f"out_ptr + block_row * {ROWS * BLOCK}")}""",
+        grid=(len(CROW) - 1, 1, 1),
         inputs=_loop_inputs,
         expected=_rows_of_blocks,
-        tolerance=lambda inputs: _sum_tolerance(_rows_of_blocks(inputs)),
+        tolerance=_loop_tolerance,
         slips=(
+            Slip(
+                "zero everywhere; does acc keep what multiply_block returns?",
+                lambda inputs: torch.zeros_like(_rows_of_blocks(inputs)),
+                r"multiply_block\(",
+            ),
             Slip(
                 "without the last block of each row",
                 lambda inputs: _rows_of_blocks(inputs, tuple(max(a, b - 1) for a, b in pairwise(CROW))),
+                r"range\(",
             ),
             Slip(
                 "without the first block of each row",
                 lambda inputs: _rows_of_blocks(inputs, starts=tuple(start + 1 for start in CROW[:-1])),
+                r"range\(",
             ),
         ),
     ),
     Step(
-        name="epilogue",
+        name="store",
         function="store_tile",
         result="Y",
         right="Every row inside Y was written once, and no row beyond it was touched.",
         look="convert acc to fp16 and give tl.store a mask: (rows < M)[:, None]",
         harness=f"""
 @triton.jit
-def harness(acc_ptr, M, out_ptr):{OFFSETS}
+def harness(acc_ptr, M, stride_ym, stride_yn, out_ptr):{OFFSETS}
     acc = tl.load(acc_ptr + rows[:, None] * {BLOCK} + inner[None, :])
-    store_tile(out_ptr, acc, rows, inner, M, {BLOCK}, 1)
+    store_tile(out_ptr, acc, rows, inner, M, stride_ym, stride_yn)
 """,
         inputs=_store_inputs,
         expected=_stored,
-    ),
-    Step(
-        name="masks",
-        function="load_x_masked",
-        result="tile",
-        right="Nothing outside X was read, and rows that do not exist are zeros.",
-        look="mask=(rows < M)[:, None] and other=0.0; columns need none, because 32 divides K",
-        harness=f"""
-@triton.jit
-def harness(x_ptr, M, out_ptr):{OFFSETS}
-    tile = load_x_masked(x_ptr, rows, inner, M, {BLOCK}, 1)
-    tl.store(out_ptr + rows[:, None] * {BLOCK} + inner[None, :], tile)
-""",
-        inputs=_mask_inputs,
-        expected=_padded,
     ),
 )

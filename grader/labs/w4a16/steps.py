@@ -1,11 +1,11 @@
-"""The steps of the W4A16 notebook: load words, open them, multiply, loop over K, scale, mask."""
+"""The steps of the W4A16 notebook: load words with masks, open them, multiply, loop over K, scale."""
 
 from __future__ import annotations
 
 import torch
 
 from grader.labs.inputs import pack_int4, unpack_int4
-from grader.labs.notebook_step import Inputs, Slip, Step, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, integer, stored, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 WORDS = DEPTH // 8
@@ -16,14 +16,25 @@ def _nibbles(generator: torch.Generator, K: int) -> torch.Tensor:
     return pack_int4(torch.randint(-8, 8, (K, COLUMNS), generator=generator).to(torch.int32))
 
 
+ROWS_INSIDE, COLUMNS_INSIDE = ROWS - 3, COLUMNS - 5
+
+
 def _load_inputs(generator: torch.Generator) -> Inputs:
-    wide = torch.cat([_nibbles(generator, 4 * DEPTH), _nibbles(generator, 4 * DEPTH)], dim=1)
-    words = wide[:, COLUMNS // 2 : COLUMNS // 2 + COLUMNS]
-    return {"qweight_ptr": words, "first_k": 2 * DEPTH, "stride_wk": words.stride(0), "stride_wn": words.stride(1)}
+    """Words 8 to 12 lie inside, words 13 to 15 of the tile and its last columns do not; every other column of a wider matrix."""
+    K = 2 * DEPTH - 24
+    wide = pack_int4(torch.randint(-8, 8, (K, 3 * COLUMNS), generator=generator).to(torch.int32))
+    words = wide[:, 4 : 4 + 2 * COLUMNS_INSIDE : 2]
+    return {
+        "qweight_ptr": words, "first_k": DEPTH, "K": K, "N": COLUMNS_INSIDE,
+        "stride_wk": words.stride(0), "stride_wn": words.stride(1),
+    }  # fmt: skip
 
 
-def _loaded(inputs: Inputs, first_word: int = 2 * WORDS) -> torch.Tensor:
-    return tensor(inputs, "qweight_ptr")[first_word : first_word + WORDS].contiguous()
+def _loaded(inputs: Inputs, first_word: int = WORDS) -> torch.Tensor:
+    words = tensor(inputs, "qweight_ptr")[first_word : first_word + WORDS]
+    padded = torch.zeros(WORDS, COLUMNS, dtype=torch.int32)
+    padded[: words.shape[0], : words.shape[1]] = words
+    return padded
 
 
 def _unpack_inputs(generator: torch.Generator) -> Inputs:
@@ -52,38 +63,58 @@ def _dot(inputs: Inputs) -> torch.Tensor:
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    K = 3 * DEPTH
-    x = torch.randn(ROWS, K, generator=generator).to(torch.float16)
-    return {"x_ptr": x, "qweight_ptr": _nibbles(generator, K), "K": K}
+    """K ends in the middle of the third tile, M and N inside theirs."""
+    M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
+    x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
+    x.copy_(torch.randn(M, K, generator=generator))
+    words = pack_int4(torch.randint(-8, 8, (K, N), generator=generator).to(torch.int32))
+    return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, "stride_xm": K + 8}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
+    """fp32 [ROWS, COLUMNS]: the sum over part of K; zeros beyond M and N."""
     q = unpack_int4(tensor(inputs, "qweight_ptr")).double()
-    return (tensor(inputs, "x_ptr").double()[:, first:last] @ q[first:last]).float()
+    return _in_tile(tensor(inputs, "x_ptr").double()[:, first:last] @ q[first:last])
+
+
+def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool, w_share: int = 1) -> torch.Tensor:
+    """The sum when X or the weight stays at its first tile along K, or the weight moves by a share of a tile only."""
+    x, q = tensor(inputs, "x_ptr").double(), unpack_int4(tensor(inputs, "qweight_ptr")).double()
+    beyond = 3 * DEPTH - integer(inputs, "K")
+    x, q = torch.nn.functional.pad(x, (0, beyond)), torch.nn.functional.pad(q, (0, 0, 0, beyond))
+    parts = []
+    for k in range(0, 3 * DEPTH, DEPTH):
+        left, right = k if x_moves else 0, k // w_share if w_moves else 0
+        parts.append(x[:, left : left + DEPTH] @ q[right : right + DEPTH])
+    return _in_tile(sum(parts, torch.zeros_like(parts[0])))
+
+
+def _in_tile(y: torch.Tensor) -> torch.Tensor:
+    tile = torch.zeros(ROWS, COLUMNS)
+    tile[: y.shape[0], : y.shape[1]] = y.float()
+    return tile
+
+
+def _loop_tolerance(inputs: Inputs) -> torch.Tensor:
+    """What a tile holds beyond M and N is never stored."""
+    allowed = torch.full((ROWS, COLUMNS), float("inf"), dtype=torch.float64)
+    allowed[:ROWS_INSIDE, :COLUMNS_INSIDE] = _sum_tolerance(_loop_sum(inputs))[:ROWS_INSIDE, :COLUMNS_INSIDE]
+    return allowed
 
 
 def _scale_inputs(generator: torch.Generator) -> Inputs:
-    return {
-        "acc_ptr": 50 * torch.randn(ROWS, COLUMNS, generator=generator),
-        "scales_ptr": ((torch.rand(COLUMNS, generator=generator) + 0.5) / 16).to(torch.float16),
-    }
+    """Every fourth column has sums beyond fp16's range, and a scale that brings them back into it."""
+    acc = 50 * torch.randn(ROWS, COLUMNS, generator=generator)
+    scales = (torch.rand(COLUMNS, generator=generator) + 0.5) / 16
+    acc[:, ::4] *= 2**14
+    scales[::4] /= 2**8
+    return {"acc_ptr": acc, "scales_ptr": scales.to(torch.float16)}
 
 
-def _scaled(inputs: Inputs, power: int = 1) -> torch.Tensor:
-    scales = tensor(inputs, "scales_ptr").double()[None, :] ** power
-    return (tensor(inputs, "acc_ptr").double() * scales).to(torch.float16)
-
-
-def _mask_inputs(generator: torch.Generator) -> Inputs:
-    words = _nibbles(generator, DEPTH)[: WORDS - 3, : COLUMNS - 5]
-    return {"qweight_ptr": words.contiguous(), "K": DEPTH - 24, "N": COLUMNS - 5}
-
-
-def _padded(inputs: Inputs) -> torch.Tensor:
-    words = tensor(inputs, "qweight_ptr")
-    padded = torch.zeros(WORDS, COLUMNS, dtype=torch.int32)
-    padded[: words.shape[0], : words.shape[1]] = words
-    return padded
+def _scaled(inputs: Inputs, power: int = 1, *, early: bool = False) -> torch.Tensor:
+    """fp16 [ROWS, COLUMNS]. early: the sum is made fp16 before it is scaled."""
+    acc, scales = tensor(inputs, "acc_ptr"), tensor(inputs, "scales_ptr").double()[None, :]
+    return ((acc.to(torch.float16) if early else acc).double() * scales**power).to(torch.float16)
 
 
 def _sum_tolerance(expected: torch.Tensor) -> torch.Tensor:
@@ -96,28 +127,36 @@ OFFSETS = f"""
     depth, words = tl.arange(0, {DEPTH}), tl.arange(0, {WORDS})
 """
 
+LOADED, Q = f"int32 [{WORDS}, {COLUMNS}]", f"fp16 [{DEPTH}, {COLUMNS}]"
+ACC, Y = f"fp32 [{ROWS}, {COLUMNS}]", f"fp16 [{ROWS}, {COLUMNS}]"
+
 STEPS = (
     Step(
         name="load",
         function="load_words",
         result="words",
-        right="An eighth of the rows: each word that is loaded holds eight weights of its column.",
-        look="element k lies in word k // 8, so BLOCK_K elements from first_k on are BLOCK_K // 8 words from first_k // 8 on",
+        returns=LOADED,
+        right="An eighth of the rows: each word holds eight weights of its column. A word of zeros opens to eight zeros.",
+        look="element k lies in word k // 8: the tile's words are first_k // 8 and the BLOCK_K // 8 - 1 after it; "
+        "words below K // 8 and columns below N lie inside",
         harness=f"""
 @triton.jit
-def harness(qweight_ptr, first_k, stride_wk, stride_wn, out_ptr):{OFFSETS}
-    loaded = load_words(qweight_ptr, first_k, columns, stride_wk, stride_wn, {DEPTH})
-    tl.static_assert(loaded.dtype == tl.int32, "load_words must return the int32 words it loaded")
-    tl.store(out_ptr + words[:, None] * {COLUMNS} + columns[None, :], loaded)
-""",
+def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
+    loaded = load_words(qweight_ptr, first_k, columns, K, N, stride_wk, stride_wn, {DEPTH})
+{stored("loaded", LOADED)}""",
         inputs=_load_inputs,
         expected=_loaded,
-        slips=(Slip("the first words of each column; begin at word first_k // 8", lambda inputs: _loaded(inputs, 0)),),
+        slips=(
+            Slip(
+                "the first words of each column; begin at word first_k // 8", lambda inputs: _loaded(inputs, 0), r"tl\.arange"
+            ),
+        ),
     ),
     Step(
         name="unpack",
         function="unpack_words",
         result="q",
+        returns=Q,
         right="Eight signed values a word, in the order of K, each of them exact in fp16.",
         look="move a nibble to the top of the word and shift it down again: >> copies the sign. "
         "Then [words, 8, columns] becomes [8 * words, columns]",
@@ -125,20 +164,24 @@ def harness(qweight_ptr, first_k, stride_wk, stride_wn, out_ptr):{OFFSETS}
 @triton.jit
 def harness(words_ptr, out_ptr):{OFFSETS}
     q = unpack_words(tl.load(words_ptr + words[:, None] * {COLUMNS} + columns[None, :]))
-    tl.static_assert(q.dtype == tl.float16, "unpack_words must return fp16; end it with .to(tl.float16)")
-    tl.store(out_ptr + depth[:, None] * {COLUMNS} + columns[None, :], q)
-""",
+{stored("q", Q)}""",
         inputs=_unpack_inputs,
         expected=_opened,
         slips=(
-            Slip("unsigned: -1 became 15; `& 0xF` alone drops the sign", lambda inputs: _opened(inputs) % 16),
+            Slip(
+                "unsigned: -1 became 15; `& 0xF` alone drops the sign",
+                lambda inputs: _opened(inputs) % 16,
+                r"0xF|\b15\b",
+            ),
             Slip(
                 "in reverse order within each word; element 0 is in the lowest four bits",
                 lambda inputs: _by_word(_opened(inputs)).flip(1).reshape(DEPTH, COLUMNS),
+                r"tl\.arange",
             ),
             Slip(
                 "right in value and wrong in order: the eight elements of a word must be neighbours along K",
                 lambda inputs: _by_word(_opened(inputs)).transpose(0, 1).reshape(DEPTH, COLUMNS),
+                r"reshape",
             ),
         ),
     ),
@@ -146,48 +189,74 @@ def harness(words_ptr, out_ptr):{OFFSETS}
         name="dot",
         function="multiply_tiles",
         result="acc",
+        returns=ACC,
         right="fp16 times fp16 into fp32, on the tensor cores.",
         look="tl.dot(x, q, acc) adds the product to acc, which is fp32",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
-    at = rows[:, None] * {COLUMNS} + columns[None, :]
     x = tl.load(x_ptr + rows[:, None] * {DEPTH} + depth[None, :])
     q = tl.load(q_ptr + depth[:, None] * {COLUMNS} + columns[None, :])
-    acc = multiply_tiles(x, q, tl.load(acc_ptr + at))
-    tl.static_assert(acc.dtype == tl.float32, "multiply_tiles must return fp32, so that small terms are not lost")
-    tl.store(out_ptr + at, acc)
-""",
+    acc = multiply_tiles(x, q, tl.load(acc_ptr + rows[:, None] * {COLUMNS} + columns[None, :]))
+{stored("acc", ACC)}""",
         inputs=_dot_inputs,
         expected=lambda inputs: tensor(inputs, "acc_ptr") + _dot(inputs),
         tolerance=lambda inputs: _sum_tolerance(_dot(inputs)),
-        slips=(Slip("the product alone; acc was not added", _dot),),
+        slips=(Slip("the product alone; acc was not added", _dot, r"tl\.dot"),),
     ),
     Step(
         name="loop",
         function="accumulate",
         result="acc",
-        right="The heart of the kernel: every tile along K was opened, multiplied and added.",
-        look="start from tl.zeros(..., dtype=tl.float32); for each k: columns k to k + BLOCK_K - 1 of x, "
+        returns=ACC,
+        right="The heart of the kernel: every tile along K was opened, multiplied and added, the last one in part.",
+        look="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, "
         "and the words of those rows of W",
         harness=f"""
 @triton.jit
-def harness(x_ptr, qweight_ptr, K, out_ptr):{OFFSETS}
-    acc = accumulate(x_ptr, qweight_ptr, rows, columns, K, K, 1, {COLUMNS}, 1, {ROWS}, {COLUMNS}, {DEPTH})
-    tl.static_assert(acc.dtype == tl.float32, "accumulate must return fp32: tl.zeros(..., dtype=tl.float32)")
-    tl.store(out_ptr + rows[:, None] * {COLUMNS} + columns[None, :], acc)
-""",
+def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
+    acc = accumulate(x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, 1, N, 1, {ROWS}, {COLUMNS}, {DEPTH})
+{stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,
-        tolerance=lambda inputs: _sum_tolerance(_loop_sum(inputs)),
+        tolerance=_loop_tolerance,
         slips=(
+            Slip(
+                "zero everywhere; does acc keep what multiply_tiles returns?",
+                lambda inputs: torch.zeros_like(_loop_sum(inputs)),
+                r"multiply_tiles\(",
+            ),
             Slip(
                 "the first tile along K alone; does the loop return too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
+                r"\breturn\b",
             ),
-            Slip("without the last tile along K; where does range end?", lambda inputs: _loop_sum(inputs, 0, -DEPTH)),
             Slip(
-                "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, -DEPTH)
+                "without the last tile along K, of which only a part lies inside; where does range end?",
+                lambda inputs: _loop_sum(inputs, 0, 2 * DEPTH),
+                r"range\(",
+            ),
+            Slip("without the first tile along K; where does range begin?", lambda inputs: _loop_sum(inputs, DEPTH), r"range\("),
+            Slip(
+                "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)
+            ),
+            Slip(
+                "the first tile, three times; advance both tiles along K",
+                lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=False),
+            ),
+            Slip(
+                "every tile of x with the first words; give load_words the k of the turn",
+                lambda inputs: _loop_astray(inputs, x_moves=True, w_moves=False),
+                r"load_words",
+            ),
+            Slip(
+                "every tile of x with words too near the first ones; load_words takes k itself, and divides by 8",
+                lambda inputs: _loop_astray(inputs, x_moves=True, w_moves=True, w_share=8),
+                r"load_words",
+            ),
+            Slip(
+                "the first tile of x with all the words; the columns of x begin at k too",
+                lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=True),
             ),
         ),
     ),
@@ -195,38 +264,27 @@ def harness(x_ptr, qweight_ptr, K, out_ptr):{OFFSETS}
         name="epilogue",
         function="apply_scales",
         result="y",
+        returns=Y,
         right="One multiplication an element of Y, none in the loop, and no product was rounded before the sum.",
         look="turn the scales to fp32, spread them across the columns, multiply once, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
-    at = rows[:, None] * {COLUMNS} + columns[None, :]
-    y = apply_scales(tl.load(acc_ptr + at), tl.load(scales_ptr + columns))
-    tl.static_assert(y.dtype == tl.float16, "apply_scales must return fp16; end it with .to(tl.float16)")
-    tl.store(out_ptr + at, y)
-""",
+    acc = tl.load(acc_ptr + rows[:, None] * {COLUMNS} + columns[None, :])
+    y = apply_scales(acc, tl.load(scales_ptr + columns))
+{stored("y", Y)}""",
         inputs=_scale_inputs,
         expected=_scaled,
         tolerance=lambda inputs: _scaled(inputs).double().abs() * 2.0**-9,
         slips=(
+            Slip(
+                "fp16 before it is scaled: a sum beyond 65504 is inf in fp16, and stays inf",
+                lambda inputs: _scaled(inputs, early=True),
+                r"float16",
+            ),
             Slip("not scaled at all", lambda inputs: _scaled(inputs, 0)),
             Slip("scaled twice", lambda inputs: _scaled(inputs, 2)),
             Slip("divided by the scales instead of multiplied", lambda inputs: _scaled(inputs, -1)),
         ),
-    ),
-    Step(
-        name="masks",
-        function="load_words_masked",
-        result="words",
-        right="Nothing outside was read. A word of zeros opens to eight zeros, which add nothing to a sum.",
-        look="word j holds rows 8 * j to 8 * j + 7, and K is a multiple of 8: mask words with j < K // 8, columns with n < N",
-        harness=f"""
-@triton.jit
-def harness(qweight_ptr, K, N, out_ptr):{OFFSETS}
-    loaded = load_words_masked(qweight_ptr, 0, columns, K, N, N, 1, {DEPTH})
-    tl.store(out_ptr + words[:, None] * {COLUMNS} + columns[None, :], loaded)
-""",
-        inputs=_mask_inputs,
-        expected=_padded,
     ),
 )

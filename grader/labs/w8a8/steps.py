@@ -1,23 +1,33 @@
-"""The steps of the W8A8 notebook: load a tile, quantise it, multiply, loop over K, rescale, mask."""
+"""The steps of the W8A8 notebook: load a tile with masks, quantise it, multiply, loop over K, rescale, store with a mask."""
 
 from __future__ import annotations
 
 import torch
 
-from grader.labs.notebook_step import Inputs, Slip, Step, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, stored, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 
 
-def _tile(generator: torch.Generator) -> torch.Tensor:
-    """fp16 [ROWS, DEPTH], a view into a wider matrix, so that the stride of a row is not its length."""
-    wide = torch.randn(ROWS, 2 * DEPTH, generator=generator).to(torch.float16)
-    return wide[:, 8 : 8 + DEPTH]
+ROWS_INSIDE, COLUMNS_INSIDE, DEPTH_INSIDE = ROWS - 3, COLUMNS - 5, DEPTH - 11
+
+
+def _wide(generator: torch.Generator, rows: int, columns: int) -> torch.Tensor:
+    """fp16 [rows, columns], every other column of a wider matrix, so that neither stride is what one would guess."""
+    wide = torch.randn(rows, 2 * columns + 16, generator=generator).to(torch.float16)
+    return wide[:, 8 : 8 + 2 * columns : 2]
 
 
 def _load_inputs(generator: torch.Generator) -> Inputs:
-    x = _tile(generator)
-    return {"x_ptr": x, "stride_xm": x.stride(0), "stride_xk": x.stride(1)}
+    x = _wide(generator, ROWS_INSIDE, DEPTH_INSIDE)
+    return {"x_ptr": x, "M": ROWS_INSIDE, "K": DEPTH_INSIDE, "stride_xm": x.stride(0), "stride_xk": x.stride(1)}
+
+
+def _padded(inputs: Inputs) -> torch.Tensor:
+    x = tensor(inputs, "x_ptr")
+    padded = torch.zeros(ROWS, DEPTH, dtype=torch.float16)
+    padded[: x.shape[0], : x.shape[1]] = x
+    return padded
 
 
 def _ratios(generator: torch.Generator) -> torch.Tensor:
@@ -58,16 +68,44 @@ def _product(inputs: Inputs) -> torch.Tensor:
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    K = 3 * DEPTH
-    whole = torch.randint(-127, 128, (ROWS, K), generator=generator).double()
-    scale = torch.full((ROWS,), 2.0**-5)
-    weight = _quantised(generator, COLUMNS, K).t()
-    return {"x_ptr": (whole * 2.0**-5).to(torch.float16), "w_ptr": weight, "scale_ptr": scale, "K": K}
+    """K ends in the middle of the third tile, M and N inside theirs."""
+    M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
+    whole = torch.randint(-127, 128, (M, K), generator=generator).double()
+    x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
+    x.copy_(whole * 2.0**-5)
+    weight = _quantised(generator, N, K).t()
+    return {"x_ptr": x, "w_ptr": weight, "scale_ptr": torch.full((M,), 2.0**-5), "M": M, "N": N, "K": K, "stride_xm": K + 8}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
-    q = torch.round(_ratio(inputs))[:, first:last]
-    return (q @ tensor(inputs, "w_ptr").double()[first:last]).to(torch.int32)
+    """int32 [ROWS, COLUMNS]: the sum over part of K; zeros beyond M and N."""
+    q, w = torch.round(_ratio(inputs)), tensor(inputs, "w_ptr").double()
+    return _in_tile(q[:, first:last] @ w[first:last])
+
+
+def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool) -> torch.Tensor:
+    """The sum when X or the weight stays at its first tile along K."""
+    q, w = torch.round(_ratio(inputs)), tensor(inputs, "w_ptr").double()
+    beyond = 3 * DEPTH - q.shape[1]
+    q, w = torch.nn.functional.pad(q, (0, beyond)), torch.nn.functional.pad(w, (0, 0, 0, beyond))
+    parts = []
+    for k in range(0, 3 * DEPTH, DEPTH):
+        left, right = k if x_moves else 0, k if w_moves else 0
+        parts.append(q[:, left : left + DEPTH] @ w[right : right + DEPTH])
+    return _in_tile(sum(parts, torch.zeros_like(parts[0])))
+
+
+def _in_tile(y: torch.Tensor) -> torch.Tensor:
+    tile = torch.zeros(ROWS, COLUMNS, dtype=torch.int32)
+    tile[: y.shape[0], : y.shape[1]] = y.to(torch.int32)
+    return tile
+
+
+def _inside(inputs: Inputs) -> torch.Tensor:
+    """Exact inside M and N; what a tile holds beyond them is never stored."""
+    allowed = torch.full((ROWS, COLUMNS), float("inf"), dtype=torch.float64)
+    allowed[:ROWS_INSIDE, :COLUMNS_INSIDE] = 0
+    return allowed
 
 
 def _rescale_inputs(generator: torch.Generator) -> Inputs:
@@ -78,8 +116,10 @@ def _rescale_inputs(generator: torch.Generator) -> Inputs:
     }
 
 
-def _rescaled(inputs: Inputs, *, by_input: bool = True, by_weight: bool = True) -> torch.Tensor:
-    y = tensor(inputs, "acc_ptr").double()
+def _rescaled(inputs: Inputs, *, by_input: bool = True, by_weight: bool = True, early: bool = False) -> torch.Tensor:
+    """fp16 [ROWS, COLUMNS]. early: the sum is made fp16 before it is scaled."""
+    acc = tensor(inputs, "acc_ptr")
+    y = (acc.to(torch.float16) if early else acc).double()
     if by_input:
         y = y * tensor(inputs, "input_scale_ptr").double()[:, None]
     if by_weight:
@@ -87,72 +127,79 @@ def _rescaled(inputs: Inputs, *, by_input: bool = True, by_weight: bool = True) 
     return y.to(torch.float16)
 
 
-def _mask_inputs(generator: torch.Generator) -> Inputs:
-    x = _tile(generator)[: ROWS - 3, : DEPTH - 11]
-    return {"x_ptr": x, "M": ROWS - 3, "K": DEPTH - 11, "stride_xm": x.stride(0), "stride_xk": x.stride(1)}
+def _store_inputs(generator: torch.Generator) -> Inputs:
+    y = torch.randn(ROWS, COLUMNS, generator=generator).to(torch.float16)
+    return {"tile_ptr": y, "M": ROWS_INSIDE, "N": COLUMNS_INSIDE, "stride_ym": 4 * COLUMNS, "stride_yn": 2}
 
 
-def _padded(inputs: Inputs) -> torch.Tensor:
-    x = tensor(inputs, "x_ptr")
-    padded = torch.zeros(ROWS, DEPTH, dtype=torch.float16)
-    padded[: x.shape[0], : x.shape[1]] = x
-    return padded
+def _stored(inputs: Inputs) -> torch.Tensor:
+    """Every other column of a wider matrix."""
+    wide = torch.zeros(ROWS_INSIDE, 4 * COLUMNS, dtype=torch.float16)
+    y = wide[:, : 2 * COLUMNS_INSIDE : 2]
+    return y.copy_(tensor(inputs, "tile_ptr")[:ROWS_INSIDE, :COLUMNS_INSIDE])
 
 
 OFFSETS = f"""
     rows, columns, depth = tl.arange(0, {ROWS}), tl.arange(0, {COLUMNS}), tl.arange(0, {DEPTH})
 """
+TILE, Q, ACC, Y = (
+    f"fp16 [{ROWS}, {DEPTH}]", f"int8 [{ROWS}, {DEPTH}]", f"int32 [{ROWS}, {COLUMNS}]", f"fp16 [{ROWS}, {COLUMNS}]"
+)  # fmt: skip
 
 STEPS = (
     Step(
         name="load",
         function="load_tile",
         result="tile",
-        right="Rows go down, columns go across, and each axis has its own stride: that is all of Triton's addressing.",
-        look="element (i, j) lies at pointer + rows[i] * stride_row + columns[j] * stride_column; "
-        "`[:, None]` and `[None, :]` spread the two",
+        returns=TILE,
+        right="Each axis has its own stride and its own end: that is all of Triton's addressing.",
+        look="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; "
+        "mask=(rows < row_count)[:, None] & (columns < column_count)[None, :], and other=0 for what is left out",
         harness=f"""
 @triton.jit
-def harness(x_ptr, stride_xm, stride_xk, out_ptr):{OFFSETS}
-    tile = load_tile(x_ptr, rows, depth, stride_xm, stride_xk)
-    tl.static_assert(tile.dtype == tl.float16, "load_tile must return the fp16 values it loaded")
-    tl.store(out_ptr + rows[:, None] * {DEPTH} + depth[None, :], tile)
-""",
+def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
+    tile = load_tile(x_ptr, rows, depth, M, K, stride_xm, stride_xk)
+{stored("tile", TILE)}""",
         inputs=_load_inputs,
-        expected=lambda inputs: tensor(inputs, "x_ptr").contiguous(),
+        expected=_padded,
     ),
     Step(
         name="quantise",
         function="quantise_tile",
         result="q",
+        returns=Q,
         right="Rounded to nearest and kept within int8, a scale for each row.",
         look="divide each row by its own scale, round to nearest, clamp to -128..127, then convert to tl.int8",
         harness=f"""
 @triton.jit
 def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
-    at = rows[:, None] * {DEPTH} + depth[None, :]
-    q = quantise_tile(tl.load(x_ptr + at), tl.load(scale_ptr + rows))
-    tl.static_assert(q.dtype == tl.int8, "quantise_tile must return int8; end it with .to(tl.int8)")
-    tl.store(out_ptr + at, q)
-""",
+    q = quantise_tile(tl.load(x_ptr + rows[:, None] * {DEPTH} + depth[None, :]), tl.load(scale_ptr + rows))
+{stored("q", Q)}""",
         inputs=_quantise_inputs,
         expected=lambda inputs: _int8(torch.round(_ratio(inputs))),
         slips=(
-            Slip("cut off, not rounded: -2.75 became -2", lambda inputs: _int8(torch.trunc(_ratio(inputs)))),
             Slip(
-                "rounded down instead of to nearest: 2.75 became 2", lambda inputs: _int8(torch.floor(_ratio(inputs)))
+                "cut off, not rounded: -2.75 became -2", lambda inputs: _int8(torch.trunc(_ratio(inputs))), r"tl\.int8"
+            ),
+            Slip(
+                "rounded down instead of to nearest: 2.75 became 2",
+                lambda inputs: _int8(torch.floor(_ratio(inputs))),
+                r"floor",
             ),
             Slip(
                 "half a level too high below zero: adding 0.5 and cutting off rounds only positive values",
                 lambda inputs: _int8(torch.trunc(_ratio(inputs) + 0.5)),
+                r"0\.5",
             ),
             Slip(
                 "not clamped: a value beyond 127 comes round at the other end of int8",
                 lambda inputs: torch.round(_ratio(inputs)).to(torch.int64).to(torch.int8),
+                r"tl\.int8",
             ),
             Slip(
                 "clamped to -127, and int8 reaches -128",
                 lambda inputs: torch.round(_ratio(inputs)).clamp(-127, 127).to(torch.int8),
+                r"127",
             ),
         ),
     ),
@@ -160,50 +207,68 @@ def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
         name="dot",
         function="multiply_tiles",
         result="acc",
+        returns=ACC,
         right="One instruction for a whole tile, exact in int32.",
         look="tl.dot(q, w, acc, out_dtype=tl.int32) adds the product to acc; no conversion is needed",
         harness=f"""
 @triton.jit
 def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
-    at = rows[:, None] * {COLUMNS} + columns[None, :]
     q = tl.load(q_ptr + rows[:, None] * {DEPTH} + depth[None, :])
     w = tl.load(w_ptr + depth[:, None] * {COLUMNS} + columns[None, :])
-    acc = multiply_tiles(q, w, tl.load(acc_ptr + at))
-    tl.static_assert(acc.dtype == tl.int32, "multiply_tiles must return int32: give tl.dot out_dtype=tl.int32")
-    tl.store(out_ptr + at, acc)
-""",
+    acc = multiply_tiles(q, w, tl.load(acc_ptr + rows[:, None] * {COLUMNS} + columns[None, :]))
+{stored("acc", ACC)}""",
         inputs=_dot_inputs,
         expected=lambda inputs: tensor(inputs, "acc_ptr") + _product(inputs),
-        slips=(Slip("the product alone; acc was not added", _product),),
+        slips=(Slip("the product alone; acc was not added", _product, r"tl\.dot"),),
     ),
     Step(
         name="loop",
         function="accumulate",
         result="acc",
-        right="The heart of the kernel: every tile along K was quantised, multiplied and added.",
-        look="start from tl.zeros(..., dtype=tl.int32); for each k: columns k to k + BLOCK_K - 1 of x, the same rows of w",
+        returns=ACC,
+        right="The heart of the kernel: every tile along K was quantised, multiplied and added, the last one in part.",
+        look="start from tl.zeros(..., dtype=tl.int32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, the same "
+        "rows of w; the columns of x end at K, and so do the rows of w",
         harness=f"""
 @triton.jit
-def harness(x_ptr, w_ptr, scale_ptr, K, out_ptr):{OFFSETS}
-    acc = accumulate(x_ptr, w_ptr, tl.load(scale_ptr + rows), rows, columns, K, K, 1, 1, K,
-                     {ROWS}, {COLUMNS}, {DEPTH})
-    tl.static_assert(acc.dtype == tl.int32, "accumulate must return int32: tl.zeros(..., dtype=tl.int32)")
-    tl.store(out_ptr + rows[:, None] * {COLUMNS} + columns[None, :], acc)
-""",
+def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
+    input_scale = tl.load(scale_ptr + rows, mask=rows < M, other=1.0)
+    acc = accumulate(x_ptr, w_ptr, input_scale, rows, columns, M, N, K, stride_xm, 1, 1, K, {ROWS}, {COLUMNS}, {DEPTH})
+{stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,
+        tolerance=_inside,
         slips=(
+            Slip(
+                "zero everywhere; does acc keep what multiply_tiles returns?",
+                lambda inputs: torch.zeros_like(_loop_sum(inputs)),
+                r"multiply_tiles\(",
+            ),
             Slip(
                 "the first tile along K alone; does the loop return too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
+                r"\breturn\b",
             ),
-            Slip("without the last tile along K; where does range end?", lambda inputs: _loop_sum(inputs, 0, -DEPTH)),
             Slip(
-                "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, -DEPTH)
+                "without the last tile along K, of which only a part lies inside; where does range end?",
+                lambda inputs: _loop_sum(inputs, 0, 2 * DEPTH),
+                r"range\(",
+            ),
+            Slip("without the first tile along K; where does range begin?", lambda inputs: _loop_sum(inputs, DEPTH), r"range\("),
+            Slip(
+                "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)
             ),
             Slip(
                 "the first tile, three times; advance both tiles along K",
-                lambda inputs: 3 * _loop_sum(inputs, 0, DEPTH),
+                lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=False),
+            ),
+            Slip(
+                "every tile of x with the first of the weight; the weight's rows begin at k too",
+                lambda inputs: _loop_astray(inputs, x_moves=True, w_moves=False),
+            ),
+            Slip(
+                "the first tile of x with every one of the weight; the columns of x begin at k too",
+                lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=True),
             ),
         ),
     ),
@@ -211,37 +276,41 @@ def harness(x_ptr, w_ptr, scale_ptr, K, out_ptr):{OFFSETS}
         name="epilogue",
         function="rescale",
         result="y",
+        returns=Y,
         right="Both scales left the sum, so they are applied once an element and not once a product.",
         look="convert acc to fp32 first, multiply by input_scale down the rows and weight_scale across, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, input_scale_ptr, weight_scale_ptr, out_ptr):{OFFSETS}
-    at = rows[:, None] * {COLUMNS} + columns[None, :]
-    y = rescale(tl.load(acc_ptr + at), tl.load(input_scale_ptr + rows), tl.load(weight_scale_ptr + columns))
-    tl.static_assert(y.dtype == tl.float16, "rescale must return fp16; end it with .to(tl.float16)")
-    tl.store(out_ptr + at, y)
-""",
+    acc = tl.load(acc_ptr + rows[:, None] * {COLUMNS} + columns[None, :])
+    y = rescale(acc, tl.load(input_scale_ptr + rows), tl.load(weight_scale_ptr + columns))
+{stored("y", Y)}""",
         inputs=_rescale_inputs,
         expected=_rescaled,
         tolerance=lambda inputs: _rescaled(inputs).double().abs() * 2.0**-9,
         slips=(
             Slip("without the scales of the rows", lambda inputs: _rescaled(inputs, by_input=False)),
             Slip("without the scales of the columns", lambda inputs: _rescaled(inputs, by_weight=False)),
+            Slip(
+                "fp16 before it is scaled: a sum beyond 65504 is inf in fp16, and stays inf",
+                lambda inputs: _rescaled(inputs, early=True),
+                r"float16",
+            ),
         ),
     ),
     Step(
-        name="masks",
-        function="load_masked",
-        result="tile",
-        right="Nothing outside was read, and the zeros in its place add nothing to a sum.",
-        look="mask=(rows < M)[:, None] & (columns < K)[None, :], and other=0.0 for what is left out",
+        name="store",
+        function="store_tile",
+        result="Y",
+        right="Every element inside Y was written, and none outside: all the pieces of the kernel are there.",
+        look="element (i, j) goes to y_ptr + rows[i] * stride_ym + columns[j] * stride_yn, where rows[i] < M and columns[j] < N",
         harness=f"""
 @triton.jit
-def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
-    tile = load_masked(x_ptr, rows, depth, M, K, stride_xm, stride_xk)
-    tl.store(out_ptr + rows[:, None] * {DEPTH} + depth[None, :], tile)
+def harness(tile_ptr, M, N, stride_ym, stride_yn, out_ptr):{OFFSETS}
+    y = tl.load(tile_ptr + rows[:, None] * {COLUMNS} + columns[None, :])
+    store_tile(out_ptr, y, rows, columns, M, N, stride_ym, stride_yn)
 """,
-        inputs=_mask_inputs,
-        expected=_padded,
+        inputs=_store_inputs,
+        expected=_stored,
     ),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import zipfile
 
 import pytest
 
-from grader.authoring.bundle import SecretTold, write_bundle
+from grader.authoring.bundle import SecretTold, student_files, write_bundle
 from grader.classroom.hidden_cases import draw
 from grader.labs import all_labs
 from grader.reporting.benchmarks import SHOWN
@@ -44,10 +46,24 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
         "assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/zh/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile",
         SHOWN.as_posix(),
     } <= set(names)  # fmt: skip
-    assert [name for name in names if name.startswith("bench/")] == ["bench/figures/speedup_tokens.svg", SHOWN.as_posix()]
-    others = ("solutions", "tests", "notebooks/source", "grader/classroom", "grader/authoring", "grader/cli/batch.py")
+    assert [name for name in names if name.startswith("bench/results")] == [SHOWN.as_posix()]
+    others = ("solutions", "tests", "notebooks/source", "bench/labs", "grader/classroom", "grader/authoring", "grader/cli/batch.py")
     assert not any(name.startswith(others) for name in names)
     assert "secrets.toml" not in names
+
+
+def test_what_its_pages_show_and_link_to_is_in_it():
+    """Pictures of every page; links too of the pages that are written for students."""
+    files = student_files(ROOT)
+    pages = {name: data.decode() for name, data in files.items() if name.endswith((".md", ".ipynb"))}
+    for page, text in pages.items():
+        for_students = page in ("README.md", "docs/student.md") or page.startswith("notebooks/HANDOUT")
+        shown = re.findall(r"\]\(([^)#\s]+)" if for_students else r"!\[[^\]]*\]\(([^)\s]+)|<img[^>]* src=.([^'\" ]+)", text)
+        for found in shown:
+            link = found if isinstance(found, str) else found[0] or found[1]
+            if not link.startswith(("http:", "https:", "data:", "attachment:")):
+                assert posixpath.normpath(posixpath.join(posixpath.dirname(page), link)) in files, f"{page} needs {link}"
+    assert "bench/figures/roofline.svg" in files
 
 
 @pytest.mark.parametrize(

@@ -3,46 +3,95 @@
 from __future__ import annotations
 
 import ast
+import time
 from pathlib import Path
 
 import pytest
 
 from grader.authoring.notebooks import SOURCE, instructor_notebook
-from grader.labs import all_labs, steps_of
+from grader.exercises import exercises, steps_of
+from grader.labs import all_labs
 from grader.model import KernelSource, Refusal
-from grader.notebook.harness import StepAnswer, check_step
+from grader.notebook.harness import StepAnswer, check_executed
 from grader.reading import read_executed, read_step
 from grader.running.interpreter import InterpretOptions
 
 ROOT = Path(__file__).parents[3]
 LABS = list(all_labs())
+NOTEBOOKS = list(exercises())
 
-# lab, step, what stands in the solution, what stands there instead, a piece of the answer
+# notebook, step, what stands in the solution, what stands there instead, a piece of the answer
 WRONG = [
     ("w8a8", "load", "rows[:, None] * stride_row", "rows[:, None] * 64", "which lies between two rows"),
+    ("w8a8", "load", "* stride_column", "", "its tile moves by"),
     ("w8a8", "load", "return tl.load(", "tile = tl.load(", "returns nothing"),
     ("w8a8", "load", ", None] * stride_row", ", None] * stride_rows", "stride_rows"),
+    ("w8a8", "load", "mask=inside, other=0", "mask=(rows < row_count)[:, None]", "has 53 columns"),
     ("w8a8", "quantise", " + 0.5)", ")", "rounded down"),
     ("w8a8", "quantise", "tl.minimum(tl.maximum(nearest, -128.0), 127.0)", "nearest", "not clamped"),
-    ("w8a8", "quantise", "-128.0", "-127.0", "clamped to -127"),
-    ("w8a8", "quantise", ".to(tl.int8)", "", "must return int8"),
+    ("w8a8", "quantise", "-128.0", "-127.0", "line 6: "),
+    ("w8a8", "quantise", ".to(tl.int8)", "", "returns fp32 [16, 64], expected int8 [16, 64]; end it with .to(tl.int8)"),
+    ("w8a8", "quantise", "scale[:, None]", "scale[None, :]", "scale[None, :] is fp32 [1, 16]"),
     ("w8a8", "dot", "tl.dot(q, w, acc, ", "tl.dot(q, w, ", "acc was not added"),
     ("w8a8", "loop", "acc = multiply_tiles(quantise_tile(x, input_scale), w, acc)",
      "acc = multiply_tiles(quantise_tile(x, input_scale), w, tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32))",
      "the last tile along K alone"),
-    ("w8a8", "loop", "    return acc\n    ### END", "        return acc\n    ### END", "the first tile along K alone"),
+    ("w8a8", "loop", "    return acc\n    ### END", "        return acc\n    ### END", "this loop has a `return` in its body"),
+    ("w8a8", "loop", "dtype=tl.int32)", "dtype=tl.float32)", "the accumulator `acc` is fp32, the product of int8 operands int32"),
+    ("w8a8", "loop", "range(0, K, ", "range(0, K // BLOCK_K * BLOCK_K, ", "without the last tile along K"),
+    ("w8a8", "loop", "load_tile(qweight_ptr, depth,", "load_tile(qweight_ptr, tl.arange(0, BLOCK_K),", "the first of the weight"),
     ("w8a8", "epilogue", "* weight_scale[None, :]", "", "without the scales of the columns"),
-    ("w8a8", "masks", "mask=inside, other=0", "mask=(rows < row_count)[:, None]", "has 53 columns"),
+    ("w8a8", "epilogue", "acc.to(tl.float32)", "acc.to(tl.float16)", "inf in fp16"),
+    ("w8a8", "store", "(rows < M)[:, None] & (columns < N)[None, :]", "(rows < M)[:, None]", "has 27 columns"),
     ("w4a16", "load", "first_k // 8 + ", "", "begin at word"),
+    ("w4a16", "load", "(words < K // 8)[:, None]", "(words < K)[:, None]", "which has 13 rows"),
     ("w4a16", "unpack", "(words[:, None, :] << shifts) >> 28", "(words[:, None, :] >> (28 - shifts)) & 0xF", "unsigned"),
     ("w4a16", "unpack", "28 - 4 *", "4 *", "reverse order"),
+    ("w4a16", "loop", "load_words(qweight_ptr, k,", "load_words(qweight_ptr, k // 8,", "load_words takes k itself"),
     ("w4a16", "epilogue", "acc * scales", "acc / scales", "divided"),
+    ("w4a16", "epilogue", "(acc * scales.to(tl.float32)[None, :]).to(tl.float16)", "acc.to(tl.float16) * scales[None, :]",
+     "inf in fp16"),
     ("dds", "find", "block_row + 1)", "block_row + 1) - 1", "one too small"),
+    ("dds", "find", ", tl.load(crow_indices_ptr + block_row + 1)", "",
+     "does not fit its call in the check, `first, last = find_blocks(crow_ptr, block_row)`: one value"),
     ("dds", "gather", "tl.load(col_indices_ptr + b)", "0", "was not used"),
+    ("dds", "gather", "(rows < M)[:, None]", "(rows <= M)[:, None]", "row 13 of x, which has 13 rows"),
     ("dds", "dot", "r[None, :] * BLOCK + r[:, None]", "r[:, None] * BLOCK + r[None, :]", "transpose it"),
     ("dds", "loop", "range(first, last)", "range(first, last - 1)", "without the last block"),
-    ("dds", "epilogue", ", mask=(rows < M)[:, None]", "", "row 13 of out, which has 13 rows"),
+    ("dds", "store", ", mask=(rows < M)[:, None]", "", "row 13 of Y, which has 13 rows"),
+    ("opening", "add", "tl.program_id(0) * BLOCK + ", "", "32 of 48 elements of out were never written"),
+    ("opening", "mask", "y = tl.load(y_ptr + at, mask=at < n, other=0.0)", "y = tl.load(y_ptr + at)", "element 41 of y, which has 41"),
+    ("opening", "mask", "x + y, mask=at < n)", "x + y)", "element 41 of out, which has 41"),
+    ("opening", "tile", "rows[:, None] * stride_row + columns[None, :]", "rows[:, None] * stride_column + columns[None, :]",
+     "its tile moves by 2 and 2, x's strides are 80 and 2"),
+    ("opening", "tile", "rows[:, None] * stride_row + columns[None, :] * stride_column",
+     "columns[:, None] * stride_column + rows[None, :] * stride_row",
+     "returns fp16 [32, 16], expected fp16 [16, 32]; its axes are swapped"),
+    ("opening", "tile", "rows[:, None] * stride_row + columns[None, :]", "rows * stride_row + columns", "make a tile of them"),
+    ("opening", "masks", "(columns < column_count)[None, :]", "(columns < column_count)[:, None]", "int1 [32, 1]"),
+    ("opening", "transpose", "columns[None, :] * M + rows[:, None]", "columns[None, :] + rows[:, None] * M", "were never written"),
+    ("opening", "transpose", "tile, mask=inside", "tile", "row 25 of y, which has 25 rows"),
+    ("opening", "scales", "tl.where(largest > 0, largest / 127, 1.0)", "largest / 127", "0 for a row of zeros"),
+    ("opening", "scales", "tl.abs(tile.to(tl.float32))", "tile.to(tl.float32)", "not the largest magnitude"),
+    ("opening", "scales", "tl.maximum(largest, tl.max(tl.abs(tile.to(tl.float32)), axis=1))",
+     "tl.max(tl.abs(tile.to(tl.float32)), axis=1)", "the last tile along K alone"),
+    ("opening", "scales", "axis=1)", "axis=0)", "check the axis"),
+    ("opening", "pack", "(q & 0xF)", "q", "keep four bits"),
+    ("opening", "pack", "4 * tl.arange(0, 8)", "28 - 4 * tl.arange(0, 8)", "reverse order"),
+    ("opening", "unpack", "(words[:, None] << (28 - 4 * tl.arange(0, 8))[None, :]) >> 28",
+     "(words[:, None] >> (4 * tl.arange(0, 8))[None, :]) & 0xF", "unsigned"),
+    ("opening", "bsr", "row + 1)", "row + 1) - 1", "without the last block"),
+    ("opening", "bsr", "tl.load(col_indices_ptr + b) * BLOCK + inner", "inner", "the first elements of x"),
+    ("opening", "bsr", "tl.load(col_indices_ptr + b) * BLOCK", "tl.load(col_indices_ptr + b)", "it counts blocks"),
+    ("opening", "bsr", "inner[:, None] * BLOCK + inner[None, :]", "inner[None, :] * BLOCK + inner[:, None]", "transposed"),
+    ("opening", "product", "K, N, 1, K)", "K, N, N, 1)", "its strides are 1 and K"),
+    ("opening", "product", "range(0, K,", "range(0, K - BLOCK_K,", "without the last tile"),
+    ("opening", "product", "range(0, K,", "range(BLOCK_K, K,", "without the first tile"),
+    ("opening", "product", "pid // tiles_n * BLOCK_M", "pid % tiles_n * BLOCK_M", "were never written"),
+    ("opening", "product", "acc = tl.dot(x, w, acc)", "acc = tl.dot(x, w)", "the last tile along K alone"),
+    ("opening", "product", "acc.to(tl.float16), mask=inside", "acc.to(tl.float16)", "row 21 of y, which has 21 rows"),
 ]  # fmt: skip
+SWAPPED = ("rows[:, None] * stride_row + columns[None, :] * stride_column", "columns[:, None] * stride_column + rows[None, :] * stride_row")
 
 
 def solution_cells(lab_id: str) -> list[str]:
@@ -55,26 +104,73 @@ def options() -> InterpretOptions:
     return InterpretOptions(1, case_seconds=20.0)
 
 
-def answer(lab_id: str, name: str, cells: list[str], options: InterpretOptions) -> StepAnswer | Refusal:
-    step = steps_of(lab_id)[name]
-    source = read_step(cells, lab_id, step)
-    return source if isinstance(source, Refusal) else check_step(step, source, options)
+def answer(notebook: str, name: str, cells: list[str], options: InterpretOptions) -> StepAnswer | Refusal:
+    return check_executed(steps_of(notebook), name, cells, options, notebook)
+
+
+def text_of(found: StepAnswer | Refusal) -> str:
+    assert isinstance(found, Refusal) or not found.ok
+    return found.message if isinstance(found, Refusal) else "\n".join(found.sentences)
+
+
+def edited(notebook: str, name: str, right: str, wrong: str) -> list[str]:
+    """The solved notebook's cells with a mistake in one step."""
+    cells = solution_cells(notebook)
+    at = next(i for i, cell in enumerate(cells) if f"def {steps_of(notebook)[name].function}(" in cell)
+    assert right in cells[at]
+    cells[at] = cells[at].replace(right, wrong)
+    return cells
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lab_id", "name", "right", "wrong", "said"), WRONG)
-def test_a_wrong_step_is_explained(lab_id, name, right, wrong, said, options):
-    cells = solution_cells(lab_id)
-    at = next(i for i, cell in enumerate(cells) if f"def {steps_of(lab_id)[name].function}(" in cell)
-    assert right in cells[at]
-    cells[at] = cells[at].replace(right, wrong)
-    found = answer(lab_id, name, cells, options)
-    text = found.message if isinstance(found, Refusal) else "\n".join(found.sentences)
-    assert isinstance(found, Refusal) or not found.ok
-    assert said in text
+@pytest.mark.parametrize(("notebook", "name", "right", "wrong", "said"), WRONG)
+def test_a_wrong_step_is_explained(notebook, name, right, wrong, said, options):
+    assert said in text_of(answer(notebook, name, edited(notebook, name, right, wrong), options))
 
 
-@pytest.mark.parametrize("lab_id", LABS)
+@pytest.mark.slow
+def test_of_a_wrong_step_the_earlier_ones_come_first(options):
+    """The loop of the notebook calls all that came before it."""
+    for name, right, wrong, said in (
+        ("quantise", "tl.maximum(nearest, -128.0)", "-nearest", "calls quantise_tile, and that is not right yet"),
+        ("load", *SWAPPED, "calls load_tile, and that is not right yet"),
+    ):
+        assert said in text_of(answer("w8a8", "loop", edited("w8a8", name, right, wrong), options))
+    cells = solution_cells("w8a8")
+    cells.append("@triton.jit\ndef multiply_tiles(q, w, acc):\n    pass")
+    assert "multiply_tiles is still the stub" in text_of(answer("w8a8", "loop", cells, options))
+    cells = ["" if "def load_tile(" in cell else cell for cell in solution_cells("w8a8")]
+    assert "Next: run the cell of the step `load`" in text_of(answer("w8a8", "loop", cells, options))
+
+
+@pytest.mark.slow
+def test_swapped_axes_are_told_with_their_shapes(options):
+    cells = edited("w8a8", "load", SWAPPED[0], SWAPPED[1])
+    cells = [cell.replace("(rows < row_count)[:, None] & (columns < column_count)[None, :]",
+                          "(columns < column_count)[:, None] & (rows < row_count)[None, :]") for cell in cells]  # fmt: skip
+    text = text_of(answer("w8a8", "load", cells, options))
+    assert "load_tile returns fp16 [64, 16], expected fp16 [16, 64]; its axes are swapped" in text
+    assert "the check line" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_right_steps_pass_in_time(notebook, options):
+    """Seconds of this process and of those it waits for; a warm sandbox takes a tenth of them."""
+    cells = solution_cells(notebook)
+    slowest = 0.0
+    for name in steps_of(notebook):
+        found = answer(notebook, name, cells, options)
+        assert isinstance(found, StepAnswer), found
+        assert found.ok, found.sentences
+        began = time.perf_counter()
+        answer(notebook, name, cells, options)
+        slowest = max(slowest, time.perf_counter() - began)
+    print(f"{notebook}: {slowest:.2f} s")
+    assert slowest < 15.0, "1.5 s on a quiet machine, and this one may be crowded"
+
+
+@pytest.mark.parametrize("lab_id", NOTEBOOKS)
 def test_every_step_has_its_cells(lab_id):
     """A step in steps.py, its function in the notebook, its check after it, and in the same order."""
     notebook = instructor_notebook(ROOT / SOURCE / f"{lab_id}.py", ROOT)
@@ -87,7 +183,7 @@ def test_every_step_has_its_cells(lab_id):
             assert f"def {steps_of(lab_id)[name].function}(" in cell.source
 
 
-@pytest.mark.parametrize("lab_id", LABS)
+@pytest.mark.parametrize("lab_id", NOTEBOOKS)
 def test_slips_differ_from_the_answer(lab_id):
     import torch
 

@@ -1,0 +1,103 @@
+"""What a student reads of a step that is not right: the line, what came back, what was expected, and the usual mistake."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import torch
+
+from grader.building import Complaint
+from grader.labs.guarded import POISON_BYTE
+from grader.labs.notebook_step import Inputs, Slip, Step
+from grader.model import KernelSource, Problem
+from grader.reading import CHECK
+
+
+def named(step: Step, text: str) -> str:
+    """A sentence on an access, without the case's name; a function that stores knows the output by the step's word for it."""
+    text = text.removesuffix(f" (in `{step.name}`)")
+    return text if step.returns else re.sub(r"\bout(?=[\[, ])", step.result, text)
+
+
+def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
+    """What Triton's front end says; of a fault in the harness, what the student's function gave back instead."""
+    line = complaint.line
+    if line is None or not 1 <= line <= len(source.lines) or source.lines[line - 1].place != CHECK:
+        return re.sub(rf"; called in {CHECK} line \d+", "", complaint.sentence)
+    got = dict(complaint.values).get(_received(source, step.function), "")
+    if not step.returns or not got:
+        call, cause = source.module.split("\n")[line - 1].strip(), complaint.sentence.split("\n")[0].partition(": ")[2]
+        return f"{_place(source, step.function)}: {step.function} does not fit its call in the check, `{call}`: {cause}"
+    _, shape = _type(got)
+    wanted, size = _type(step.returns)
+    found = f"{_place(source, step.function)}: {step.function} returns {got}, expected {step.returns}; "
+    if shape == size:
+        return f"{found}end it with .to(tl.{wanted.replace('fp', 'float')})."
+    if shape[::-1] == size and len(size) == 2:
+        return f"{found}its axes are swapped: what goes down the rows takes [:, None], what goes across takes [None, :]."
+    return f"{found}look at the offsets of each axis."
+
+
+def _type(text: str) -> tuple[str, list[int]]:
+    """ "fp16 [16, 32]" as a dtype and sizes."""
+    dtype, _, shape = text.partition(" [")
+    return dtype, [int(size) for size in re.findall(r"\d+", shape)]
+
+
+def _received(source: KernelSource, function: str) -> str:
+    """The variable of the harness that holds what the function gave back."""
+    found = re.search(rf"^ +(\w+) = {function}\(", source.module, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def functions(source: KernelSource) -> dict[str, ast.FunctionDef]:
+    """The functions of a step's module by name: the student's, what it calls, and the harness."""
+    return {node.name: node for node in ast.parse(source.module).body if isinstance(node, ast.FunctionDef)}
+
+
+def _place(source: KernelSource, function: str, at: str = "") -> str:
+    """The student's place of a function; of the one line in it that `at` describes, where there is exactly one."""
+    node = functions(source)[function]
+    lines = source.module.split("\n")
+    fitting = [n for n in range(node.body[0].lineno, (node.end_lineno or 0) + 1) if at and re.search(at, lines[n - 1])]
+    return source.locate(fitting[0] if len(fitting) == 1 else node.lineno)
+
+
+def unwritten(step: Step, source: KernelSource, y: torch.Tensor) -> list[str]:
+    """How much of the output is still the poison that it arrived as."""
+    left = (y.contiguous().view(-1, 1).view(torch.uint8) == POISON_BYTE).all(dim=1).view(y.shape)
+    if not bool(left.any()):
+        return []
+    at = ", ".join(str(int(i)) for i in left.nonzero()[0])
+    return [
+        f"{_place(source, step.function)}: {int(left.sum())} of {left.numel()} elements of {step.result} were never written; "
+        f"the first is {step.result}[{at}]."
+    ]
+
+
+def wrong(step: Step, source: KernelSource, problem: Problem, y: torch.Tensor, expected: torch.Tensor) -> list[str]:
+    """How much is wrong, one element of it, and the slip that gives exactly this."""
+    inputs: Inputs = {**problem.tensors, **problem.scalars}
+    allowed = step.tolerance(inputs) if step.tolerance else torch.zeros_like(expected, dtype=torch.float64)
+    wrong = ~(((y.double() - expected.double()).abs() <= allowed) | (y == expected))
+    if not bool(wrong.any()):
+        return []
+    at = tuple(int(i) for i in wrong.nonzero()[0])
+    where = ", ".join(str(i) for i in at)
+    slip = next((slip for slip in step.slips if _is(slip, inputs, y, wrong, allowed)), None)
+    found = [
+        f"{_place(source, step.function, slip.at if slip else '')}: {int(wrong.sum())} of {wrong.numel()} elements are wrong: "
+        f"{step.result}[{where}] is {_number(y[at])}, expected {_number(expected[at])}."
+    ]
+    return [*found, f"It is {slip.what}{'' if slip.what.endswith('?') else '.'}"] if slip else found
+
+
+def _number(element: torch.Tensor) -> str:
+    return f"{element.item():.6g}" if element.is_floating_point() else str(int(element))
+
+
+def _is(slip: Slip, inputs: Inputs, y: torch.Tensor, wrong: torch.Tensor, allowed: torch.Tensor) -> bool:
+    imitated = slip.imitate(inputs)
+    same = ((y.double() - imitated.double()).abs() <= allowed) | (y == imitated) | (y.isnan() & imitated.isnan())
+    return bool(same[wrong].all())
