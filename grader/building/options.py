@@ -16,7 +16,7 @@ class BuildOptions:
     Binaries are made for the newest; for the others each config is compiled down to LLVM IR, which says whether it builds.
     `scope` "all" builds what a GPU run launches; "check" builds each config once and has the compiler's front end read
     the rest. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
-    result is of no use. `kept`: where binaries of earlier runs may come from; None: nowhere.
+    result is unusable. `kept`: where binaries of earlier runs may come from; None: nowhere.
     """
 
     capabilities: tuple[int, ...]

@@ -55,7 +55,7 @@ class Lab:
     project(stack, signs): products of such inputs with signs, float [N, P] of +1 and -1, and bounds; see projection.py.
         Recorded as well.
     default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
-        ValueError for one of no use.
+        ValueError for one that cannot be used.
     mistakes: what is known to go wrong, more telling ones first.
     bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
     operations(problem): tensor-core operations of one launch, two a multiply-add, on operands of type `operand`.

@@ -167,7 +167,7 @@ class Sandbox:
             return MemoryCorrupted(f"it crashed ({signal.Signals(-code).name})")
         if code == -signal.SIGKILL:
             if self._life.alone and not self._killed and watch.cpu_seconds < 0.9 * usage.CPU_SECONDS:
-                raise SandboxLost("it was ended from outside, by the system for want of memory or by somebody")
+                raise SandboxLost("it was ended from outside, by the system for lack of memory or by somebody")
             return SandboxDied("it was killed for a limit of memory or CPU time")
         return SandboxDied(f"it ended with exit status {code}")
 
