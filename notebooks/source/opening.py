@@ -14,6 +14,20 @@
 # it is right and, if not, what is wrong on which line. Nothing is handed in and there are no points.
 # What you write here, you use again in the labs.
 
+# %% [markdown] lang="zh"
+# # 为低位宽数据写 kernel
+#
+# 大模型的时间大多花在同一种运算上：$Y = XW^\top$。这组实验用三种办法让它更省，每种一个 notebook：
+#
+# | notebook | 权重 | 省下什么 |
+# |---|---|---|
+# | `w8a8` | int8，激活也是 int8 | 乘法，以及权重的读取 |
+# | `w4a16` | int4，八个权重拼成一个字 | 权重的读取 |
+# | `dds` | 大部分是空的，按 32 x 32 分块 | 没有存的部分，两样都省 |
+#
+# 你需要会用 PyTorch。Triton 在这里教，共十个小练习：你填写一个单元，紧接着的单元会告诉你对不对；不对的话，错在哪一行、错在什么地方。
+# 不用上交，也不计分。在这里写的东西，后面的实验里还会用到。
+
 # %%
 # include notebooks/source/parts/setup.py
 
@@ -25,6 +39,14 @@
 # The product takes $2MNK$ operations, a multiplication and an addition each.
 # It must also read $X$ and $W$ and write $Y$ at least once.
 # Divide the two and you have the **arithmetic intensity**: operations per byte moved.
+
+# %% [markdown] lang="zh"
+# ## 1. 时间花在哪里？
+#
+# $X$ 的形状是 $[M, K]$，一行对应一个 token；$W$ 是 $[N, K]$，$Y$ 是 $[M, N]$。
+#
+# 这个乘积要做 $2MNK$ 次运算，乘法和加法各占一半。同时，至少要把 $X$ 和 $W$ 各读一遍，把 $Y$ 写一遍。
+# 两者相除，就是**算术强度**（arithmetic intensity）：每搬运一个字节，做多少次运算。
 
 # %%
 def intensity(M, N, K, x_bytes=2, w_bytes=2, y_bytes=2):
@@ -46,6 +68,17 @@ for M in (1, 16, 512, 4096):
 # - Above it you wait for the **tensor cores**: many tokens. Cheaper products are less time.
 #
 # That is the whole map of this lab. A drawing of it is called a roofline:
+
+# %% [markdown] lang="zh"
+# GPU 自己也有这样一个数：每送来一个字节的时间里，它的 Tensor Core 能做多少次运算。
+# H200 在 fp16 下是 @bench{fp16_per_second / bytes_per_second:.0f} 次（@bench{fp16_per_second / 1e12:.0f} TFLOP/s
+# 除以 @bench{bytes_per_second / 1e12:.1f} TB/s），int8 下再翻一倍（@bench{2 * fp16_per_second / 1e12:.0f} TOP/s：
+# 整数不是浮点数，所以不写 FLOP）。
+#
+# - 低于这个数，等的是**访存**：一个或几个 token。每个权重的字节少了，时间就少了。
+# - 高于这个数，等的是 **Tensor Core**：很多 token。乘法更便宜了，时间就少了。
+#
+# 这就是整组实验的地图。把它画成图，叫作 roofline：
 
 # %%
 # A second, at best, on the H200 of our benchmarks:
@@ -71,6 +104,14 @@ pictures.roofline(points, BYTES / 1e9, roofs, legend="the most that fp16 can do"
 #
 # A program asks for its number, computes which elements are its own, and goes:
 
+# %% [markdown] lang="zh"
+# ## 2. Triton
+#
+# Triton 的 kernel 是一个函数，同时运行很多份。每一份叫作一个**程序**（program），处理一个 **tile**：一小块数，
+# 整块读入，整块计算，整块写出。
+#
+# 程序先问自己是几号，再算出哪些元素归自己，然后开始干活：
+
 # %%
 @triton.jit
 def double_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
@@ -95,6 +136,17 @@ print(y)
 #
 # The same with two inputs. Replace `pass`, run the cell, run the check.
 
+# %% [markdown] lang="zh"
+# 有三点要记住：
+#
+# 1. `x_ptr` 是第 0 个元素的地址。`x_ptr + at` 是一个由地址组成的 tile，`tl.load` 把它变成由数组成的 tile。
+# 2. `tl.arange(0, BLOCK)` 就是 0, 1, ..., BLOCK - 1 这个 tile。tile 的大小必须是 2 的幂，而且编译 kernel 时就要确定：所以它们是 `tl.constexpr` 参数。
+# 3. kernel 没有返回值，结果要用 store 写出去。加了 `@triton.jit` 的辅助函数则可以返回 tile。
+#
+# ### 练习 1：加法
+#
+# 和上面一样，只是有两个输入。把 `pass` 换成你的代码，运行这个单元，再运行检查单元。
+
 # %% solution="opening_step_add"
 @triton.jit
 def add(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
@@ -116,6 +168,15 @@ check("opening", step="add")
 #
 # Forget the mask and you read somebody else's memory. A GPU seldom notices; the checks here do, and tell you the line.
 
+# %% [markdown] lang="zh"
+# ### 练习 2：mask
+#
+# 大小很少能正好被 tile 整除。启动 `triton.cdiv(n, BLOCK)` 个程序就够了，其中最后一个会超出末尾。**mask** 是由真假值组成的 tile，
+# 用来关掉其中一些 lane：`tl.load(ptrs, mask=at < n, other=0.0)` 在关掉的位置给出 `other`，不读内存；`tl.store(ptrs, x, mask=at < n)` 在那里
+# 什么也不写。
+#
+# 忘了加 mask，读到的就是别人的内存。GPU 很少会察觉；这里的检查会，并且告诉你是哪一行。
+
 # %% solution="opening_step_mask"
 @triton.jit
 def add_masked(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -136,6 +197,11 @@ check("opening", step="mask")
 # Memory has one dimension. A matrix has two, and a **stride** for each: how far apart neighbours along that axis lie,
 # in elements. As in PyTorch:
 
+# %% [markdown] lang="zh"
+# ### 练习 3：带 stride 的 tile
+#
+# 内存只有一维。矩阵有两维，每一维各有一个 **stride**：沿这个轴相邻的两个元素隔多远，以元素为单位。和 PyTorch 一样：
+
 # %%
 x = torch.arange(24).view(4, 6)
 print(x.stride(), x.t().stride(), x[:, ::2].stride())
@@ -144,6 +210,11 @@ print(x.stride(), x.t().stride(), x[:, ::2].stride())
 # Two ranges make a tile by broadcasting, as in PyTorch too: `rows[:, None]` goes down, `columns[None, :]` goes across, and
 # their sum is two-dimensional. Here `rows` and `columns` are tiles of row and column numbers, given to you.
 # Element `(rows[i], columns[j])` of the matrix lies at `rows[i] * stride_row + columns[j] * stride_column`.
+
+# %% [markdown] lang="zh"
+# 两个 range 通过广播组成一个 tile，这也和 PyTorch 一样：`rows[:, None]` 向下排，`columns[None, :]` 向右排，两者之和是二维的。
+# 这里的 `rows` 和 `columns` 分别是由行号和列号组成的 tile，已经给好了。
+# 矩阵的元素 `(rows[i], columns[j])` 位于 `rows[i] * stride_row + columns[j] * stride_column`。
 
 # %% solution="opening_step_tile"
 @triton.jit
@@ -161,6 +232,12 @@ check("opening", step="tile")
 #
 # Each axis has its end. `rows < row_count` is a mask for the rows, `columns < column_count` one for the columns. Spread
 # them like the offsets, and join them with `&`, which binds more tightly than `<`: comparisons need their brackets.
+
+# %% [markdown] lang="zh"
+# ### 练习 4：两个 mask
+#
+# 每个轴都有自己的末尾。`rows < row_count` 是行的 mask，`columns < column_count` 是列的 mask。像偏移量那样把它们展开成二维，
+# 再用 `&` 合起来；它的优先级高于 `<`，所以比较式必须加括号。
 
 # %% solution="opening_step_masks"
 @triton.jit
@@ -183,6 +260,15 @@ check("opening", step="masks")
 #
 # Load the tile of $x$ with your `load_tile`; store it so that element $(m, n)$ of $x$ becomes element $(n, m)$ of $y$.
 # $y$ is $[N, M]$ and lies row by row, so its element $(n, m)$ is at `n * M + m`.
+
+# %% [markdown] lang="zh"
+# ### 练习 5：转置
+#
+# 现在写一个完整的二维 kernel。grid 有两个轴：`tl.program_id(0)` 是 tile 竖着数的编号（对应行），`tl.program_id(1)` 是横着数的编号（对应列）。
+# 一个 tile 的大小是 `BLOCK` x `BLOCK`。
+#
+# 用你的 `load_tile` 读入 $x$ 的 tile；写出时，让 $x$ 的元素 $(m, n)$ 成为 $y$ 的元素 $(n, m)$。
+# $y$ 的形状是 $[N, M]$，逐行存放，所以它的元素 $(n, m)$ 位于 `n * M + m`。
 
 # %% solution="opening_step_transpose"
 @triton.jit
@@ -216,6 +302,23 @@ check("opening", step="transpose")
 # It wastes no levels on a row whose values lie on one side of zero, and zero is exact with it as well, since $z$ is an integer. But in a product each $z$ leaves a
 # term to subtract, $\sum_k (q_k - z)\,r_k = \sum_k q_k r_k - z \sum_k r_k$. Symmetric means $z = 0$: no such term.
 
+# %% [markdown] lang="zh"
+# ## 3. 量化：用更少的位表示一个数
+#
+# 先说保持不变的数值格式。**fp16** 有 11 位有效位，最大到 65504；**bf16** 的范围与 fp32 一样大，有效位是 8 位。
+# 超出类型范围的值会**溢出**（overflow）：浮点数变成 inf，整数则回绕到另一端。在这几个实验里，激活是 fp16，求和用 fp32 或 int32。
+#
+# 再看更少的位。取一行数，找一个 **scale** $s$，使其中最大的数正好对上最大的整数，然后就近取整：
+#
+# $$q = \mathrm{clamp}\big(\mathrm{round}(x / s),\ -128,\ 127\big), \qquad s = \max|x| / 127, \qquad x \approx s\,q$$
+#
+# int4 的上下界是 $-8$ 和 $7$，$s = \max|x| / 7$。
+#
+# 这叫*对称量化*。*仿射量化*（affine）还有第二个数，即**零点** $z$：$x \approx s\,(q - z)$。
+# 如果一行的值都在零的同一侧，它不会浪费量化级；零同样能精确表示，因为 $z$ 是整数。但在乘积里，
+# 每个 $z$ 都会多出一项要减掉：$\sum_k (q_k - z)\,r_k = \sum_k q_k r_k - z \sum_k r_k$。
+# 对称就是 $z = 0$：没有这一项。
+
 # %%
 torch.manual_seed(1)
 row = torch.randn(512)
@@ -223,6 +326,9 @@ pictures.quantisation(row, float(row.abs().max() / 127), name="a well-behaved ro
 
 # %% [markdown]
 # Now one value is thirty times as large as the average. It sets the scale for everyone:
+
+# %% [markdown] lang="zh"
+# 现在，其中一个值是平均大小的三十倍，所有值的 scale 都由它决定：
 
 # %%
 row[100] = 30 * row.abs().mean()
@@ -245,6 +351,23 @@ pictures.quantisation(row, float(row.abs().max() / 127), name="one outlier")
 #
 # A row may be longer than a tile. So a program walks along it and keeps what it has found so far in a tile of its own.
 # This one adds up rows:
+
+# %% [markdown] lang="zh"
+# 其余的值只能挤在中间的几个量化级里。所以，**哪些值共用一个 scale** 很关键：整个矩阵（**逐张量**，per tensor）、一行，还是更小的范围。
+# 一个离群值只会连累与它共用 scale 的值，不影响其他值。
+#
+# 权重只量化一次，在模型运行之前。激活有三种做法：
+#
+# - 保持 fp16：**只量化权重**（weight-only，`w4a16`）；
+# - 在模型运行时，由实际的值求出 scale：**动态量化**（dynamic，`w8a8`）；
+# - 事先用样本输入把 scale 定下来：**静态量化**（static）。求这些 scale 的过程叫作**校准**（calibration）。
+#
+# 模型因此变差多少，要在模型上测：看它的准确率；语言模型则看**困惑度**（perplexity），即每个 token 平均损失的指数。
+# 而这里的 kernel 要做的，是把格式规定的结果算出来，而且分毫不差。
+#
+# ### 循环与归约
+#
+# 一行可能比一个 tile 长。于是程序沿着这一行走过去，把到目前为止的结果存在自己的一个 tile 里。下面这个 kernel 对各行求和：
 
 # %%
 @triton.jit
@@ -269,6 +392,12 @@ print(sums)
 #
 # Your turn: the kernel that finds the scales of activations. `tl.abs`, `tl.max(tile, axis=1)` and `tl.maximum(a, b)` are what
 # you need. A row of zeros gets the scale 1, since somebody will divide by it: `tl.where(condition, a, b)`.
+
+# %% [markdown] lang="zh"
+# ### 练习 6：一行的 scale
+#
+# 轮到你了：写出求激活 scale 的 kernel。你需要的是 `tl.abs`、`tl.max(tile, axis=1)` 和 `tl.maximum(a, b)`。
+# 全零的行 scale 取 1，因为后面要除以它：`tl.where(condition, a, b)`。
 
 # %% solution="opening_step_scales"
 @triton.jit
@@ -315,6 +444,29 @@ check("opening", step="scales")
 # Multiplying by $s_m\,t_n$ happens once an element, while the sum is still in registers, before the store. Doing so within
 # the kernel, and not in another that reads $Y$ again, is called **fusion**. Is it the same as scaling first?
 
+# %% [markdown] lang="zh"
+# ## 4. 矩阵乘法容得下哪些 scale
+#
+# 假设 $X$ 和 $W$ 的每个元素都有自己的 scale，即 $x_{mk} = s_{mk}\,q_{mk}$、$w_{nk} = t_{nk}\,r_{nk}$：
+#
+# $$y_{mn} = \sum_k s_{mk}\,t_{nk}\; q_{mk}\,r_{nk}$$
+#
+# Tensor Core 能把整数 $q\,r$ 累加起来，中途做不了别的事。所以 scale 必须提到求和号外面。只要它们不依赖 $k$，就能提出来：
+#
+# $$y_{mn} = s_m\,t_n \sum_k q_{mk}\,r_{nk}$$
+#
+# - 整个 $X$ 或 $W$ 一个 scale（**逐张量**，per tensor），可以；
+# - $X$ 的每一行一个 scale（**逐 token**，per token），可以；
+# - $W$ 的每一行一个 scale（**逐输出通道**，per output channel），可以；
+# - $X$ 的每一列一个 scale（逐*输入*通道，per input channel），不行：它沿 $k$ 变化，只能留在求和号里面。
+#
+# 介于两者之间的，是沿 $k$ 每一**组**（group，例如相邻的 128 个元素）一个 scale。它能提到本组的求和之外，提不到整个求和之外：
+# 每一组的和先乘 scale，再加到 fp32 累加器上。代价是每个元素、每一组都要多做一次乘法；而一个离群值只连累 128 个值，不是一整行。
+# int4 权重的格式常常这样做；这三个实验不用。
+#
+# 乘 $s_m\,t_n$ 这一步，每个元素只做一次，趁求和结果还在寄存器里，在 store 之前。把它放在同一个 kernel 里，
+# 而不是让另一个 kernel 再把 $Y$ 读一遍，叫作**融合**（fusion）。这和先乘 scale 的结果一样吗？
+
 # %%
 q, r = torch.randint(-127, 128, (4, 64)).double(), torch.randint(-127, 128, (3, 64)).double()
 s, t = torch.rand(4).double(), torch.rand(3).double()
@@ -329,6 +481,12 @@ print(f"largest difference: {float((inside - outside).abs().max()):.0e}, which i
 # in the lowest four bits.
 # Four bits hold 16 patterns, and they stand for $-8$ to $7$: a pattern above 7 means *minus 16*.
 
+# %% [markdown] lang="zh"
+# ## 5. 四位：八个权重拼成一个字
+#
+# PyTorch 有 `torch.int4` 这个 dtype，却没有它的运算。所以沿 $K$ 相邻的八个数共用一个 int32 字，第一个放在最低的四位。
+# 四位共有 16 种位模式，表示 $-8$ 到 $7$：大于 7 的位模式，要*减去 16* 才是它的值。
+
 # %%
 values = torch.tensor([3, -1, 7, -8, 0, 5, -4, 1])
 word = sum((int(v) & 0xF) << (4 * i) for i, v in enumerate(values))
@@ -339,6 +497,12 @@ pictures.int4_word(word)
 #
 # The cell above did it with Python's numbers; do it with a tile. `q` is `[words, 8]`: row `i` becomes word `i`.
 # You need `&`, `<<`, `tl.arange(0, 8)` spread over the rows, and `tl.sum(..., axis=1)`.
+
+# %% [markdown] lang="zh"
+# ### 练习 7：打包
+#
+# 上面的单元用 Python 的整数做了一遍；现在用 tile 来做。`q` 是 `[words, 8]`：第 `i` 行变成第 `i` 个字。
+# 你需要 `&`、`<<`、广播到每一行的 `tl.arange(0, 8)`，以及 `tl.sum(..., axis=1)`。
 
 # %% solution="opening_step_pack"
 @triton.jit
@@ -356,6 +520,12 @@ check("opening", step="pack")
 #
 # And back. `(word >> 4 * i) & 0xF` gives 0 to 15: the sign is lost. Shift element `i` *left* first, until its top bit is the
 # word's top bit, then right by 28. On a signed integer `>>` copies the sign bit.
+
+# %% [markdown] lang="zh"
+# ### 练习 8：拆包
+#
+# 再拆回来。`(word >> 4 * i) & 0xF` 得到的是 0 到 15：符号丢了。应当先把第 `i` 个元素*左*移，使它的最高位到达字的最高位，
+# 再右移 28 位。对有符号整数，`>>` 会复制符号位。
 
 # %% solution="opening_step_unpack"
 @triton.jit
@@ -379,6 +549,16 @@ check("opening", step="unpack")
 # - `col_indices`: the block column of each;
 # - `crow_indices`: where each block row begins. Row `r` owns the blocks `crow[r]` up to, not with, `crow[r + 1]`.
 
+# %% [markdown] lang="zh"
+# ## 6. 稀疏：跳过零
+#
+# 在稠密乘法里，单个的零什么也省不下来：Tensor Core 乘的是整个 tile。（较新的 Tensor Core 有 2:4 稀疏模式：每四个相邻元素里有两个零，
+# 不能多也不能少。）所以这里按 32 x 32 的**块**给权重剪枝。剩下的用 BSR（*block sparse row*）格式存放：
+#
+# - `values`：留下来的块，一个接一个；
+# - `col_indices`：每个块的块列号；
+# - `crow_indices`：每个块行从哪里开始。块行 `r` 拥有从 `crow[r]` 到 `crow[r + 1]` 的块，不含后者。
+
 # %%
 present = torch.rand(8, 8, generator=torch.Generator().manual_seed(3)) < 0.25
 present[2] = False
@@ -399,6 +579,19 @@ pictures.bsr_pattern(crow, present.nonzero()[:, 1], 256)
 # - `BLOCK` elements of $x$, from `BLOCK * col_indices[b]` on;
 #
 # and adds up `tl.sum(block * x[None, :], axis=1)`. Sizes fit, so no masks.
+
+# %% [markdown] lang="zh"
+# 空的块行，它的两个数相等。不需要特殊处理，不过是一个执行零次的循环。
+#
+# ### 练习 9：稀疏矩阵乘向量
+#
+# 程序 `r` 负责块行 `r`，即 $y$ 的 `BLOCK` 个元素。它读入 `crow_indices[r]` 和 `crow_indices[r + 1]`，各是单个的数：`tl.load(crow_indices_ptr + r)`。
+# 对两者之间的每个块 `b`，它读入
+#
+# - 这个块，即 `BLOCK` x `BLOCK` 个数，逐行存放，从 `values_ptr + b * BLOCK * BLOCK` 开始；
+# - $x$ 的 `BLOCK` 个元素，从 `BLOCK * col_indices[b]` 开始；
+#
+# 再把 `tl.sum(block * x[None, :], axis=1)` 累加起来。大小都能整除，所以不需要 mask。
 
 # %% solution="opening_step_bsr"
 @triton.jit
@@ -438,6 +631,21 @@ check("opening", step="bsr")
 #
 # $X$, $W$ and $Y$ lie row by row. Tails: `load_tile` gives zeros beyond an end, and zeros add nothing to a sum.
 
+# %% [markdown] lang="zh"
+# ## 7. 矩阵乘法
+#
+# 一个程序负责 $Y$ 的一个 tile。它沿 $K$ 前进，用 `tl.dot` 把两个 tile 相乘，用 fp32 累加。
+# 三个实验都是这个结构，不同的只是 load 与 dot 之间做什么。
+#
+# ### 练习 10：矩阵乘
+#
+# 1. *哪个 tile？* 这里的 grid 只有一个轴，逐行给 tile 编号。一行有 `tiles_n = tl.cdiv(N, BLOCK_N)` 个 tile，所以程序 `pid` 的 tile 行号是 `pid // tiles_n`，tile 列号是 `pid % tiles_n`。由此得出 `rows` 和 `columns`。
+# 2. *累加器*的初值是 `tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)`。
+# 3. *循环*里有 `depth = k + tl.arange(0, BLOCK_K)`。$X$ 的 tile 由 `load_tile` 读入，行列用 `rows` 和 `depth`。$W$ 的 tile 必须是 `[BLOCK_K, BLOCK_N]`，而 $W$ 按 $[N, K]$ 存放：它的转置的元素 $(k, n)$ 位于 `k + n * K`，所以两个 stride 是 1 和 `K`。然后 `acc = tl.dot(x, w, acc)`。
+# 4. *写出* `acc.to(tl.float16)`，位置是 `rows[:, None] * N + columns[None, :]`，mask 要管住两个轴的末尾。
+#
+# $X$、$W$ 和 $Y$ 都逐行存放。不满一个 tile 的尾部：超出末尾的地方 `load_tile` 给出零，而零不影响求和。
+
 # %% solution="opening_step_product"
 @triton.jit
 def multiply(
@@ -466,6 +674,9 @@ check("opening", step="product")
 # %% [markdown]
 # It is a real kernel. Launch it yourself, with one program a tile:
 
+# %% [markdown] lang="zh"
+# 这是一个真正的 kernel。自己启动它试试，每个 tile 一个程序：
+
 # %%
 M, N, K = 40, 48, 100
 x, w = (torch.randn(size, K, device=device).half() for size in (M, N))
@@ -489,3 +700,18 @@ print(f"largest error: {float((y.double() - x.double() @ w.double().T).abs().max
 # `w8a8`, `w4a16`, `dds`, in this order. Each is built in small steps like these, and put together from them, and after each step
 # a cell says `check("w8a8", step="load")`. That answer comes from the grader itself: same code, same tests.
 # `make grade` in a terminal grades everything you have saved.
+
+# %% [markdown] lang="zh"
+# 试一试：让 `range` 从 `BLOCK_K` 开始，或者在 `tl.dot` 里漏掉 `acc`，看看误差有多大。这两种错误，检查都会指出来。
+#
+# ### config
+#
+# 速度由 tile 的大小决定，而哪种大小最好，谁也猜不出来。所以 kernel
+# 带着一张 config 列表，`@triton.autotune(configs=[triton.Config({"BLOCK_M": 64, ...}, num_warps=4, num_stages=3), ...], key=[...])`，
+# 由 Triton 逐个计时。`num_warps` 是一个 tile 由几组线程分担，每组 32 个线程。`num_stages=3` 时，循环里的读取最多比乘法提前两轮：
+# 一个 tile 正在相乘，同时有 `num_stages - 1` 个 tile 正在路上。
+#
+# ### 接下来做实验
+#
+# 依次做 `w8a8`、`w4a16`、`dds`。每个实验都由这样的小步组成，最后再拼起来；每一步之后都有一个单元，写着 `check("w8a8", step="load")`。
+# 它的回答就来自评分程序：同样的代码，同样的测试。在终端里运行 `make grade SUBMISSION=notebooks/zh`，会给你保存过的所有内容评分。
