@@ -17,6 +17,22 @@
 #
 # You write one Triton kernel, `W8A8_MM`. We get there in six small steps, with what the opening's warm-ups taught.
 
+# %% [markdown] lang="zh"
+# # W8A8：小整数的乘积
+#
+# $$y_{mn} = s_m\,t_n \sum_k q_{mk}\,r_{nk}, \qquad q_{mk} = \mathrm{clamp}\big(\mathrm{round}(x_{mk} / s_m), -128, 127\big)$$
+#
+# - 权重传进来时已经是 int8：$r$，每个输出通道一个 scale $t_n$。这件事早就做好了，而且只做一次。
+# - 激活传进来时是 fp16。**你的 kernel** 把它们变成 int8：$q$，每个 token 一个 scale $s_m$。
+# - 求和在整数上进行，所以用的是 int8 的 Tensor Core，速率是 fp16 的两倍，而且结果精确：一个乘积最大是 $2^{14}$，只要少于 $2^{17} = 131072$ 项，和就放得进 int32，不会溢出。
+#
+# 这叫**动态**量化：一个 token 的 scale 由这个 token 自己决定，在模型运行时求出。**静态**量化则事先用样本输入把 scale 定下来；
+# 确定这些 scale 的过程叫**校准**（calibration）。它省去了为求最大值而把 $X$ 读一遍的开销，但遇到与样本不相像的输入，就会被钳位。
+#
+# 量化和反量化都**融合**在矩阵乘里：$X$ 的 int8 副本和 int32 的和只存在于寄存器和共享内存中，不必写到 DRAM 再读回来。
+#
+# 你要写一个 Triton kernel：`W8A8_MM`。我们用 opening 的小练习里学到的东西，分六小步来完成它。
+
 # %%
 # include notebooks/source/parts/setup.py
 
@@ -24,6 +40,11 @@
 # ## What quantising does to a token
 #
 # One row of $X$ and its 256 levels:
+
+# %% [markdown] lang="zh"
+# ## 量化对一个 token 做了什么
+#
+# $X$ 的一行，以及它的 256 个量化级：
 
 # %%
 torch.manual_seed(0)
@@ -34,6 +55,9 @@ pictures.quantisation(x[0], float(scale[0]), name="one token")
 # %% [markdown]
 # The scale is an input of the kernel, and somebody may pass one that is too small. Then values beyond 127
 # pile up at the ends. That is what the clamp is for:
+
+# %% [markdown] lang="zh"
+# scale 是 kernel 的输入，传进来的值有可能太小。这时超出 127 的值会堆在两端。钳位就是为此而设的：
 
 # %%
 pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
@@ -49,6 +73,16 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 # GemLite's dynamic kernel @bench{time_us("w8a8", "m4096_n4096_k4096", "GemLite A8W8 dynamic"):.0f} us and torchao's @bench{time_us("w8a8", "m4096_n4096_k4096", "torchao int8 dynamic, torch.compile"):.0f} us with the scales found, and
 # PyTorch's product alone, with X quantised beforehand and nothing rescaled, @bench{time_us("w8a8", "m4096_n4096_k4096", "torch._int_mm alone"):.0f} us.
 
+# %% [markdown] lang="zh"
+# ## 包在 kernel 外面的层
+#
+# 这部分已经写好。请读一遍：它说明你的 kernel 是怎样被调用的。`naive` 用普通的 PyTorch 算出同样的结果，慢，但是正确。
+# 层在调用你的 kernel 之前就算好了 `input_scale`；opening 的小练习 `scales` 就是做这件事的 kernel。
+# 所以本实验的计时不包括它，而自己求 scale 的库，要把这部分算进自己的时间。
+# 比较时请记住这一点：在 H200 上、4096 个 token 时，参考答案在 scale 已经给定的情况下用了 @bench{time_us("w8a8", "m4096_n4096_k4096"):.0f} us；
+# 自己求 scale 的，GemLite 的动态 kernel 用了 @bench{time_us("w8a8", "m4096_n4096_k4096", "GemLite A8W8 dynamic"):.0f} us，torchao 用了 @bench{time_us("w8a8", "m4096_n4096_k4096", "torchao int8 dynamic, torch.compile"):.0f} us；
+# 而只算 PyTorch 的矩阵乘，X 事先量化好，结果也不反量化，用了 @bench{time_us("w8a8", "m4096_n4096_k4096", "torch._int_mm alone"):.0f} us。
+
 # %%
 # include solutions/w8a8.py: row_scales .. launch
 
@@ -58,6 +92,12 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 # A tile is addressed by its row numbers, its column numbers and a stride for each axis.
 # $M$ is any number of tokens and tiles have fixed sizes, so each axis also has an end. What lies beyond it must not be
 # read, and must count as zero in the sum. You wrote this function in the opening: copy it.
+
+# %% [markdown] lang="zh"
+# ## 第 1 步：读取一个 tile
+#
+# 一个 tile 的地址由行号、列号和每个轴的 stride 决定。$M$ 是 token 数，可以是任意值，而 tile 的大小是固定的，所以每个轴还有一个终点。
+# 终点以外的位置不许读取，在求和时必须算作零。这个函数你在 opening 里写过：抄过来即可。
 
 # %% solution="w8a8_step_load"
 @triton.jit
@@ -81,6 +121,14 @@ check("w8a8", step="load")
 # `tl.floor(v + 0.5)` is one way to the nearest integer. `tl.minimum` and `tl.maximum` clamp. Clamp *before* you convert:
 # what does not fit int8 is wrapped round otherwise, 128 to -128. That is called **overflow**.
 
+# %% [markdown] lang="zh"
+# ## 第 2 步：量化
+#
+# 每一行除以它的 scale，就近取整，钳位，再转换类型。
+#
+# 只用 `.to(tl.int8)` 会直接截断小数部分，那不是就近取整。Triton 没有 `tl.round`；`tl.floor(v + 0.5)` 是一种就近取整的办法。
+# 钳位用 `tl.minimum` 和 `tl.maximum`。要*先*钳位，再转换：否则 int8 放不下的值会绕回去，128 变成 -128。这叫**溢出**（overflow）。
+
 # %% solution="w8a8_step_quantise"
 @triton.jit
 def quantise_tile(x, scale):
@@ -98,6 +146,11 @@ check("w8a8", step="quantise")
 #
 # `tl.dot` multiplies two tiles and adds to a third. int8 operands want an int32 accumulator;
 # `out_dtype=tl.int32` asks for it.
+
+# %% [markdown] lang="zh"
+# ## 第 3 步：一次 dot
+#
+# `tl.dot` 把两个 tile 相乘，再加到第三个上。int8 操作数需要 int32 累加器；写上 `out_dtype=tl.int32` 就能得到。
 
 # %% solution="w8a8_step_dot"
 @triton.jit
@@ -118,6 +171,15 @@ check("w8a8", step="dot")
 #
 # The weight arrives as `[K, N]`: row `k`, column `n`. Its strides are parameters like those of $X$, and `load_tile` loads
 # it as well: its rows end at `K`, its columns at `N`. `K` may end inside the last tile.
+
+# %% [markdown] lang="zh"
+# ## 第 4 步：循环
+#
+# 现在沿 $K$ 走一遍，每次取 $X$ 的 `BLOCK_K` 列，逐次累加，与 opening 里的 `multiply` 一样：总和从零开始（这里是 int32），接着是一个循环。
+# 循环里调用前面几步你自己写的函数。
+#
+# 权重传进来的形状是 `[K, N]`：第 `k` 行，第 `n` 列。它的 stride 和 $X$ 的一样是参数，所以也用 `load_tile` 读取：行到 `K` 为止，列到 `N` 为止。
+# 最后一个 tile 还没走完，`K` 就可能到头了。
 
 # %% solution="w8a8_step_loop"
 @triton.jit
@@ -146,6 +208,12 @@ check("w8a8", step="loop")
 # Both scales come in here, once for each element of $Y$: $s_m$ goes down the rows, $t_n$ across the columns.
 # The sum is still in registers. Mind the order: fp16 ends at 65504, and an integer sum soon lies beyond it.
 
+# %% [markdown] lang="zh"
+# ## 第 5 步：收尾（epilogue）
+#
+# 两个 scale 都在这里乘上，$Y$ 的每个元素各乘一次：$s_m$ 随行变化，$t_n$ 随列变化。
+# 此时和还在寄存器里。注意先后顺序：fp16 最大只到 65504，整数的和很容易就超过它。
+
 # %% solution="w8a8_step_epilogue"
 @triton.jit
 def rescale(acc, input_scale, weight_scale):
@@ -161,6 +229,11 @@ check("w8a8", step="epilogue")
 # ## Step 6: store
 #
 # The other end of `load_tile`: the same addresses, the same mask.
+
+# %% [markdown] lang="zh"
+# ## 第 6 步：写回
+#
+# 与 `load_tile` 对应的另一头：地址的算法相同，mask 也相同。
 
 # %% solution="w8a8_step_store"
 @triton.jit
@@ -191,12 +264,28 @@ check("w8a8", step="store")
 # One habit saves trouble with huge tensors: row and column numbers as `.to(tl.int64)` before they meet a stride.
 # Later, for speed, you will want to take the pieces apart again.
 
+# %% [markdown] lang="zh"
+# ## 完整的 kernel
+#
+# 各部分都齐了。不用改写，把它们拼起来，就是一个值 60 分的 kernel：
+#
+# 1. 这个程序负责 $Y$ 的哪个 tile？`pid = tl.program_id(0)` 逐行给 tile 编号，一行有 `tl.cdiv(N, BLOCK_N)` 个 tile：tile 的行号是 `pid // tl.cdiv(N, BLOCK_N)`，列号是 `pid % tl.cdiv(N, BLOCK_N)`，和 opening 里的 `multiply` 一样。由此得到 `rows` 和 `columns`。
+# 2. 这些行和列的 scale：两次一维的读取，mask 分别以 `M` 和 `N` 为界，并加上 `other=1.0`（填 0 的话，量化时就会除以 0）。
+# 3. 先 `accumulate(...)`，再 `rescale(...)`，最后 `store_tile(...)`。
+#
+# 它们写在 `pass` 的位置。`CONFIGS` 下面的另一处 `# YOUR CODE HERE` 是留给以后加 config 的，现在空着。`SPLIT_K` 也先不要动：它为 1 时不起任何作用。
+# 有一个习惯可以避免超大张量带来的麻烦：行号和列号先 `.to(tl.int64)`，再与 stride 相乘。
+# 以后为了速度，你会想把这些部分重新拆开。
+
 # %% solution="w8a8_kernel"
 # include solutions/w8a8.py: CONFIGS .. W8A8_MM_grid
 
 # %% [markdown]
 # This is the grader. Without a GPU it takes about ten seconds.
 # Wrong numbers come with the place, a picture of the wrong tiles, and often the likely mistake.
+
+# %% [markdown] lang="zh"
+# 这就是评分程序。没有 GPU 时大约要十秒。结果不对时，它会给出错误的位置、标出错误 tile 的图，往往还会指出可能的原因。
 
 # %% test="w8a8_correctness" points=60
 check("w8a8")
@@ -205,6 +294,11 @@ check("w8a8")
 # ## Your kernel in its layer
 #
 # A small linear layer, quantised, with your kernel inside:
+
+# %% [markdown] lang="zh"
+# ## 把 kernel 放进层里
+#
+# 一个小的线性层，量化之后，用的就是你的 kernel：
 
 # %%
 torch.manual_seed(0)
@@ -221,6 +315,13 @@ print(f"relative error of this layer with 8 bits: {float((y - exact).norm() / ex
 #
 # First, who makes what: each tile of $Y$ carries the number of its program, in the order in which a GPU starts them.
 
+# %% [markdown] lang="zh"
+# ## 你的 kernel 怎样访问内存
+#
+# 解释器知道你的 kernel 读写的每一个地址。下面几个单元让它在少量 tile 上运行，并统计次数。这里不计分。
+#
+# 先看哪个程序算哪一块：$Y$ 的每个 tile 上标着负责它的程序的编号，编号的顺序就是 GPU 启动程序的顺序。
+
 # %%
 from grader.notebook import show_memory, show_order, show_programs, show_warp
 
@@ -229,6 +330,10 @@ show_programs("w8a8")
 # %% [markdown]
 # Predict before you run the next cell: $Y$ is four by four tiles. How often is each element of $X$ loaded, how often each of the weight?
 # Program 5 is drawn; try another number, or `sizes=(M, N, K)`, or `config=1`.
+
+# %% [markdown] lang="zh"
+# 运行下一个单元之前先预测：$Y$ 有四乘四个 tile。$X$ 的每个元素要读取多少次？权重的每个元素呢？
+# 图中画的是 5 号程序；可以换一个编号试试，也可以试试 `sizes=(M, N, K)` 或 `config=1`。
 
 # %%
 show_memory("w8a8", program=5)
@@ -239,17 +344,28 @@ show_memory("w8a8", program=5)
 #
 # A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
 
+# %% [markdown] lang="zh"
+# 同一行 tile 的程序读取 $X$ 的相同的行，同一列 tile 的程序读取权重的相同的列。**tile 越大，读取越少**：tile 的列数加倍，$X$ 的读取次数就减半。
+#
+# 一个 warp 的线程一起读取，而内存以 32 字节的 *sector*（扇区）为单位传送。相邻的线程应当访问相邻的字节，这就是合并访问：
+
 # %%
 show_warp("w8a8")
 
 # %% [markdown]
 # Does it matter which tile comes first? Programs that run at the same time share what is in L2. This models a small GPU, the T4:
 
+# %% [markdown] lang="zh"
+# 先算哪个 tile 有关系吗？同时运行的程序共享 L2 里的数据。这里模拟的是一块小 GPU，即 T4：
+
 # %%
 show_order("w8a8", gpu="T4")
 
 # %% [markdown]
 # On a GPU whose L2 holds all of it (`gpu="H100"`) the order decides nothing here. Numbering the tiles in another order is called a *swizzle*.
+
+# %% [markdown] lang="zh"
+# 如果 GPU 的 L2 放得下全部数据（`gpu="H100"`），顺序在这里就没有影响。按另一种顺序给 tile 编号，叫做 *swizzle*。
 
 # %% [markdown]
 # ## How fast can it get?
@@ -265,12 +381,33 @@ show_order("w8a8", gpu="T4")
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
+# %% [markdown] lang="zh"
+# ## 能有多快？
+#
+# 做对得 60 分，另外 40 分看速度。下面是一条实际走过的路，每一步只有一个想法：
+#
+# @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
+#
+# 下面的每一步都包括一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而出乎意料的时候学到的最多。
+# 然后修改上面的 kernel，运行那个单元，再回来看。有些步骤，你的 kernel 可能已经做到了。
+#
+# 这些检查不掐表。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），
+# 还有 grid，以及解释器在一个小问题上统计出的字节数。检查不给分；给分的是最后的计时。
+
 # %% [markdown]
 # ### Faster, step 1: the scales leave the loop
 #
 # Both scales are constant along $K$, so they need not touch a partial sum. Let the accumulator be int32, and rescale once, behind
 # the loop. It looks like a big win: predict how much work goes away. The clock thinks less of it while something else in the
 # loop is slower.
+#
+# @speed w8a8: epilogue
+
+# %% [markdown] lang="zh"
+# ### 加速第 1 步：scale 移出循环
+#
+# 两个 scale 沿 $K$ 都是常数，所以不必去乘部分和。让累加器保持 int32，在循环之后只反量化一次。
+# 看上去收益很大：预测一下能省掉多少工作。不过，只要循环里还有别的东西更慢，计时上的收益就没有这么大。
 #
 # @speed w8a8: epilogue
 
@@ -288,6 +425,13 @@ check("w8a8", speed="epilogue")
 # ### Faster, step 2: no division in the loop
 #
 # That something is the division. $x / s$ is $x \cdot (1/s)$ but for the last bit, and $1/s$ is the same for the whole row.
+#
+# @speed w8a8: reciprocal
+
+# %% [markdown] lang="zh"
+# ### 加速第 2 步：循环里不做除法
+#
+# 那个更慢的东西就是除法。除了最后一位可能不同，$x / s$ 就是 $x \cdot (1/s)$，而 $1/s$ 对整行都一样。
 #
 # @speed w8a8: reciprocal
 
@@ -310,6 +454,14 @@ check("w8a8", speed="reciprocal")
 #
 # @speed w8a8: rounding
 
+# %% [markdown] lang="zh"
+# ### 加速第 3 步：便宜的取整
+#
+# `tl.floor` 和到 int8 的转换，速率只有乘加的几分之一。有一个更便宜的办法：加上 $1.5 \cdot 2^{23}$。这么大的 fp32 数已经没有位可以表示小数，
+# 所以加法本身就完成了就近取整，结果的最低字节*就是*那个整数。钳位要趁它还是浮点数的时候做。
+#
+# @speed w8a8: rounding
+
 # %% solution="w8a8_faster_rounding"
 instructions = ...
 ### BEGIN SOLUTION
@@ -325,6 +477,14 @@ check("w8a8", speed="rounding")
 #
 # A value of $X$ is quantised again by every program that needs its row, one for each tile of columns. The wider the tile, the fewer
 # there are; but its sum has to fit in registers.
+#
+# @speed w8a8: tiles
+
+# %% [markdown] lang="zh"
+# ### 加速第 4 步：宽的 tile
+#
+# $X$ 的一个值，凡是用到它所在行的程序都要重新量化一遍，列方向有几个 tile，就有几个这样的程序。tile 越宽，这样的程序越少；
+# 但它的和必须放得进寄存器。
 #
 # @speed w8a8: tiles
 
@@ -346,6 +506,13 @@ check("w8a8", speed="tiles")
 #
 # @speed w8a8: rows
 
+# %% [markdown] lang="zh"
+# ### 加速第 5 步：token 很少时，谁来凑够行数？
+#
+# wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。$Y^\top = W X^\top$：权重有。
+#
+# @speed w8a8: rows
+
 # %% solution="w8a8_faster_rows"
 multiply_adds = ...
 ### BEGIN SOLUTION
@@ -361,6 +528,14 @@ check("w8a8", speed="rows")
 #
 # With 16 tokens $Y$ has few tiles, so most of the GPU idles. `SPLIT_K` programs share a tile, each takes a part of $K$, and
 # `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. Narrow tiles are the other way.
+#
+# @speed w8a8: split
+
+# %% [markdown] lang="zh"
+# ### 加速第 6 步：token 很少时，让每个 SM 都有活干
+#
+# 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用 `tl.atomic_add` 加到一起。
+# 这时 $Y$ 传进来就已清零，清零的时间也计入。另一个办法是用窄的 tile。
 #
 # @speed w8a8: split
 
@@ -381,6 +556,13 @@ check("w8a8", speed="split")
 # has besides these steps: two fp16 values clamped at a time, and the weight by tensor descriptor. A swizzle, which takes the
 # tiles of Y in groups for the sake of L2, came with step 4 of the table and was dropped again: at these sizes the programs
 # that run at the same time share their rows and columns anyway.
+
+# %% [markdown] lang="zh"
+# ### 看计时
+#
+# **你能调的有：** config（最多 16 个，取结果正确且最快的那个）、循环体、程序的顺序。除了上面这些步骤，表格最后一行还用了两个办法：
+# 一次钳位两个 fp16 值，以及用 tensor descriptor 读取权重。swizzle 为了利用 L2 而把 Y 的 tile 分组处理；
+# 它在表格的第 4 步加了进来，后来又去掉了：在这些大小下，同时运行的程序本来就共享行和列。
 
 # %% test="w8a8_speed" points=40
 check_speed("w8a8")
