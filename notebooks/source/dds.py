@@ -9,6 +9,17 @@
 #
 # cuBLAS does all the work, zeros included, and does it very well. How many zeros does it take to beat it?
 
+# %% [markdown] lang="zh"
+# # DDS：有的才乘，没有的跳过
+#
+# $$Y = X W^\top, \qquad W \text{ 由 } 32 \times 32 \text{ 的块组成，大部分块为零}$$
+#
+# - $X$ 是稠密 fp16，$Y$ 是稠密 fp16：*稠密 = 稠密 x 稀疏*（dense = dense x sparse）。
+# - $W$ 用 BSR 格式存储：只存保留下来的块。
+# - **你的 kernel** `DDS_MM` 依次处理一个块行里的块，并取出每个块所需的那部分 $X$。
+#
+# cuBLAS 全部照算，连零也乘，而且算得非常快。零要占到多少，才能胜过它？
+
 # %%
 # include notebooks/source/parts/setup.py
 
@@ -17,6 +28,11 @@
 #
 # The timed weight is 1024 x 1024, in blocks of 32 x 32; correctness is checked on other sizes too. With 80 % of the blocks empty it
 # may look like this:
+
+# %% [markdown] lang="zh"
+# ## 块稀疏的权重
+#
+# 计时用的权重是 1024 x 1024，分成 32 x 32 的块；正确性还会用其他大小检查。80 % 的块为空时，它可能是这个样子：
 
 # %%
 present = torch.rand(32, 32, generator=torch.Generator().manual_seed(0)) < 0.2
@@ -28,10 +44,19 @@ pictures.bsr_pattern(crow, present.nonzero()[:, 1], 1024)
 # Read it by rows. Block row `r` makes 32 columns of $Y$. It owns the blocks `crow[r]` up to, not with, `crow[r + 1]`;
 # block `b` meets the columns `32 * col[b]` to `32 * col[b] + 31` of $X$.
 
+# %% [markdown] lang="zh"
+# 按行来读。块行 `r` 算出 $Y$ 的 32 列。它拥有的块从 `crow[r]` 起，到 `crow[r + 1]` 为止，不含后者；
+# 块 `b` 与 $X$ 的第 `32 * col[b]` 到 `32 * col[b] + 31` 列相乘。
+
 # %% [markdown]
 # ## The layer around your kernel
 #
 # This is given. `to_bsr` makes the format, `naive` is the product block by block in plain PyTorch.
+
+# %% [markdown] lang="zh"
+# ## kernel 所在的层
+#
+# 这一部分已经写好。`to_bsr` 生成这种格式，`naive` 是用纯 PyTorch 逐块相乘的写法。
 
 # %%
 # include solutions/dds.py: BLOCK_SIZE .. BLOCK_SIZE
@@ -41,6 +66,11 @@ pictures.bsr_pattern(crow, present.nonzero()[:, 1], 1024)
 # ## Step 1: find the blocks
 #
 # Two numbers, both from `crow_indices`. A function may return two values: `return a, b`.
+
+# %% [markdown] lang="zh"
+# ## 第 1 步：找到块
+#
+# 两个数，都来自 `crow_indices`。函数可以返回两个值：`return a, b`。
 
 # %% solution="dds_step_find"
 @triton.jit
@@ -61,6 +91,14 @@ check("dds", step="find")
 # $M$ is any number of tokens, so rows from `M` on must not be read, and count as zero.
 # Columns need no mask: 32 divides $K$.
 
+# %% [markdown] lang="zh"
+# ## 第 2 步：取出一个块所需的那部分 X
+#
+# 先读取块的列号，再从那里起读取 $X$ 的 `BLOCK` 列。列号数的是块列，不是列。
+#
+# $M$ 是任意的 token 数，所以第 `M` 行及以后不能读，并且当作零。
+# 列不需要 mask：$K$ 能被 32 整除。
+
 # %% solution="dds_step_gather"
 @triton.jit
 def load_x_tile(x_ptr, col_indices_ptr, b, rows, M, stride_xm, stride_xk, BLOCK: tl.constexpr):
@@ -80,6 +118,12 @@ check("dds", step="gather")
 # `values[b]` is 32 x 32 numbers in a row of memory: element `(n, k)` of block `b` at `b * 32 * 32 + n * 32 + k`.
 # The product needs the block as `[k, n]`. No data has to move for that: load it with rows and columns exchanged.
 
+# %% [markdown] lang="zh"
+# ## 第 3 步：一次 dot
+#
+# `values[b]` 是内存里连续存放的 32 x 32 个数：块 `b` 的元素 `(n, k)` 位于 `b * 32 * 32 + n * 32 + k`。
+# 乘法要的是 `[k, n]` 形状的块。为此不必搬动数据：读取时把行和列对调即可。
+
 # %% solution="dds_step_dot"
 @triton.jit
 def multiply_block(x, values_ptr, b, acc, BLOCK: tl.constexpr):
@@ -97,6 +141,11 @@ check("dds", step="dot")
 # ## Step 4: the loop
 #
 # From the first block to the last, your three functions in a row. The check has a block row without any block.
+
+# %% [markdown] lang="zh"
+# ## 第 4 步：循环
+#
+# 从第一个块到最后一个块，把你的三个函数串起来。检查用例里有一个块行，里面一个块也没有。
 
 # %% solution="dds_step_loop"
 @triton.jit
@@ -121,6 +170,11 @@ check("dds", step="loop")
 # ## Step 5: store
 #
 # Convert and store. The last tile of rows may reach beyond $Y$.
+
+# %% [markdown] lang="zh"
+# ## 第 5 步：写回
+#
+# 转换类型，再写回。最后一个行 tile 可能超出 $Y$。
 
 # %% solution="dds_step_store"
 @triton.jit
@@ -147,11 +201,25 @@ check("dds", step="store")
 #
 # They go where `pass` stands. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later.
 
+# %% [markdown] lang="zh"
+# ## kernel
+#
+# 零件已经齐了。一个都不用重写，拼起来就是一个值 60 分的 kernel：
+#
+# 1. grid 采用 `DDS_MM_grid`（在 kernel 下方给出）时，`tl.program_id(0)` 同时给行 tile 和块行编号，块行变化最快，每个行 tile 对应 `N // BLOCK` 个块行：除法的商是行 tile，余数是块行。由前者得出 `rows`，由后者得出这个程序负责的 $Y$ 的 32 列。
+# 2. `accumulate(...)`。
+# 3. `store_tile(...)`，没有块时也要做：那里的 $Y$ 必须是零，而且没有别的程序会去写。
+#
+# 写在 `pass` 的位置。另一处 `# YOUR CODE HERE` 在 `CONFIGS` 下面，留到以后加更多 config。
+
 # %% solution="dds_kernel"
 # include solutions/dds.py: CONFIGS .. DDS_MM_grid
 
 # %% [markdown]
 # This is the grader. Without a GPU it takes about ten seconds.
+
+# %% [markdown] lang="zh"
+# 这就是评分程序。没有 GPU 时大约需要十秒。
 
 # %% test="dds_correctness" points=60
 check("dds")
@@ -160,6 +228,11 @@ check("dds")
 # ## Your kernel in its layer
 #
 # Prune a linear layer, the weakest blocks first, and see what is left:
+
+# %% [markdown] lang="zh"
+# ## 把你的 kernel 放进层里
+#
+# 给一个线性层剪枝，先剪最弱的块，看看剩下什么：
 
 # %%
 torch.manual_seed(0)
@@ -178,6 +251,13 @@ pictures.bsr_pattern(layer.crow_indices.cpu(), layer.col_indices.cpu(), 256)
 #
 # A program reads only the columns of $X$ that its block row names. Predict first: is every element of $X$ read equally often?
 
+# %% [markdown] lang="zh"
+# ## 你的 kernel 怎样访问内存
+#
+# 解释器知道你的 kernel 读写的每一个地址。下面几个单元让它跑几个 tile，并逐一计数。不计分。
+#
+# 一个程序只读取它的块行所指的那些 $X$ 的列。先预测：$X$ 的每个元素被读取的次数都一样吗？
+
 # %%
 from grader.notebook import show_memory, show_programs, show_warp
 
@@ -187,11 +267,18 @@ show_memory("dds", program=5)
 # Each tile of $Y$ carries the number of its program, in the order in which a GPU starts them. Neighbours in a row gather from the same
 # rows of $X$, so these come from DRAM once and from L2 afterwards.
 
+# %% [markdown] lang="zh"
+# $Y$ 的每个 tile 上标着负责它的程序的编号，GPU 按这个顺序启动它们。同一行里相邻的程序都从 $X$ 的同几行取数，
+# 所以这几行只从 DRAM 读一次，之后就来自 L2。
+
 # %%
 show_programs("dds")
 
 # %% [markdown]
 # A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
+
+# %% [markdown] lang="zh"
+# 一个 warp 的线程一起读取，而内存以 32 字节的 *sector* 为单位传送。相邻的线程应当访问相邻的字节，即合并访问：
 
 # %%
 show_warp("dds")
@@ -210,12 +297,34 @@ show_warp("dds")
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
+# %% [markdown] lang="zh"
+# ## 能快到什么程度？
+#
+# 做对得 60 分，做快得另外 40 分。下面是一条真正走过的路，一步一个想法：
+#
+# @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
+#
+# 下面每一步都有一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而意料之外的结果最能让人学到东西。
+# 然后修改上面的 kernel，运行它所在的单元，再回来检查。有些步骤，你的 kernel 也许已经做到了。
+#
+# 这些检查不计时。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），是 grid，还有解释器在一个小规模问题上
+# 数出的字节数。它们不计分，计分的是最后的计时。
+
 # %% [markdown]
 # ### Faster, step 1: who runs at the same time
 #
 # Programs start in the order of their ids. If neighbours read the same rows of $X$, one fetches what the others then find in L2.
 # The docstring of the kernel names such an order; the other one is easy to write by accident. On a GPU whose L2 holds all of $X$ the clock
 # hardly shows it. The model in this check has a smaller one.
+#
+# @speed dds: order
+
+# %% [markdown] lang="zh"
+# ### 提速第 1 步：谁和谁同时运行
+#
+# 程序按编号的顺序启动。如果相邻的程序读取 $X$ 的相同几行，其中一个取来的数据，其余的就能在 L2 里找到。
+# kernel 的 docstring 给出了这样一种顺序；另一种顺序则很容易无意中写出来。如果 GPU 的 L2 装得下整个 $X$，计时几乎看不出差别；
+# 这项检查所用的模型，L2 要小一些。
 #
 # @speed dds: order
 
@@ -233,6 +342,13 @@ check("dds", speed="order")
 # ### Faster, step 2: tall tiles
 #
 # Every tile of rows meets every block of its block row, so a block is read by one program for each tile of rows.
+#
+# @speed dds: tiles
+
+# %% [markdown] lang="zh"
+# ### 提速第 2 步：更高的 tile
+#
+# 每个行 tile 都要与块行里的所有块相乘，所以有多少个行 tile，同一个块就要被多少个程序读取。
 #
 # @speed dds: tiles
 
@@ -254,6 +370,14 @@ check("dds", speed="tiles")
 #
 # @speed dds: pipelined
 
+# %% [markdown] lang="zh"
+# ### 提速第 3 步：提前读取
+#
+# `num_stages=1` 时，每一轮循环都是发出读取 tile 的请求，然后等待。取更大的值，Triton 就会在共享内存里留出几轮的空间，
+# 一边乘当前的 tile，一边去取后面的 tile。
+#
+# @speed dds: pipelined
+
 # %% solution="dds_faster_pipelined"
 shared_bytes = ...
 ### BEGIN SOLUTION
@@ -272,6 +396,14 @@ check("dds", speed="pipelined")
 #
 # @speed dds: prefetch
 
+# %% [markdown] lang="zh"
+# ### 提速第 4 步：提前一轮读列号
+#
+# 一轮循环需要 $X$ 的哪个 tile，由列号决定，而列号本身也要读取。Triton 只有拿到列号，才能提前去取 tile。
+# 所以要在这一轮就读好下一个块的列号，带到下一轮去用。
+#
+# @speed dds: prefetch
+
 # %% solution="dds_faster_prefetch"
 turns = ...
 ### BEGIN SOLUTION
@@ -286,6 +418,11 @@ check("dds", speed="prefetch")
 # ### By the clock
 #
 # **Your levers:** `BLOCK_M`, `num_stages` and `num_warps` in the configs (up to 16), and what the loop loads when.
+
+# %% [markdown] lang="zh"
+# ### 实测计时
+#
+# **可以调的有：** config 里的 `BLOCK_M`、`num_stages` 和 `num_warps`（config 最多 16 个），以及循环里什么时候读什么。
 
 # %% test="dds_speed" points=40
 check_speed("dds")

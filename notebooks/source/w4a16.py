@@ -12,6 +12,17 @@
 # With one token, nearly all the time of a linear layer is reading its weight. Four bits instead of sixteen:
 # that is the prize. The price is opening the words.
 
+# %% [markdown] lang="zh"
+# # W4A16：四分之一的字节
+#
+# $$y_{mn} = s_n \sum_k x_{mk}\,q_{kn}, \qquad q_{kn} \in \{-8, \dots, 7\}$$
+#
+# - 权重以 int4 存放，八个拼成一个 int32 字，每个输出通道有一个 fp16 的 scale $s_n$。
+# - 激活保持 fp16，这叫**只量化权重**（weight-only）：模型运行时不必从 $X$ 统计任何东西，$X$ 也没有量化误差。
+# - **你的 kernel** `W4A16_MM` 把字拆开，再做乘法。拆包与乘法**融合**在一起：fp16 的权重只在寄存器和共享内存里，逐个 tile 地出现，从不写到 DRAM。
+#
+# 只有一个 token 时，线性层的时间几乎全花在读权重上。每个权重从十六位减到四位，收益就在这里；代价是要拆包。
+
 # %%
 # include notebooks/source/parts/setup.py
 
@@ -20,6 +31,11 @@
 #
 # Eight neighbours along $K$, the first in the lowest four bits. Four bits above 7 are negative:
 
+# %% [markdown] lang="zh"
+# ## 一个字
+#
+# 沿 $K$ 相邻的八个数，第一个放在最低四位。四位的值大于 7 时表示负数：
+
 # %%
 pictures.int4_word(0xE9035A7F, row=5, column=3)
 
@@ -27,6 +43,11 @@ pictures.int4_word(0xE9035A7F, row=5, column=3)
 # `(word >> 4 * i) & 0xF` gives 0 to 15: the sign is lost. Keep that in mind for step 2.
 #
 # Sixteen levels are few. Here is a row of weights on them:
+
+# %% [markdown] lang="zh"
+# `(word >> 4 * i) & 0xF` 得到的是 0 到 15，符号丢了。做第 2 步时要记得这一点。
+#
+# 十六个取值很少。下图是一行权重落在这些取值上的样子：
 
 # %%
 torch.manual_seed(0)
@@ -38,6 +59,11 @@ pictures.quantisation(w, float(w.abs().max() / 7), bits=4, name="one output chan
 #
 # This is given. Read `pack_int4` and `unpack_int4` once: your kernel does the second, tile by tile.
 
+# %% [markdown] lang="zh"
+# ## kernel 所在的层
+#
+# 这一部分已经写好。`pack_int4` 和 `unpack_int4` 请读一遍：你的 kernel 做的就是后者，只是逐个 tile 地做。
+
 # %%
 # include solutions/w4a16.py: quantise .. launch
 
@@ -45,6 +71,11 @@ pictures.quantisation(w, float(w.abs().max() / 7), bits=4, name="one output chan
 # ## Two functions that you know
 #
 # You wrote them for the opening and for W8A8. They are given here, so run the cell; use them for $X$ and for $Y$.
+
+# %% [markdown] lang="zh"
+# ## 两个熟悉的函数
+#
+# 你在开篇和 W8A8 里写过它们。这里直接给出，运行这个单元即可；读 $X$、写 $Y$ 时用它们。
 
 # %%
 # include notebooks/source/parts/load_tile.py
@@ -61,6 +92,15 @@ pictures.quantisation(w, float(w.abs().max() / 7), bits=4, name="one output chan
 #
 # $K$ and $N$ are multiples of 8, and seldom of your tile. A word is inside or outside as a whole, so the mask is one of
 # words, and what lies beyond is a word of zeros.
+
+# %% [markdown] lang="zh"
+# ## 第 1 步：读取字
+#
+# 权重的一个 tile 有 `BLOCK_K` 行，也就是 `BLOCK_K // 8` 行字。
+# `qweight` 的形状是 `[K / 8, N]`，字 `(j, n)` 位于 `j * stride_wk + n * stride_wn`。
+# `first_k` 是这个 tile 沿 $K$ 的起点，是 8 的倍数。
+#
+# $K$ 和 $N$ 都是 8 的倍数，但很少正好是 tile 的整数倍。一个字要么整个在界内，要么整个在界外，所以 mask 以字为单位；界外的字一律读作 0。
 
 # %% solution="w4a16_step_load"
 @triton.jit
@@ -91,6 +131,18 @@ check("w4a16", step="load")
 # The order: make it `[words, 8, columns]` with a tile of eight shifts in the middle
 # (`[:, None, :]` and `[None, :, None]`), then `tl.reshape`.
 
+# %% [markdown] lang="zh"
+# ## 第 2 步：拆包
+#
+# 从 `[words, columns]` 变成 `[8 * words, columns]`，按 $K$ 的顺序排列。开篇练习 `unpack` 拆的是一行字，每个字拆成一行；
+# 这里一个字的八个元素则要*竖着*往下排。
+#
+# 符号：先把半字节*左移*，让它的最高位落到整个字的最高位上，再右移 28 位。
+# 对有符号整数，`>>` 会复制符号位。
+#
+# 顺序：在中间插入由八个移位量组成的 tile，得到 `[words, 8, columns]`
+# （`[:, None, :]` 和 `[None, :, None]`），再用 `tl.reshape`。
+
 # %% solution="w4a16_step_unpack"
 @triton.jit
 def unpack_words(words):
@@ -109,6 +161,11 @@ check("w4a16", step="unpack")
 #
 # fp16 operands, fp32 accumulator. The integers -8 to 7 are exact in fp16, so nothing is lost here.
 
+# %% [markdown] lang="zh"
+# ## 第 3 步：一次 dot
+#
+# 操作数是 fp16，累加器是 fp32。-8 到 7 的整数用 fp16 都能精确表示，所以这里没有任何损失。
+
 # %% solution="w4a16_step_dot"
 @triton.jit
 def multiply_tiles(x, q, acc):
@@ -124,6 +181,11 @@ check("w4a16", step="dot")
 # ## Step 4: the loop
 #
 # Walk along $K$: a tile of $X$ (`load_tile`), the words beside it, open, multiply, add. `K` may end inside the last tile.
+
+# %% [markdown] lang="zh"
+# ## 第 4 步：循环
+#
+# 沿 $K$ 前进：读 $X$ 的一个 tile（`load_tile`），读与它对应的字，拆包，相乘，累加。`K` 可能在最后一个 tile 的中间结束。
 
 # %% solution="w4a16_step_loop"
 @triton.jit
@@ -153,6 +215,14 @@ check("w4a16", step="loop")
 # Mind the order. fp16 ends at 65504; a sum of $x q$ may lie beyond it and its scaled value well below. A number too large
 # for its type becomes inf (**overflow**), and no scale brings it back.
 
+# %% [markdown] lang="zh"
+# ## 第 5 步：收尾（epilogue）
+#
+# $s_n$ 与 $k$ 无关，所以提到了求和号外面。趁和还在寄存器里，乘一次 scale，再转换类型。
+#
+# 注意顺序。fp16 最大到 65504；$x q$ 的和可能超出它，而乘上 scale 之后又远在它之内。数值太大、类型装不下，就变成 inf（**溢出**，overflow），
+# 之后再乘什么 scale 也救不回来。
+
 # %% solution="w4a16_step_epilogue"
 @triton.jit
 def apply_scales(acc, scales):
@@ -177,17 +247,35 @@ check("w4a16", step="epilogue")
 # They go where `pass` stands. What may stand above the kernel, more configs and helpers, is for later.
 # Leave `SPLIT_K` alone, too: with 1 it changes nothing.
 
+# %% [markdown] lang="zh"
+# ## kernel
+#
+# 零件已经齐了。一个都不用重写，拼起来就是一个值 60 分的 kernel：
+#
+# 1. 这个程序负责 $Y$ 的哪个 tile？`pid = tl.program_id(0)` 逐行给 tile 编号，每一行有 `tl.cdiv(N, BLOCK_N)` 个 tile。由 `pid` 得出 `rows` 和 `columns`，与 W8A8 相同。
+# 2. 读取它那些列的 scale：只有一个轴的一次读取，mask 以 `N` 为界。
+# 3. `accumulate(...)`，然后 `apply_scales(...)`，然后 `store_tile(...)`，最后这个上面已经给出。
+#
+# 写在 `pass` 的位置。kernel 上方还可以加更多 config 和辅助函数，那是后面的事。
+# `SPLIT_K` 也先别管：它等于 1 时没有任何影响。
+
 # %% solution="w4a16_kernel"
 # include solutions/w4a16.py: CONFIGS .. W4A16_MM_grid
 
 # %% [markdown]
 # This is the grader. Without a GPU it takes about ten seconds.
 
+# %% [markdown] lang="zh"
+# 这就是评分程序。没有 GPU 时大约需要十秒。
+
 # %% test="w4a16_correctness" points=60
 check("w4a16")
 
 # %% [markdown]
 # ## Your kernel in its layer
+
+# %% [markdown] lang="zh"
+# ## 把你的 kernel 放进层里
 
 # %%
 torch.manual_seed(0)
@@ -205,6 +293,13 @@ print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.we
 #
 # Predict first: a word holds eight weights. How often does *one* program load a word, once or eight times? How many programs load it?
 
+# %% [markdown] lang="zh"
+# ## 你的 kernel 怎样访问内存
+#
+# 解释器知道你的 kernel 读写的每一个地址。下面几个单元让它跑几个 tile，并逐一计数。不计分。
+#
+# 先预测：一个字里有八个权重。*一个*程序会把同一个字读几次，一次还是八次？有多少个程序会读它？
+
 # %%
 from grader.notebook import show_memory, show_programs, show_warp
 
@@ -216,11 +311,19 @@ show_memory("w4a16", program=5)
 #
 # Which thread holds which nibble after the load, and what a warp touches. Memory comes in sectors of 32 bytes:
 
+# %% [markdown] lang="zh"
+# `qweight` 按字计数。“distinct”（去重之后）是 DRAM 必须送来的量；超出它的部分由缓存提供，但每次读取都照样是一条指令。
+#
+# 读取之后哪个线程拿着哪个半字节，一个 warp 又会碰到哪些内存。内存以 32 字节的 sector 为单位传送：
+
 # %%
 show_warp("w4a16")
 
 # %% [markdown]
 # Who makes which tile of $Y$. When a config splits $K$ (`config=...` picks one), the second picture says who takes which part:
+
+# %% [markdown] lang="zh"
+# $Y$ 的各个 tile 分别由谁来算。如果 config 把 $K$ 切开（用 `config=...` 选一个），第二张图说明谁负责哪一段：
 
 # %%
 show_programs("w4a16")
@@ -239,11 +342,31 @@ show_programs("w4a16")
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
+# %% [markdown] lang="zh"
+# ## 能快到什么程度？
+#
+# 做对得 60 分，做快得另外 40 分。下面是一条真正走过的路，一步一个想法：
+#
+# @ladder w4a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
+#
+# 下面每一步都有一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而意料之外的结果最能让人学到东西。
+# 然后修改上面的 kernel，运行它所在的单元，再回来检查。有些步骤，你的 kernel 也许已经做到了。
+#
+# 这些检查不计时。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），是 grid，还有解释器在一个小规模问题上
+# 数出的字节数。它们不计分，计分的是最后的计时。
+
 # %% [markdown]
 # ### Faster, step 1: the scales leave the loop
 #
 # The scale of a column is constant along $K$, so it need not touch a weight. Then the loop multiplies bare integers, which fp16 holds
 # exactly.
+#
+# @speed w4a16: epilogue
+
+# %% [markdown] lang="zh"
+# ### 提速第 1 步：scale 移出循环
+#
+# 一列的 scale 沿 $K$ 不变，所以不必乘到每个权重上。这样循环里乘的就是纯整数，而 fp16 能精确表示它们。
 #
 # @speed w4a16: epilogue
 
@@ -265,6 +388,13 @@ check("w4a16", speed="epilogue")
 #
 # @speed w4a16: words
 
+# %% [markdown] lang="zh"
+# ### 提速第 2 步：整字读取
+#
+# 八个权重共用一个字。如果 kernel 为每个权重各读一次，同一个字就要读八次：这不会多访问 DRAM，因为 L2 里已经有了，但每次都要一条指令。
+#
+# @speed w4a16: words
+
 # %% solution="w4a16_faster_words"
 read = ...
 ### BEGIN SOLUTION
@@ -280,6 +410,14 @@ check("w4a16", speed="words")
 #
 # With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU with 132 multiprocessors. `SPLIT_K` programs share a tile,
 # each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. Fewer rows in a tile help, too.
+#
+# @speed w4a16: split
+
+# %% [markdown] lang="zh"
+# ### 提速第 3 步：只有一个 token 时，让每个 SM 都有活干
+#
+# 一个 token、4096 列、tile 宽 64，一共是 64 个程序，而 GPU 有 132 个 SM。让 `SPLIT_K` 个程序共同负责一个 tile，
+# 各算 $K$ 的一段，再用 `tl.atomic_add` 加在一起。这时传入的 $Y$ 已经清零，清零的时间也计算在内。减少 tile 的行数也有帮助。
 #
 # @speed w4a16: split
 
@@ -302,6 +440,14 @@ check("w4a16", speed="split")
 #
 # @speed w4a16: registers
 
+# %% [markdown] lang="zh"
+# ### 提速第 4 步：操作数的顺序
+#
+# wgmma 是 Hopper 的矩阵乘指令，它的第一个操作数可以来自寄存器，第二个只能来自共享内存。拆包后的权重，字节数是原来那些字的四倍，
+# 因此每轮循环都要在共享内存里走一趟；除非把权重放在前面，让每个线程只拆它自己要乘的那些半字节。
+#
+# @speed w4a16: registers
+
 # %% solution="w4a16_faster_registers"
 stored = ...
 ### BEGIN SOLUTION
@@ -317,6 +463,13 @@ check("w4a16", speed="registers")
 #
 # What still waits, with one token: $Y$ is zeroed, and added to by atomics. Could the warps of *one* program share $K$ instead, so that
 # there are enough programs without `SPLIT_K`?
+#
+# @speed w4a16: slices
+
+# %% [markdown] lang="zh"
+# ### 提速第 5 步：只有一个 token，不用原子操作
+#
+# 只有一个 token 时，还在等的是：$Y$ 要先清零，再用原子操作累加。能不能改由*一个*程序里的各个 warp 来分担 $K$，不用 `SPLIT_K` 也有足够多的程序？
 #
 # @speed w4a16: slices
 
@@ -337,6 +490,13 @@ check("w4a16", speed="slices")
 # cuBLAS: the products are fp16 products either way, so the floor is the same for both
 # (@bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us at the tensor cores' peak, where cuBLAS takes
 # @bench{cublas_us("w4a16", "m512_n4096_k4096"):.0f}), and opening the words comes on top.
+
+# %% [markdown] lang="zh"
+# ### 实测计时
+#
+# **可以调的有：** config（最多 16 个）、`SPLIT_K`、字怎样拆、`tl.dot` 的第一个操作数放谁。512 个 token 时，这里没有谁能胜过 cuBLAS：
+# 反正做的都是 fp16 乘法，两者的时间下限相同（按 Tensor Core 的峰值算是 @bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us，cuBLAS 实际用了
+# @bench{cublas_us("w4a16", "m512_n4096_k4096"):.0f} us），拆包还要另花时间。
 
 # %% test="w4a16_speed" points=40
 check_speed("w4a16")
