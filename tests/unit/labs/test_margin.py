@@ -69,6 +69,26 @@ def test_two_hundred_orders_of_atomics_pass(lab, count):
     assert max(map(score, margins.atomics(judge, count, ORDERS, together=True))) <= PASSES
 
 
+@pytest.mark.parametrize("lab_id", ["w8a8", "w4a16"])
+def test_few_slices_that_cancel_have_room(lab_id):
+    """Millions of elements, so that the rare ones are among them whose slices are large and of opposite signs."""
+    lab = get_lab(lab_id)
+    case = lab.case("several_tiles")
+    worst = 0.0
+    for seed in range(24):
+        problem = margins.problem_of(lab_id, case.name, seed)
+        a, w = margins.multiplied(lab_id, problem)
+        for count in (2, 3):
+            reference = lab.reference(problem, count)
+            parts = torch.arange(case.K) // 32 % count
+            y = torch.zeros(case.M, case.N, dtype=torch.float16)
+            for part in range(count):
+                own = parts == part
+                y = (y.float() + (a[:, own] @ w[:, own].t()).to(torch.float16).float()).to(torch.float16)
+            worst = max(worst, float(((y.double() - reference.y).abs() / reference.bound).max()))
+    assert worst < 0.7
+
+
 @every_case
 def test_the_tolerance_grows_with_the_slices(lab, case):
     """So what fails under the widest tolerance fails under each of them."""
