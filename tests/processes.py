@@ -1,6 +1,8 @@
-"""Looking at other processes, some of which end meanwhile."""
+"""Looking at other processes, some of which end meanwhile: of one that has ended there is nothing to see."""
 
 from __future__ import annotations
+
+import os
 
 import psutil
 
@@ -13,6 +15,22 @@ def command_line(process: psutil.Process) -> str:
         return ""
 
 
+def parent(process: psutil.Process) -> int | None:
+    """The number of its parent; None when it has ended."""
+    try:
+        return int(process.ppid())
+    except psutil.Error:
+        return None
+
+
+def children(process: psutil.Process | int, *, recursive: bool = False) -> list[psutil.Process]:
+    """The processes that one has started; none when it has ended."""
+    try:
+        return list((psutil.Process(process) if isinstance(process, int) else process).children(recursive=recursive))
+    except psutil.Error:
+        return []
+
+
 def descendants(pid: int | None = None) -> list[psutil.Process]:
     """All processes below one, by default below this one."""
-    return psutil.Process(pid).children(recursive=True)
+    return children(pid or os.getpid(), recursive=True)

@@ -29,6 +29,7 @@ from grader.building.reports import (
 )
 from grader.building.resolving import BUILTINS, Global, Refused, Resolver, language, permitted, permitted_module
 from grader.model import KernelSource, MadeModule
+from grader.parsing import parse
 from grader.reading.selection import needs
 from grader.teaching.excerpt import paragraph
 
@@ -53,7 +54,7 @@ class _Part:
 
 def referred_names(module: str) -> tuple[str, ...]:
     """Every name that a function of this module's text refers to outside itself, and the functions' own names."""
-    tree = ast.parse(module)
+    tree = parse(module)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = {name for node in functions for name in needs(_bare(node))} | {node.name for node in functions}
     return tuple(sorted(name for name in names if not name.startswith("__")))
@@ -68,7 +69,7 @@ class _Maker:
     def __init__(self, source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report]) -> None:
         self.source = source
         self.reported = {**reported, source.kernel: kernel}
-        tree = ast.parse(source.module)
+        tree = parse(source.module)
         self.functions = {_first_line(node): node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         self.written = _written_constants(tree)
 
@@ -160,13 +161,13 @@ class _Maker:
 
     def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Global]) -> None:
         """What Triton's front end will read of each function is what the resolver walks."""
-        for node in ast.parse(text).body:
+        for node in parse(text).body:
             if not isinstance(node, ast.FunctionDef):
                 continue
             report = self.reported[node.name]
             assert isinstance(report, FunctionReport)
             block = _block(text, _first_line(node))
-            if not _read_alike(block.rstrip("\n").split("\n")) or ast.dump(ast.parse(block).body[0]) != ast.dump(node):
+            if not _read_alike(block.rstrip("\n").split("\n")) or ast.dump(parse(block).body[0]) != ast.dump(node):
                 raise NotMade(f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly")
             refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
             if refused:
@@ -263,7 +264,7 @@ def _read_alike(lines: Sequence[str]) -> bool:
     if sum(line.strip().startswith(("def ", "async def ")) for line in lines) != 1:
         return False
     try:
-        whole, block = ast.parse(text), ast.parse(_block(text, 1))
+        whole, block = parse(text), parse(_block(text, 1))
     except SyntaxError:
         return False
     return len(whole.body) == 1 and ast.dump(whole) == ast.dump(block)

@@ -11,6 +11,7 @@ from grader.building import Complaint
 from grader.labs.guarded import POISON_BYTE
 from grader.labs.notebook_step import Inputs, Slip, Step
 from grader.model import KernelSource, Problem
+from grader.parsing import parse
 from grader.reading import CHECK
 
 
@@ -53,7 +54,7 @@ def _received(source: KernelSource, function: str) -> str:
 
 def functions(source: KernelSource) -> dict[str, ast.FunctionDef]:
     """The functions of a step's module by name: the student's, what it calls, and the harness."""
-    return {node.name: node for node in ast.parse(source.module).body if isinstance(node, ast.FunctionDef)}
+    return {node.name: node for node in parse(source.module).body if isinstance(node, ast.FunctionDef)}
 
 
 def _place(source: KernelSource, function: str, at: str = "") -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from grader.parsing import parse
 from grader.teaching.syntax import syntax_sentence
 
 MAX_PYTHON_BYTES = 1 << 20
@@ -159,7 +160,7 @@ def _parsed(place: str, source: str) -> Cell:
     source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
     try:
         with warnings.catch_warnings(action="ignore"):  # they speak of the student's text, to whoever grades it
-            tree = ast.parse(source)
+            tree = parse(source)
         if len(tree.body) > MAX_STATEMENTS:
             return Cell(place, source, None, f"{place} holds more than {MAX_STATEMENTS} statements; keep the kernel's")
         return Cell(place, source, tree)

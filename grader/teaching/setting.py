@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from grader.model import KernelSource
+from grader.parsing import parse
 from grader.teaching.fault import Fault
 from grader.teaching.names import parameters_of
 
@@ -30,7 +31,7 @@ class Setting:
     @cached_property
     def tree(self) -> ast.Module:
         try:
-            return ast.parse(self.source.module)
+            return parse(self.source.module)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return ast.Module([], [])
 

@@ -144,7 +144,7 @@ def test_the_ladder_is_read_from_its_measurements():
 def test_numbers_of_the_benchmark_are_in_the_text(tmp_path):
     path = tmp_path / "numbers.py"
     path.write_text('# %% [markdown]\n# @bench{bytes_per_second / 1e12:.1f} TB/s, @bench{1 / ratio("dds", "m1024_n1024_k1024_s80"):.1f}\n')
-    assert instructor_notebook(path, ROOT).cells[0].source == "4.8 TB/s, 1.0"
+    assert instructor_notebook(path, ROOT).cells[0].source.startswith("4.8 TB/s, 1.0\n")
 
 
 # ---------------------------------------------------------------- run

@@ -27,7 +27,7 @@ from grader.reporting.document import document
 from grader.reporting.page import page
 from grader.running.interpreter import CASE_SECONDS
 from tests import batch_driver
-from tests.processes import command_line, descendants
+from tests.processes import children, command_line, descendants
 from tests.submissions import TESTS, mistakes
 
 ROOT = TESTS.parent
@@ -122,8 +122,8 @@ def verdicts_in(place: Path) -> int:
 
 def workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The grader's own worker processes: forked by the server that imported what they share."""
-    servers = [child for child in psutil.Process(process.pid).children() if "forkserver" in command_line(child)]
-    return [worker for server in servers for worker in server.children()]
+    servers = [child for child in children(process.pid) if "forkserver" in command_line(child)]
+    return [worker for server in servers for worker in children(server)]
 
 
 @dataclass(frozen=True)

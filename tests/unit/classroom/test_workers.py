@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from grader.classroom.batch.workers import FIRST, LATER, WorkerPool, WorkFailed
-from tests.processes import command_line, descendants
+from tests.processes import command_line, descendants, parent
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def test_a_killed_fork_server_costs_no_work_and_leaves_no_worker():
         pool.submit(FIRST, math.sqrt, 1.0).result(timeout=120)
         under_way = [pool.submit(FIRST, time.sleep, 3.0), pool.submit(FIRST, os.getpid)]
         orphan = psutil.Process(under_way[1].result(timeout=60))
-        server = next(one for one in descendants() if "forkserver" in command_line(one) and one.ppid() == os.getpid())
+        server = next(one for one in descendants() if "forkserver" in command_line(one) and parent(one) == os.getpid())
         server.kill()  # and its end is multiprocessing's to take note of
         assert under_way[0].result(timeout=60) is None
         with pytest.raises(WorkFailed, match="died 3 times"):
@@ -78,7 +78,7 @@ def test_a_killed_fork_server_costs_no_work_and_leaves_no_worker():
         everything = [one for one in descendants() if "forkserver" in command_line(one)]
     with pytest.raises(CancelledError):
         endless.result(timeout=60)
-    assert not psutil.wait_procs([orphan, *(one for one in everything if one.ppid() != os.getpid())], timeout=15)[1]
+    assert not psutil.wait_procs([orphan, *(one for one in everything if parent(one) != os.getpid())], timeout=15)[1]
 
 
 def test_the_last_attempt_is_made_alone(tmp_path):
