@@ -13,6 +13,7 @@ from rich.progress import Progress as Bars
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
+from grader.sandbox import prewarm
 
 if TYPE_CHECKING:
     from grader.labs import Lab
@@ -33,6 +34,7 @@ def grade(
     junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML to this file.")] = None,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
+    _warm_up(path)
     from grader.judging.rubric import BadRubric
     from grader.reading import UnusablePath
     from grader.reporting.document import document
@@ -77,6 +79,7 @@ def watch(
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
+    _warm_up(path)
     from grader.building import KeptBinaries, own_folder
     from grader.judging.rubric import BadRubric
     from grader.pipeline.grading import GradeOptions
@@ -124,6 +127,12 @@ def _device(wanted: DeviceChoice) -> Device:
             soft_wrap=True,
         )
     return chosen
+
+
+def _warm_up(path: Path) -> None:
+    """Has the parents of the sandboxes import what they need while this process does."""
+    if path.exists():
+        prewarm()
 
 
 def _grade(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -117,7 +117,18 @@ def _tier_notes(device: Device) -> tuple[str, ...]:
 def _grade_on_cpu(
     submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, rubric: Rubric, listen: Listener
 ) -> dict[str, LabReport]:
-    return {lab.id: grade_lab_on_cpu(lab, submission.labs[lab.id], options, seed, rubric, listen) for lab in labs}
+    """One lab after the other; a lab is judged while the next one is built."""
+    with ThreadPoolExecutor(max_workers=1) as judges:
+        reports = {}
+        for lab in labs:
+            source = submission.labs[lab.id]
+            built = build_lab(lab, source, _cpu_build_options(options), listen)
+            reports[lab.id] = judges.submit(_interpreted(lab, source, built, options, seed, rubric, listen))
+        return {lab_id: report.result() for lab_id, report in reports.items()}
+
+
+def _cpu_build_options(options: GradeOptions) -> BuildOptions:
+    return BuildOptions(options.capabilities, "check", options.cores, options.confined, kept=options.kept)
 
 
 def grade_lab_on_cpu(
@@ -125,8 +136,8 @@ def grade_lab_on_cpu(
     listen: Listener = unheard,
 ) -> LabReport:  # fmt: skip
     """One lab from its source to its report, by Triton's interpreter."""
-    how = BuildOptions(options.capabilities, "check", options.cores, options.confined, kept=options.kept)
-    return judge_on_cpu(lab, source, build_lab(lab, source, how, listen), options, seed, rubric, listen)
+    built = build_lab(lab, source, _cpu_build_options(options), listen)
+    return judge_on_cpu(lab, source, built, options, seed, rubric, listen)
 
 
 def judge_on_cpu(
@@ -134,19 +145,32 @@ def judge_on_cpu(
     listen: Listener = unheard,
 ) -> LabReport:  # fmt: skip
     """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
+    return _interpreted(lab, source, built, options, seed, rubric, listen)()
+
+
+def _interpreted(
+    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
+    listen: Listener,
+) -> Callable[[], LabReport]:  # fmt: skip
+    """Runs every launch now; what it returns judges them."""
     if isinstance(built, Refusal) or isinstance(source, Refusal):
         assert isinstance(built, Refusal)
-        return replace(refused(lab, built, rubric, gpu=False), source=_source(source))
+        unbuilt = replace(refused(lab, built, rubric, gpu=False), source=_source(source))
+        return lambda: unbuilt
     pairs = launch_pairs(lab, built, compiled=bool(built.binaries))
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     ran = Ran(tuple(outcomes), tuple(outcomes))
     terms = Terms(rubric, None, options.capabilities, seed)
-    smallest = BuildOptions(options.capabilities, "check", 1, options.confined, kept=options.kept)
-    report = judge(lab, source, built, problems, ran, terms, how, smallest=smallest)
-    listen(Progress(lab.id, "score", points=report.points))
-    return report
+    smallest = replace(_cpu_build_options(options), jobs=1)
+
+    def judged() -> LabReport:
+        report = judge(lab, source, built, problems, ran, terms, how, smallest=smallest)
+        listen(Progress(lab.id, "score", points=report.points))
+        return report
+
+    return judged
 
 
 def _grade_on_gpu(

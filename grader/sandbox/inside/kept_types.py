@@ -13,6 +13,9 @@ from triton.runtime import interpreter
 _states: dict[tuple[Any, ...], dict[str, Any]] = {}
 """By element type and sizes, the attributes of every block_type that is like that; "sizes" among them."""
 
+_broadcasts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int] | None] = {}
+"""The sizes of two tiles together, None where they do not fit."""
+
 
 def install() -> None:
     """Replaces what makes types and tensors, once a process. The results are the same."""
@@ -42,10 +45,23 @@ def install() -> None:
         self.shape, self.numel = known
 
     def new_broadcast(self: Any, lhs: Any, rhs: Any) -> Any:
-        sizes = lhs.type.__dict__.get("sizes")
-        if sizes is not None and sizes == rhs.type.__dict__.get("sizes"):
+        left, right = lhs.type.__dict__.get("sizes"), rhs.type.__dict__.get("sizes")
+        if left is None or right is None or len(left) != len(right):
+            return broadcast(self, lhs, rhs)
+        if left == right:
             return lhs, rhs
-        return broadcast(self, lhs, rhs)
+        if (left, right) not in _broadcasts:
+            fits = all(a == b or 1 in (a, b) for a, b in zip(left, right, strict=True))
+            _broadcasts[left, right] = [max(a, b) for a, b in zip(left, right, strict=True)] if fits else None
+        shape = _broadcasts[left, right]
+        if shape is None:
+            return broadcast(self, lhs, rhs)  # which says what does not fit
+        return _spread(self, lhs, left, shape), _spread(self, rhs, right, shape)
+
+    def _spread(self: Any, value: Any, sizes: tuple[int, ...], shape: list[int]) -> Any:
+        if list(sizes) == shape:
+            return value
+        return tensor(self.builder.create_broadcast(value.handle, shape), block_type(value.dtype, shape))
 
     def new_same_type(self: Any, lhs: Any, rhs: Any, allow_lhs_ptr: bool = False, allow_rhs_ptr: bool = False,
                       arithmetic_check: bool = True, div_or_mod: bool = False) -> Any:  # fmt: skip
