@@ -22,6 +22,9 @@ from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout, 
 ATTEMPTS = 3
 """How often work is tried when the grader's own process below it dies; the last time nothing else is running."""
 
+PAUSE = 0.5
+"""Seconds after the first start that failed; longer after each further one."""
+
 TASK_SECONDS = 1800.0
 SHORT_SECONDS = 300.0
 """Limit of what takes seconds: unpacking, reading, judging, drawing, comparing."""
@@ -129,7 +132,10 @@ class WorkerPool:
                     if self._closing.is_set():
                         break
                     fine, answer = process.ask((task.function, task.arguments), task.seconds)
-            except (ProcessDied, CannotStart):
+            except CannotStart:  # a fork server that was killed is missed only a moment later
+                self._closing.wait(PAUSE * attempt)
+                continue
+            except ProcessDied:
                 continue
             except ProcessTimeout:
                 raise WorkFailed(f"no answer within {task.seconds / 60:.0f} minutes; grade it by itself") from None

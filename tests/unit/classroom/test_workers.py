@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from grader.classroom.batch.workers import FIRST, LATER, WorkerPool, WorkFailed
+from grader.sandbox.supervisor import CannotStart, Supervised
 from tests.processes import command_line, descendants, parent
 
 pytestmark = pytest.mark.slow
@@ -79,6 +80,20 @@ def test_a_killed_fork_server_costs_no_work_and_leaves_no_worker():
     with pytest.raises(CancelledError):
         endless.result(timeout=60)
     assert not psutil.wait_procs([orphan, *(one for one in everything if parent(one) != os.getpid())], timeout=15)[1]
+
+
+def test_a_fork_server_that_is_missed_a_moment_late_costs_no_work(monkeypatch):
+    """After its death every start fails, for as long as multiprocessing takes it for alive."""
+    start, dead_until = Supervised.start, time.monotonic() + 0.4
+
+    def start_or_not(self):
+        if time.monotonic() < dead_until:
+            raise CannotStart("connection refused")
+        start(self)
+
+    monkeypatch.setattr(Supervised, "start", start_or_not)
+    with WorkerPool(1) as pool:
+        assert pool.submit(FIRST, math.sqrt, 9.0).result(timeout=120) == 3.0
 
 
 def test_the_last_attempt_is_made_alone(tmp_path):
