@@ -12,7 +12,6 @@ the tile, padded with ones. Its lanes are offsets in bytes from the tensor's fir
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from faults import LaunchEnded
 from memory_check import WINDOW_BITS, Area
+from native_memory import NativeMemory, line_in
 
 LOAD, STORE, ATOMIC = range(3)
 AXES = 6
@@ -75,31 +75,16 @@ class AccessLog:
             raise LaunchEnded("size", f"goes far outside {self.areas[tensor].name}")
         shape = pointers.shape[:AXES] if pointers.ndim <= AXES else (pointers.size,)
         offsets = np.where(mask, (pointers - np.uint64(base)).view(np.int64), OFF).astype(np.int32)
-        self.rows.append((program, kind, tensor, self._line(), width, *shape, *(1,) * (AXES - len(shape))))
+        self.rows.append((program, kind, tensor, line_in(self.path) or 0, width, *shape, *(1,) * (AXES - len(shape))))
         self.lanes.append(offsets.reshape(-1))
 
-    def _line(self) -> int:
-        """The innermost line of the student's module on the stack."""
-        frame = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code.co_filename == self.path:
-                return frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
-        return 0
 
-
-class _Logged:
+class _Logged(NativeMemory):
     """The memory functions, each access written down before it happens."""
 
     def __init__(self, memory: Any, log: AccessLog, builder: Any) -> None:
-        self._memory, self._log, self._builder = memory, log, builder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._memory, name)
-
-    def _program(self) -> int:
-        (x, y, z), (_, height, depth) = self._builder.grid_idx, self._builder.grid_dim
-        return (x * height + y) * depth + z
+        super().__init__(memory, builder)
+        self._log = log
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         self._log.add(LOAD, pointers, mask, np.dtype(dtype).itemsize, self._program())

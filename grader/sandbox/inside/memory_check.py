@@ -10,7 +10,6 @@ of a loop that was read outside its tensor) is ended there, and keeps what was f
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, process_time
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from control_flow import Turns
 from faults import LaunchEnded
+from native_memory import NativeMemory, line_in
 
 WINDOW_BITS = 44
 POISON_BYTE = 0x7E
@@ -272,21 +272,12 @@ class MemoryCheck:
         )  # fmt: skip
 
     def _add(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
-        line = self._line()
+        line = line_in(self.path)
         key = (line, *key)
         if key in self.found:
             self.found[key]["lanes"] += finding["lanes"]
         elif len(self.found) < MAX_FINDINGS:
             self.found[key] = {"line": line, **finding}
-
-    def _line(self) -> int | None:
-        """The innermost line of the student's module on the stack."""
-        frame = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code.co_filename == self.path:
-                return frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
-        return None
 
 
 def _decode(offset: int, area: Area) -> list[int]:
@@ -342,18 +333,12 @@ def _is_index(dtype: Any, pointers: Any) -> bool:
     return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize >= 4 and np.ndim(pointers) < 2
 
 
-class _Watched:
+class _Watched(NativeMemory):
     """Triton's native memory functions, with a look at every access before it happens."""
 
     def __init__(self, memory: Any, check: MemoryCheck, builder: Any) -> None:
-        self._memory, self._check, self._builder = memory, check, builder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._memory, name)
-
-    def _program(self) -> int:
-        (x, y, z), (_, height, depth) = self._builder.grid_idx, self._builder.grid_dim
-        return (x * height + y) * depth + z
+        super().__init__(memory, builder)
+        self._check = check
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
