@@ -294,4 +294,5 @@ def test_without_bubblewrap_each_worker_belongs_to_another_user(monkeypatch):
         assert user == effective != 0
         assert not grouped
         assert not reads
-        assert not [process for process in psutil.process_iter(["uids"]) if user in (process.info["uids"] or ())]
+        left = [process for process in psutil.process_iter(["uids"]) if user in (process.info["uids"] or ())]
+        assert not psutil.wait_procs(left, timeout=30)[1], "a kill may take a moment, and so may the sandbox of a test beside this one"
