@@ -6,14 +6,10 @@ of w8a8 is what was assigned to `w8a8_bytes`. nbgrader's autograding reads the s
 
 from __future__ import annotations
 
-import os
-import sys
-
 from grader.judging.answers import mark, wanted
 from grader.labs import all_labs
 from grader.labs.question import Posed, Question, posed, questions_of
-from grader.notebook.checking import NotYet
-from grader.notebook.display import shown
+from grader.notebook.cells import NotYet, display, grading_by_nbgrader, inputs
 from grader.reading.answers import Answers, Unclear, answers_executed
 from grader.reporting.compact import Remark
 from grader.reporting.terminal import number
@@ -25,10 +21,10 @@ def ask(lab_id: str, name: str) -> None:
     """Shows a question with the student's numbers, or how to get them."""
     question, given = _question(lab_id, name), _answers()
     if not given.student:
-        shown([Remark(UNNAMED, "yellow")])
+        display([Remark(UNNAMED, "yellow")])
         return
     found = _posed(lab_id, question, given)
-    shown([Remark(f"For {given.student}: {found.text}", "cyan"), Remark(f"Asked: a number, {wanted(found)}.", "dim")])
+    display([Remark(f"For {given.student}: {found.text}", "cyan"), Remark(f"Asked: a number, {wanted(found)}.", "dim")])
 
 
 def check_answer(lab_id: str, name: str) -> float | None:
@@ -48,8 +44,8 @@ def check_answer(lab_id: str, name: str) -> float | None:
     found = mark(_posed(lab_id, question, given), answer)
     points = found.share * question.points
     colour = {0.0: "red", 1.0: "green"}.get(found.share, "yellow")
-    shown([Remark(f"{number(points)} of {number(question.points)} points. {found.sentence}", colour)])
-    if os.environ.get("NBGRADER_EXECUTION") == "autograde":
+    display([Remark(f"{number(points)} of {number(question.points)} points. {found.sentence}", colour)])
+    if grading_by_nbgrader():
         return points
     if found.share < 1:
         raise NotYet(f"Change {variable}, run its cell, then run this one again.")
@@ -68,8 +64,4 @@ def _posed(lab_id: str, question: Question, given: Answers) -> Posed:
 
 
 def _answers() -> Answers:
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    if shell is None:
-        raise NotYet("Questions are asked and marked in a notebook.")
-    return answers_executed(shell.history_manager.input_hist_raw)
+    return answers_executed(inputs("Questions are asked and marked in a notebook."))

@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from grader.notebook.checking import NotYet
-from grader.notebook.display import shown
+from grader.notebook.cells import NotYet, display
 from grader.reporting.atomic import write_whole
 from grader.reporting.compact import Remark
 
@@ -57,7 +56,7 @@ class Prediction:
             text += "a different sign."
         else:
             text += f"off by a factor of {factor:.3g}. What did you leave out?"
-        shown([Remark(text, "green" if near else "yellow")])
+        display([Remark(text, "green" if near else "yellow")])
 
 
 def lock(claim: str, value: object, unit: str) -> None:
@@ -70,14 +69,14 @@ def lock(claim: str, value: object, unit: str) -> None:
             if number not in afterwards:
                 _write([*entries, _noted(entries, claim, number, unit)])
             text = f"The numbers have been shown. {before.value:g} {unit} stays your prediction; {number:g} is noted as a later one."
-            shown([Remark(text, "yellow")])
+            display([Remark(text, "yellow")])
             return
-        shown([Remark(f"Locked before the numbers were shown: {number:g} {unit} [{before.digest}].", "dim")])
+        display([Remark(f"Locked before the numbers were shown: {number:g} {unit} [{before.digest}].", "dim")])
         return
     if before is None or before.value != number:
         before = _noted(entries, claim, number, unit)
         _write([*entries, before])
-    shown([Remark(f"Locked: {number:g} {unit} [{before.digest}].", "green")])
+    display([Remark(f"Locked: {number:g} {unit} [{before.digest}].", "green")])
 
 
 def reveal(claim: str) -> Prediction:
@@ -89,7 +88,7 @@ def reveal(claim: str) -> Prediction:
     if not revealed:
         _write([*entries, _noted(entries, claim, None, before.unit)])
     later = f" After the numbers were shown you wrote {', '.join(f'{value:g}' for value in afterwards)}." if afterwards else ""
-    shown([Remark(f"Your prediction: {before.value:g} {before.unit} [{before.digest}].{later}", "cyan")])
+    display([Remark(f"Your prediction: {before.value:g} {before.unit} [{before.digest}].{later}", "cyan")])
     return Prediction(claim, before.value, before.unit, before.digest, afterwards)
 
 

@@ -11,11 +11,10 @@ from functools import cache
 
 from grader.labs import Lab
 from grader.model import KernelSource, Refusal
-from grader.notebook.checking import NotYet, _display, _inputs, _lab, _sentence
+from grader.notebook.cells import NotYet, display, inputs, lab_named, sentence
 from grader.reading import read_executed
-from grader.reporting import memory_pictures
+from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
-from grader.reporting.inline import Inline
 from grader.running.interpreter import InterpretOptions
 from grader.traffic import GPUS, Traffic, Uncounted, cache_of, count_tiles
 
@@ -35,7 +34,7 @@ def show_programs(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -
     drawn = [memory_pictures.programs(traffic), memory_pictures.slices_of_k(traffic)]
     if drawn[0] is None:
         raise NotYet("No program stores anything to Y: there are no tiles to show. Store first, then run this cell again.")
-    _display(Inline([_head(traffic), *_wrong(traffic)], [picture for picture in drawn if picture]))
+    display([_head(traffic), *_wrong(traffic)], [picture for picture in drawn if picture])
 
 
 def show_memory(lab_id: str, program: int = 0, *, sizes: Sizes | None = None, config: int = 0) -> None:
@@ -43,9 +42,9 @@ def show_memory(lab_id: str, program: int = 0, *, sizes: Sizes | None = None, co
     traffic = _counted(lab_id, sizes, config, (4, 4), 2)
     if not 0 <= program < len(traffic.programs):
         raise NotYet(f"There is no program {program}: this launch has {len(traffic.programs)}, counted from 0.")
-    rows = [Remark(sentence, "") for sentence in memory_pictures.traffic_rows(traffic)]
+    rows = [Remark(sentence, "") for sentence in traffic_words.traffic_rows(traffic)]
     drawn = [memory_pictures.one_program(traffic, program), memory_pictures.reads(traffic)]
-    _display(Inline([_head(traffic), *_wrong(traffic), *rows], [picture for picture in drawn if picture]))
+    display([_head(traffic), *_wrong(traffic), *rows], [picture for picture in drawn if picture])
 
 
 def show_warp(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> None:
@@ -56,7 +55,7 @@ def show_warp(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> No
     if (held := memory_pictures.nibbles(traffic)) is not None:
         drawn.append(held)
     said = Remark("Threads are those of Triton's default layout: an assumption, since no GPU compiled this.", "dim")
-    _display(Inline([_head(traffic), *_wrong(traffic), said], drawn))
+    display([_head(traffic), *_wrong(traffic), said], drawn)
 
 
 def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, config: int = 0) -> None:
@@ -69,7 +68,7 @@ def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, conf
     traffic = _counted(lab_id, sizes, config, (8, 24), 1)
     picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), max(1, LONG_K // traffic.case.K))
     said = Remark("A model, not a measurement: waves of programs that keep in step, and an L2 that drops what is oldest.", "dim")
-    _display(Inline([_head(traffic), *_wrong(traffic), said], [picture] if picture else []))
+    display([_head(traffic), *_wrong(traffic), said], [picture] if picture else [])
 
 
 @cache
@@ -77,19 +76,19 @@ def _traffic(
     lab_id: str, source: KernelSource, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int
 ) -> Traffic | Uncounted:  # fmt: skip
     options = InterpretOptions(1, case_seconds=SECONDS)
-    return count_tiles(_lab(lab_id), source, options, config=config, sizes=sizes, tiles=tiles, steps=steps)
+    return count_tiles(lab_named(lab_id), source, options, config=config, sizes=sizes, tiles=tiles, steps=steps)
 
 
 def _counted(lab_id: str, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int) -> Traffic:
-    lab = _lab(lab_id)
+    lab = lab_named(lab_id)
     if sizes is not None:
         sizes = _checked(lab, sizes)
-    source = read_executed(_inputs(), lab)
+    source = read_executed(inputs(), lab)
     if isinstance(source, Refusal):
-        raise NotYet(_sentence(source.message))
+        raise NotYet(sentence(source.message))
     found = _traffic(lab_id, source, sizes, config, tiles, steps)
     if isinstance(found, Uncounted):
-        raise NotYet(_sentence(found.message))
+        raise NotYet(sentence(found.message))
     return found
 
 
@@ -103,7 +102,7 @@ def _checked(lab: Lab, sizes: Sizes) -> Sizes:
 
 
 def _head(traffic: Traffic) -> Remark:
-    return Remark(memory_pictures.summary(traffic), "cyan")
+    return Remark(traffic_words.summary(traffic), "cyan")
 
 
 def _wrong(traffic: Traffic) -> list[Remark]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from grader.notebook.checking import NotYet, device
-from grader.notebook.display import shown
+from grader.notebook.cells import NotYet, display
+from grader.notebook.checking import device
 from grader.notebook.predicting import Prediction, lock, reveal
 from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
 from grader.reporting.compact import Remark
@@ -56,14 +56,14 @@ def verdict(claim: str, findings: Mapping[str, bool]) -> None:
     where = [
         Remark(f"{mark} {places[holds]}") for holds, mark in ((True, "✓ holds:"), (False, "✗ does not hold:")) if places[holds]
     ]
-    shown([Remark(f"“{claim}” {word}.", "cyan"), *where])
+    display([Remark(f"“{claim}” {word}.", "cyan"), *where])
 
 
 def gpu_here() -> bool:
     """Whether cells can measure on this machine; says so when they cannot."""
     if device.type == "cuda":
         return True
-    shown([Remark("Nothing is measured here: this cell needs a GPU of compute capability 8.0 or later.", "dim")])
+    display([Remark("Nothing is measured here: this cell needs a GPU of compute capability 8.0 or later.", "dim")])
     return False
 
 

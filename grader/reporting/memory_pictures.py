@@ -28,6 +28,7 @@ from grader.reporting.pictures import (
     Picture,
     composed,
 )
+from grader.reporting.traffic_words import counted, mega, shape_of, short
 from grader.traffic import OFF, Access, Cache, Coalescing, Order, ProgramTraffic, TensorTraffic, Traffic, in_order
 from grader.traffic.counting import Runs
 
@@ -45,19 +46,6 @@ BOX = 0.86
 """How wide a sector is drawn, of the place that it has."""
 LIGHT, DARK = "#ffffff", "#000000"
 """Text on a coloured tile; not INK and PAPER, which change places in the dark."""
-
-
-def short(name: str) -> str:
-    """A pointer's name without what every pointer's ends in."""
-    return name.removesuffix("_ptr")
-
-
-def mega(count: float) -> str:
-    """Bytes as a reader wants them."""
-    for unit, size in (("MB", 1e6), ("KB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:.0f} bytes"
 
 
 # ---------------------------------------------------------------- who owns what
@@ -195,7 +183,7 @@ def reads(traffic: Traffic) -> Picture | None:
             axes.imshow(_coarse(part), cmap=colormaps["cividis"], vmin=0, vmax=max(1, highest), interpolation="none",
                                 extent=(0, part.shape[1], part.shape[0], 0), aspect="auto")  # fmt: skip
             axes.spines[["top", "right"]].set_visible(True)
-            axes.set_title(f"{short(tensor.name)} {_shape(tensor.shape)}:\n{fact}")
+            axes.set_title(f"{short(tensor.name)} {shape_of(tensor.shape)}:\n{fact}")
             named = len(tensor.sizes) == len(tensor.shape) == 2
             axes.set(xlabel=_index(tensor.sizes[-1]) if named else "column", ylabel=_index(tensor.sizes[0]) if named else "row, all blocks")
             axes.set_xticks(_marks(part.shape[1]))
@@ -214,34 +202,6 @@ def _read_fact(tensor: TensorTraffic) -> str:
     if len(times) == 1:
         return f"each {times[0]} times" if times[0] != 1 else "each once"
     return f"{times[0]} to {times[-1]} times,\nmean {tensor.mean_reads:.3g}"
-
-
-def summary(traffic: Traffic) -> str:
-    """Sizes, config, and all loads together against the distinct bytes among them, as a sentence."""
-    case = traffic.case
-    ratio = traffic.requested / traffic.distinct if traffic.distinct else 0.0
-    return (f"M = {case.M}, N = {case.N}, K = {case.K}, {traffic.config}: all loads ask for {mega(traffic.requested)}, "
-            f"{ratio:.3g} times the {mega(traffic.distinct)} of distinct bytes among them.")  # fmt: skip
-
-
-def traffic_rows(traffic: Traffic) -> list[str]:
-    """A sentence for each tensor: bytes asked for, against bytes that are there."""
-    rows = []
-    for tensor in traffic.tensors.values():
-        parts = []
-        if tensor.loaded:
-            parts.append(f"loads ask for {mega(tensor.loaded)}, {mega(tensor.distinct_loaded)} of it distinct: "
-                         f"{_count(tensor.mean_reads, 'load')} an element, in {_count(tensor.mean_readers, 'program')}")  # fmt: skip
-        if tensor.stored:
-            parts.append(f"stores write {mega(tensor.stored)}, {mega(tensor.distinct_written)} of it distinct")
-        if tensor.added:
-            parts.append(f"atomics add {mega(tensor.added)} to {mega(tensor.distinct_written)}")
-        rows.append(f"{short(tensor.name)} {_shape(tensor.shape)}: {'; '.join(parts) or 'not touched'}")
-    return rows
-
-
-def _count(mean: float, noun: str) -> str:
-    return f"1 {noun}" if mean == 1 else f"{mean:.3g} {noun}s"
 
 
 # ---------------------------------------------------------------- L2
@@ -317,7 +277,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     used = f"{100 * share:.0f} % of their bytes"
     where = traffic.lines.get(found.line, "your kernel")
     title = (f"{where}: {found.kind} of {short(found.tensor)}, one warp, {_vector(found)} a thread;\n"
-             f"{_count(len(sectors), 'sector')} of 32 bytes touched, {used} used")  # fmt: skip
+             f"{counted(len(sectors), 'sector')} of 32 bytes touched, {used} used")  # fmt: skip
     shown = sectors[:MOST_SECTORS]
     rows = -(-len(shown) // SECTORS_A_ROW)
 
@@ -468,7 +428,7 @@ def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, fi
         tile = region(layout, [ElementNumbers(layout).elements(first)])
         (top, bottom), (left, right) = ((0, 1), tile.box[0]) if blocks else (tile.box[0], tile.box[1])
         axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=VERMILLION, hatch="////", linewidth=1.4))
-    axes.set(xlim=(0, wide), ylim=(high, 0), title=f"{short(name)} {_shape(layout.shape)}")
+    axes.set(xlim=(0, wide), ylim=(high, 0), title=f"{short(name)} {shape_of(layout.shape)}")
     axes.title.set_fontsize(8.5)
     axes.spines[["top", "right"]].set_visible(True)
     axes.set_xticks(_marks(wide))
@@ -525,10 +485,6 @@ def _box(program: ProgramTraffic) -> str:
         return "nothing"
     (top, bottom), (left, right) = program.tile.box
     return f"[{top}:{bottom}, {left}:{right}]"
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return f"[{', '.join(str(size) for size in shape)}]"
 
 
 def _coarse(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
-from grader.reporting import drawings, memory_pictures
+from grader.reporting import drawings, memory_pictures, traffic_words
 from grader.reporting.advice import advice
 from grader.reporting.findings import Paragraph, findings, first_said
 from grader.reporting.listing import Listing, listing
@@ -161,8 +161,8 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPag
 def _memory(traffic: Traffic) -> Memory:
     images = (image(lambda _: memory_pictures.programs(traffic)), image(lambda _: memory_pictures.one_program(traffic, 0)),
               image(lambda _: memory_pictures.reads(traffic)), image(lambda _: memory_pictures.slices_of_k(traffic)))  # fmt: skip
-    rows = tuple(memory_pictures.traffic_rows(traffic))
-    return Memory(memory_pictures.summary(traffic), rows, tuple(shown for shown in images if shown))
+    rows = tuple(traffic_words.traffic_rows(traffic))
+    return Memory(traffic_words.summary(traffic), rows, tuple(shown for shown in images if shown))
 
 
 def _builds(lab: LabReport) -> tuple[Built, ...]:

@@ -13,9 +13,11 @@ from grader.authoring.notebooks import SOURCE, BadSource, speed_text, student_no
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigLook, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
-from grader.notebook import checking
+from grader.notebook import checking, speeding
+from grader.notebook.cells import NotYet
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
+from grader.reporting.inline import Inline
 
 ROOT = Path(__file__).parents[3]
 LABS = [lab_id for lab_id in all_labs() if speed_steps_of(lab_id)]
@@ -148,23 +150,23 @@ def test_a_prediction_is_held_against_the_first_number():
     ],
 )
 def test_what_is_no_prediction_is_answered_in_a_sentence(lab_id, name, number, said):
-    with pytest.raises(checking.NotYet, match=said):
-        checking.predict(lab_id, name, number)
+    with pytest.raises(NotYet, match=said):
+        speeding.predict(lab_id, name, number)
 
 
 def test_nothing_is_shown_before_a_prediction(monkeypatch):
-    monkeypatch.setattr(checking, "_guesses", {})
-    with pytest.raises(checking.NotYet, match=r'Predict first, with predict\("w8a8", "split", your number\): How many programs'):
+    monkeypatch.setattr(speeding, "_guesses", {})
+    with pytest.raises(NotYet, match=r'Predict first, with predict\("w8a8", "split", your number\): How many programs'):
         checking.check("w8a8", speed="split")
 
 
 def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):
     shown: list[str] = []
-    monkeypatch.setattr(checking, "_guesses", {("w8a8", "split"): Guess(64, first=256)})
-    monkeypatch.setattr(checking, "_display", lambda answer: shown.append(repr(answer)))
-    checking.predict("w8a8", "split", 256)
+    monkeypatch.setattr(speeding, "_guesses", {("w8a8", "split"): Guess(64, first=256)})
+    monkeypatch.setattr(speeding, "display", lambda remarks: shown.append(repr(Inline(remarks))))
+    speeding.predict("w8a8", "split", 256)
     assert shown == ["You have seen the answer, so your first prediction, 64, stays."]
-    assert checking._guesses["w8a8", "split"].value == 64
+    assert speeding._guesses["w8a8", "split"].value == 64
 
 
 # ---------------------------------------------------------------- as data, and in the notebooks

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from grader.notebook import checking, showing
+from grader.notebook import cells as notebook_cells
+from grader.notebook import showing
 from grader.notebook.showing import NotYet, show_memory, show_order, show_programs, show_warp
 from grader.pipeline.counting import counted as counted_of
 from grader.reporting import memory_pictures as drawn
+from grader.reporting import traffic_words
+from grader.reporting.inline import Inline
 from grader.reporting.page import page
 from grader.reporting.pictures import Picture
 from grader.traffic import GPUS, Traffic, cache_of
@@ -51,15 +54,15 @@ def test_pictures_say_the_numbers_that_they_show():
         assert picture.svg().startswith("<svg")
     assert drawn.slices_of_k(words) is None
     assert drawn.nibbles(blocks) is None
-    rows = drawn.traffic_rows(words)
+    rows = traffic_words.traffic_rows(words)
     assert rows[1] == "qweight [32, 256]: loads ask for 1.05 MB, 32.8 KB of it distinct: 32 loads an element, in 4 programs"
     assert "4 times" not in rows[3]
 
 
 def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
     cells, shown = solution_cells("dds"), []
-    monkeypatch.setattr(showing, "_inputs", lambda: cells)
-    monkeypatch.setattr(showing, "_display", lambda answer: shown.append(answer))
+    monkeypatch.setattr(showing, "inputs", lambda: cells)
+    monkeypatch.setattr(showing, "display", lambda *answer: shown.append(Inline(*answer)))
     show_programs("dds")
     show_memory("dds", program=3)
     show_warp("dds")
@@ -77,7 +80,7 @@ def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
     cells.clear()
     with pytest.raises(NotYet, match="DDS_MM"):
         show_programs("dds")
-    monkeypatch.setattr(showing, "_inputs", checking._inputs)
+    monkeypatch.setattr(showing, "inputs", notebook_cells.inputs)
     with pytest.raises(NotYet, match="works in a notebook"):
         show_programs("dds")
 

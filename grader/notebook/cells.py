@@ -1,0 +1,100 @@
+"""The running notebook: what its cells hold, and how an answer is shown below one. Elsewhere an answer is plain lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from grader.labs import Lab, all_labs
+from grader.pipeline.progress import Progress
+from grader.reporting.compact import Remark
+from grader.reporting.inline import Inline
+
+if TYPE_CHECKING:
+    from grader.reporting.pictures import Picture
+
+ELSEWHERE = "check works in a notebook; in a terminal, `python -m grader grade FILE` gives the same answer."
+
+
+class NotYet(Exception):
+    """What a cell asks for is not there yet, or not right. A notebook shows the sentence and no stack trace."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def inputs(elsewhere: str = ELSEWHERE) -> Sequence[str]:
+    """Every cell that was run, by its number. Raises NotYet with this sentence where no notebook runs."""
+    shell = _shell()
+    if shell is None:
+        raise NotYet(elsewhere)
+    found: Sequence[str] = shell.history_manager.input_hist_raw
+    return found
+
+
+def _shell() -> Any:
+    """The running IPython, if there is one."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def display(remarks: Sequence[Remark], pictures: Sequence[Picture] = ()) -> None:
+    """Shows an answer: in a notebook below the cell, elsewhere as plain lines."""
+    answer = Inline(remarks, pictures)
+    if _shell() is None:
+        print(answer)
+    else:
+        _front_end_display()(answer)
+
+
+def _front_end_display() -> Any:
+    from IPython.display import display
+
+    return display
+
+
+def lab_named(lab_id: str) -> Lab:
+    """The lab that a cell names. Raises NotYet for one that there is not."""
+    labs = all_labs()
+    if lab_id not in labs:
+        raise NotYet(f"there is no lab {lab_id!r}; the labs are {', '.join(labs)}")
+    return labs[lab_id]
+
+
+def sentence(text: str) -> str:
+    """The text with its full stop."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def grading_by_nbgrader() -> bool:
+    """Whether nbgrader runs the notebook to grade it: then a cell's value is its points."""
+    return os.environ.get("NBGRADER_EXECUTION") == "autograde"
+
+
+class Output:
+    """The cell's answer; while it is being found, a line that says how far grading is."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._last = ""
+
+    def progress(self, news: Progress) -> None:
+        """A grading listener."""
+        text = str(news)
+        if text != self._last:
+            self._last = text
+            self.show(Inline([Remark(f"{text} ...", "dim")]))
+
+    def show(self, answer: Inline) -> None:
+        """Puts the answer in place of what is there."""
+        if self._handle is None:
+            self._handle = _front_end_display()(answer, display_id=True)
+        else:
+            self._handle.update(answer)
+
+    def clear(self) -> None:
+        """Leaves an empty line where progress was shown."""
+        if self._handle is not None:
+            self.show(Inline([]))

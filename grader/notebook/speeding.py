@@ -1,0 +1,111 @@
+"""In a notebook: predict(LAB, STEP, NUMBER) notes what is expected of a step towards speed, check(LAB, speed=STEP) shows it."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from grader.labs import Lab, speed_steps_of
+from grader.labs.speed_step import SpeedStep, shown
+from grader.model import LabReport, Refusal, TestResult
+from grader.notebook.cells import NotYet, Output, display, inputs, lab_named, sentence
+from grader.notebook.machine import notes
+from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
+from grader.reading import read_executed
+from grader.reporting.compact import Remark
+from grader.reporting.inline import Inline
+from grader.reporting.terminal import MARKS
+
+
+def predict(lab_id: str, speed: str, number: object) -> None:
+    """Notes what you expect of a step towards speed, before `check(lab_id, speed=...)` shows it.
+
+    Raises NotYet for a step that there is not, and for what is no number.
+    """
+    step = _speed_step(lab_named(lab_id), speed)
+    if number is ...:
+        raise NotYet(f"{step.question} Put your number in place of the dots.")
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise NotYet(f"a prediction is one number, such as 64; this is {str(number)[:40]!r}. {step.question}")
+    before = _guesses.get((lab_id, speed))
+    if before is not None and before.first is not None:
+        kept = f"You have seen the answer, so your first prediction, {shown(before.value)}, stays."
+        display([Remark(kept, "dim")] if before.value != number else [Remark(f"Noted: {shown(number)}.", "dim")])
+        return
+    _guesses[lab_id, speed] = Guess(number)
+    display([Remark(f"Noted: {shown(number)}.", "dim")])
+
+
+_guesses: dict[tuple[str, str], Guess] = {}
+"""What was predicted of each lab's steps towards speed."""
+
+_paths: dict[str, SpeedPath] = {}
+"""What is known already of each lab's kernel on the way to speed; its source says whether it still holds."""
+
+_first_ratios: dict[tuple[str, str], float] = {}
+"""How fast the clock found the kernel when a step was first looked at."""
+
+
+def _speed_step(lab: Lab, name: str) -> SpeedStep:
+    steps = speed_steps_of(lab.id)
+    if name not in steps:
+        known = f"its steps are {', '.join(steps)}" if steps else "it has none"
+        raise NotYet(f"{lab.id} has no step towards speed called {name!r}; {known}")
+    return steps[name]
+
+
+def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
+    """Shows how a step towards speed stands. report: of the lab when it was last graded, which counts if the kernel is the same.
+
+    Raises NotYet without a prediction, and for a kernel that is not right.
+    """
+    step = _speed_step(lab, name)
+    guess = _guesses.get((lab.id, name))
+    if guess is None:
+        raise NotYet(f'Predict first, with predict("{lab.id}", "{name}", your number): {step.question}')
+    source = read_executed(inputs(), lab)
+    if isinstance(source, Refusal):
+        raise NotYet(sentence(source.message))
+    graded = report if report is not None and report.source == source else None
+    if graded is not None and graded.correctness_points < graded.correctness_max:
+        raise NotYet(f'Right comes before fast: make check("{lab.id}") pass first.')
+    if lab.id not in _paths or _paths[lab.id].source != source:
+        _paths[lab.id] = SpeedPath(lab, source, len(os.sched_getaffinity(0)))
+    _paths[lab.id].right = graded is not None
+    output = Output()
+    output.show(Inline([Remark(f"looking at {name} ...", "dim")]))
+    try:
+        answer = _paths[lab.id].look(step)
+    except BaseException:
+        output.clear()
+        raise
+    if isinstance(answer, Refusal):
+        output.clear()
+        raise NotYet(sentence(answer.message))
+    clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
+    output.show(Inline([*_remarks(step, answer, guess), *clock, *notes()]))
+    if answer.wrong:
+        raise NotYet(f'Right comes before fast: {answer.wrong}. check("{lab.id}") says more.')
+
+
+def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
+    mark, colour = MARKS["passed" if answer.ok else "failed"]
+    head = f"{mark} {step.name}: {step.right}" if answer.ok else f"{mark} {step.name}: not yet"
+    remarks = [Remark(f"{head} [{answer.config}]", colour)]
+    if answer.found is not None:
+        remarks.append(Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan"))
+    for told in answer.told:
+        mark, colour = MARKS["passed" if told.ok else "failed"]
+        remarks.append(Remark(f"{mark} {told.text}", colour))
+    if not answer.ok and not answer.wrong:
+        remarks.append(Remark(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.", "yellow"))
+    return remarks
+
+
+def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:
+    """On a GPU, where this kernel was timed by check_speed: how fast it is, and how fast it was at first."""
+    ratio = timed.metrics.get("ratio") if timed is not None else None
+    if not isinstance(ratio, float):
+        return []
+    first = _first_ratios.setdefault((lab.id, step.name), ratio)
+    return [Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} when you first looked.", "cyan")]
