@@ -16,7 +16,7 @@ that of B. In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder'
 `@speed LAB: STEP` what is to be predicted in a step towards speed and what the ladder's times say of it.
 `@bench{EXPRESSION:FORMAT}` becomes a number of that record: `bytes_per_second` and `fp16_per_second` of its GPU,
 `time_us(LAB, SHAPE)`, `cublas_us(LAB, SHAPE)` and `ratio(LAB, SHAPE)` of the solution (of another contestant: its name as a third
-argument), or arithmetic on them.
+argument), or arithmetic on them. It is evaluated as Python: sources are the repository's own, like any of its modules.
 jupytext is needed to call this module, not to import it.
 """
 

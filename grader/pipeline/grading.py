@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from grader.running.cuda import CudaRunner
 
 CHECKED_CAPABILITIES = (80, 90)
-"""Without a GPU, kernels are compiled for these, which is the `build` check."""
+"""Without a GPU the `build` check: kernels are compiled for the newest of these, and down to LLVM IR for the others."""
 
 
 @dataclass(frozen=True)
 class GradeOptions:
     """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement.
 
-    `capabilities`: what kernels are compiled for where there is no GPU. `kept`: where binaries of earlier runs may come
+    `capabilities`: what kernels are checked to build for where there is no GPU. `kept`: where binaries of earlier runs may come
     from then, for your own work only.
     """
 

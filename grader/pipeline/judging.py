@@ -29,7 +29,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Terms:
-    """By what a lab is judged. tiers: None where speed is not graded. capabilities: what the kernel was compiled for."""
+    """By what a lab is judged. tiers: None where speed is not graded. capabilities: what the kernel was checked to build for."""
 
     rubric: Rubric
     tiers: Tiers | None
