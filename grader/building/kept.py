@@ -1,7 +1,7 @@
-"""Binaries of earlier runs on this machine, by what they are made of. For your own work without a GPU, where nothing is launched from them.
+"""Binaries of earlier runs on this machine, by what they are made of. For your own work: whoever could change them could change the grader.
 
-A file holds a compiler's answer as the sandbox sent it; it is checked again like one that just came. Class grading and
-runs on a GPU keep nothing: there a cubin always comes from the text that is being graded.
+A file holds a compiler's answer as the sandbox sent it; it is checked again like one that just came. Class grading keeps
+nothing: there a cubin always comes from the text that is being graded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class KeptBinaries:
         path = self.folder / _key(made, request)
         unfinished = path.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             unfinished.write_bytes(b"".join(wire.encode(answer.header, answer.blobs)))
             unfinished.replace(path)
             kept = list(self.folder.iterdir())

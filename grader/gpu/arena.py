@@ -8,9 +8,11 @@ writes beside its tensors is seen before the next replay.
 from __future__ import annotations
 
 import math
+import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -40,7 +42,7 @@ class Layout:
     def of(cls, tensor: torch.Tensor) -> Layout:
         return cls(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """From the first element to the last, gaps of a strided view included."""
         if 0 in self.shape:
@@ -48,7 +50,7 @@ class Layout:
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         return (1 + last) * self.dtype.itemsize
 
-    @property
+    @cached_property
     def word(self) -> int:
         """Bytes of the widest integers that tile the tensor, eight where it has no gaps: they are copied the fastest."""
         dense = self.bytes == math.prod(self.shape) * self.dtype.itemsize
@@ -79,6 +81,7 @@ class Arena:
         self.layouts, self.launches = dict(layouts), launches
         size = sum(self._room(layout) for layout in layouts.values())
         self.memory = torch.empty(size, dtype=torch.uint8, device=device)
+        self._as_integers = {width: self.memory.view(integers) for width, integers in INTEGERS.items()}
         self.clear()
 
     def _slot(self, layout: Layout) -> int:
@@ -94,8 +97,8 @@ class Arena:
         self.memory.fill_(POISON_BYTE)
 
     def draw(self) -> Places:
-        """New places and a new order, from the operating system's entropy."""
-        chance = secrets.SystemRandom()
+        """New places and a new order, from a seed of the operating system's entropy that is used once."""
+        chance = random.Random(secrets.randbits(256))
         first, pitch, start = {}, {}, 0
         for name in chance.sample(list(self.layouts), len(self.layouts)):
             layout = self.layouts[name]
@@ -106,15 +109,18 @@ class Arena:
 
     def words(self, places: Places, name: str) -> torch.Tensor:
         """All tensors of a parameter as `Layout.words` has them."""
-        return self.layouts[name].words(self.tensors(places, name))
+        layout = self.layouts[name]
+        if layout.word != 8:
+            return self.bits(places, name)
+        shape, strides = (self.launches, layout.bytes // 8), (places.pitch[name] // 8, 1)
+        return torch.as_strided(self._as_integers[8], shape, strides, places.first[name] // 8)
 
     def bits(self, places: Places, name: str) -> torch.Tensor:
         """All tensors of a parameter as integers, [launches, *shape]."""
         layout = self.layouts[name]
         width = layout.dtype.itemsize
         strides = (places.pitch[name] // width, *layout.strides)
-        flat = self.memory.view(INTEGERS[width])
-        return torch.as_strided(flat, (self.launches, *layout.shape), strides, places.first[name] // width)
+        return torch.as_strided(self._as_integers[width], (self.launches, *layout.shape), strides, places.first[name] // width)
 
     def tensors(self, places: Places, name: str) -> torch.Tensor:
         """All tensors of a parameter, [launches, *shape]."""
@@ -130,7 +136,7 @@ class Arena:
 
     def strayed(self) -> torch.Tensor:
         """bool scalar on the device: whether a byte is no poison, once all tensors have been poisoned."""
-        return (self.memory.view(torch.int64) != poison(8)).any()
+        return (self._as_integers[8] != poison(8)).any()
 
     def owner(self, places: Places) -> str:
         """The parameter next to the first byte that is no poison."""

@@ -7,9 +7,12 @@ all of it can be overwritten, freed pieces too.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from grader.gpu.driver import LaunchGraph
 
 
 class Desk:
@@ -18,7 +21,7 @@ class Desk:
     def __init__(self, device: torch.device) -> None:
         self._pool = torch.cuda.MemPool() if device.type == "cuda" else None
         self._reserved = -1
-        self._segments: list[tuple[int, int]] = []
+        self._wiping: LaunchGraph | None = None
 
     @property
     def pool_id(self) -> Any:
@@ -33,13 +36,30 @@ class Desk:
         """Overwrites the whole desk, on the current stream."""
         if not self._pool:
             return
-        from grader.gpu import driver
-
         reserved = torch.cuda.memory_stats_as_nested_dict()["reserved_bytes"]["all"]["current"]
         if reserved != self._reserved:
-            segments = torch.cuda.memory_snapshot(self._pool.id)
-            self._segments = [(int(segment["address"]), int(segment["total_size"])) for segment in segments]
+            torch.cuda.synchronize()
+            self.close()
+            self._wiping = self._recorded()
             self._reserved = reserved
-        stream = torch.cuda.current_stream().cuda_stream
-        for address, size in self._segments:
-            driver.fill_bytes(address, size, stream)
+        if self._wiping:
+            self._wiping.replay()
+
+    def _recorded(self) -> LaunchGraph | None:
+        """The wiping of all memory that the desk has by now."""
+        from grader.gpu import driver
+
+        assert self._pool
+        segments = [(one["address"], one["total_size"]) for one in torch.cuda.memory_snapshot(self._pool.id)]
+
+        def fill(stream: int) -> None:
+            for address, size in segments:
+                driver.fill_bytes(address, size, stream)
+
+        return driver.LaunchGraph.of(fill, torch.cuda.Stream().cuda_stream) if segments else None
+
+    def close(self) -> None:
+        """Gives up what wipes the desk, once no wiping is under way; the next one makes it anew."""
+        if self._wiping:
+            self._wiping.close()
+        self._wiping, self._reserved = None, -1

@@ -20,6 +20,7 @@ from grader.building.cubin import fault
 from grader.gpu.roofline import Peaks, fp16_peak
 from grader.model import Binary, Launch
 
+_INTEGERS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 STATIC_SHARED_BYTES = 48 << 10
 SCRATCH_ALIGNMENT = 256
 
@@ -84,35 +85,33 @@ class LoadedKernel:
         x, y, z = launch.grid
         return -(-x * y * z * self.binary.scratch_bytes_per_program // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
-    def bind(
-        self, launch: Launch, pointers: Mapping[str, int], scalars: Mapping[str, int], scratch: int = 0
-    ) -> BoundLaunch:
-        """The kernel with these arguments; `scratch`: address of scratch memory, where it needs any."""
-        types = dict(launch.signature)
-        values: list[Any] = []
-        for name in self.binary.parameters:
-            if types[name].startswith("*"):
-                values.append(ctypes.c_void_p(pointers[name]))
-            else:
-                values.append((ctypes.c_int64 if types[name] == "i64" else ctypes.c_int32)(scalars[name]))
-        values += [ctypes.c_void_p(scratch), ctypes.c_void_p(0)]
-        addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        return BoundLaunch(self, launch.grid, values, addresses)
+    def bind(self, launch: Launch, scalars: Mapping[str, int]) -> BoundLaunch:
+        """The kernel with all of its arguments but the pointers."""
+        return BoundLaunch(self, launch, scalars)
 
 
-@dataclass(frozen=True)
 class BoundLaunch:
-    """A kernel with its arguments; call it with a stream, as often as you like. It keeps alive what the driver reads."""
+    """A kernel that wants its pointers only; queue it as often as you like, with others each time."""
 
-    kernel: LoadedKernel
-    grid: tuple[int, int, int]
-    values: list[Any]
-    addresses: ctypes.Array[ctypes.c_void_p]
+    def __init__(self, kernel: LoadedKernel, launch: Launch, scalars: Mapping[str, int]) -> None:
+        binary, types = kernel.binary, dict(launch.signature)
+        self._pointers = {name: ctypes.c_void_p() for name in binary.parameters if types[name].startswith("*")}
+        self._scratch = ctypes.c_void_p()
+        values: list[Any] = [
+            self._pointers[name] if name in self._pointers else _INTEGERS[types[name]](scalars[name])
+            for name in binary.parameters
+        ]
+        self._values = [*values, self._scratch, ctypes.c_void_p()]
+        self._addresses = (ctypes.c_void_p * len(self._values))(*map(ctypes.addressof, self._values))
+        self._shape = (*launch.grid, 32 * binary.num_warps, 1, 1, binary.shared_bytes)
+        self._function = kernel.function
 
-    def __call__(self, stream: int) -> None:
-        binary, arguments = self.kernel.binary, ctypes.addressof(self.addresses)
-        threads, shared_bytes = 32 * binary.num_warps, binary.shared_bytes
-        call(driver.cuLaunchKernel(self.kernel.function, *self.grid, threads, 1, 1, shared_bytes, stream, arguments, 0))
+    def __call__(self, pointers: Mapping[str, int], stream: int, scratch: int = 0) -> None:
+        """Queues a launch; `scratch`: address of scratch memory, where it needs any. The driver copies the arguments."""
+        for name, value in self._pointers.items():
+            value.value = pointers[name]
+        self._scratch.value = scratch
+        call(driver.cuLaunchKernel(self._function, *self._shape, stream, ctypes.addressof(self._addresses), 0))
 
 
 def load(binary: Binary) -> LoadedKernel:
@@ -133,21 +132,48 @@ def fill_bytes(address: int, size: int, stream: int, byte: int = 0) -> None:
     call(driver.cuMemsetD8Async(address, byte, size, stream))
 
 
-class LaunchGraph:
-    """Launches recorded once, to be replayed on the current stream. `record` queues them on the stream that it is given."""
+def current_stream() -> int:
+    """The handle of the stream that PyTorch works on now."""
+    return int(torch.cuda.current_stream(torch.cuda.current_device()).cuda_stream)
+
+
+class Recording:
+    """Launches, recorded once; `record` queues them on the stream that it is given."""
 
     def __init__(self, record: Callable[[int], None], stream: int) -> None:
         call(driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
         try:
             record(stream)
         finally:
-            graph = call(driver.cuStreamEndCapture(stream))
+            self._graph = call(driver.cuStreamEndCapture(stream))
+
+    def instantiate(self) -> LaunchGraph:
+        """A graph that can be replayed, uploaded on the current stream."""
+        return LaunchGraph(self._graph)
+
+    def close(self) -> None:
+        """Frees the recording; graphs made from it stay."""
+        call(driver.cuGraphDestroy(self._graph))
+
+
+class LaunchGraph:
+    """A recording that can be replayed on the current stream."""
+
+    def __init__(self, graph: Any) -> None:
         self._executable = call(driver.cuGraphInstantiate(graph, 0))
-        call(driver.cuGraphDestroy(graph))
-        call(driver.cuGraphUpload(self._executable, torch.cuda.current_stream().cuda_stream))
+        call(driver.cuGraphUpload(self._executable, current_stream()))
+
+    @classmethod
+    def of(cls, record: Callable[[int], None], stream: int) -> LaunchGraph:
+        """What `record` queues on this stream, to be replayed."""
+        recording = Recording(record, stream)
+        try:
+            return recording.instantiate()
+        finally:
+            recording.close()
 
     def replay(self) -> None:
-        call(driver.cuGraphLaunch(self._executable, torch.cuda.current_stream().cuda_stream))
+        call(driver.cuGraphLaunch(self._executable, current_stream()))
 
     def close(self) -> None:
         """Frees the graph; no replay of it may be under way."""

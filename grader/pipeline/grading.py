@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,7 +48,7 @@ class GradeOptions:
     """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement.
 
     `capabilities`: what kernels are checked to build for where there is no GPU. `kept`: where binaries of earlier runs may come
-    from then, for your own work only.
+    from, for your own work only.
     """
 
     device: Device
@@ -179,18 +179,24 @@ def _grade_on_gpu(
     from grader.running.cuda import CudaRunner
 
     device, count = options.device, max(1, len(labs))
-    how = gpu_build_options(device, max(1, options.cores // 2), options.confined)
+    how = replace(gpu_build_options(device, max(1, options.cores // 2), options.confined), kept=options.kept)
     with CudaRunner() as runner, ThreadPoolExecutor(max_workers=3 * count) as pool:
         builds: dict[str, Future[KernelBundle | Refusal]] = {
             lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
         }
         judged: dict[str, Future[LabReport]] = {}
-        for lab in labs:
+        for lab in _as_built(labs, builds):
             source, built = submission.labs[lab.id], builds[lab.id].result()
             watched = pool.submit(_watch_after, builds.values(), lab, source, built, seed, options)
             run = None if isinstance(built, Refusal) else run_on_gpu(runner, lab, built, seed, device, listen)
             judged[lab.id] = pool.submit(_judged_after, watched, lab, source, built, run, seed, device, rubric, listen)
         return {lab.id: judged[lab.id].result() for lab in labs}
+
+
+def _as_built(labs: Sequence[Lab], builds: Mapping[str, Future[KernelBundle | Refusal]]) -> Iterator[Lab]:
+    """The labs, those first whose kernels are built first."""
+    lab_of = {builds[lab.id]: lab for lab in labs}
+    return (lab_of[build] for build in as_completed(lab_of))
 
 
 @dataclass(frozen=True)

@@ -176,8 +176,7 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
     started = time.perf_counter()
     with kernel:
-        stream = torch.cuda.current_stream().cuda_stream
-        kernel.bind(launch, pointers, problem.scalars, scratch.data_ptr())(stream)
+        kernel.bind(launch, problem.scalars)(pointers, driver.current_stream(), scratch.data_ptr())
         torch.cuda.synchronize()
     seconds = time.perf_counter() - started
     changed = [

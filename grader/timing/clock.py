@@ -63,14 +63,15 @@ def time_case(
 
     The first kernel of a session that is timed on a case has the case's control measured as well.
     """
-    with closing(Stage(lab, case, torch.device("cuda"))) as stage:
-        sample = _time(stage, bundle, capability, boundaries, session, budget, rounds)
+    with closing(Stage(lab, case, torch.device("cuda"))) as stage, closing(Baseline(stage)) as baseline:
+        sample = _time(stage, baseline, bundle, capability, boundaries, session, budget, rounds)
     torch.cuda.empty_cache()
     return sample
 
 
 def _time(
     stage: Stage,
+    baseline: Baseline,
     bundle: KernelBundle,
     capability: int,
     boundaries: Sequence[float],
@@ -78,7 +79,7 @@ def _time(
     budget: Budget,
     rounds: int,
 ) -> SpeedSample:
-    lab, case, baseline = stage.lab, stage.case, Baseline(stage)
+    lab, case = stage.lab, stage.case
     config_us: dict[int, float] = {}
     wrong: dict[int, str] = {}
     try:

@@ -53,7 +53,7 @@ class Baseline:
         self.outputs = torch.empty(case.launches, row, dtype=torch.float16, device=stage.device)
         self._flush = Flush()
         self.settle = capture(self._settle)
-        self.graph = capture(self.multiply)
+        self._recording = self._recorded()
 
     def take(self, draw: Draw) -> None:
         """Copies a draw's activations; weights stay as they are."""
@@ -68,16 +68,35 @@ class Baseline:
         self.outputs.fill_(math.nan)
         self._flush()
 
+    def _recorded(self) -> driver.Recording:
+        side = side_stream()
+        side.wait_stream(torch.cuda.current_stream())
+
+        def record(stream: int) -> None:
+            with torch.cuda.stream(side):
+                self.multiply()
+
+        record(side.cuda_stream)  # once without recording, so that lazy set-up stays out
+        torch.cuda.synchronize()
+        return driver.Recording(record, side.cuda_stream)
+
     def prepare(self) -> None:
         """The same last steps as before a student's replay."""
         self.stage.wipe_desks()
+        self.graph = self._recording.instantiate()
         self.settle.replay()
 
     def replay(self) -> None:
         self.graph.replay()
 
     def inspect(self) -> None:
-        pass
+        """Waits, so that the next replay begins on a GPU that rested as long as before a student's."""
+        torch.cuda.synchronize()
+        self.graph.close()
+
+    def close(self) -> None:
+        """Frees what was recorded."""
+        self._recording.close()
 
     def microseconds(self) -> float:
         """Time of one launch, the shortest of three replays."""
@@ -85,36 +104,29 @@ class Baseline:
         for _ in range(3):
             self.prepare()
             start, end = timed_replay(self)
-            torch.cuda.synchronize()
+            self.inspect()
             spans.append(1e3 * start.elapsed_time(end) / self.stage.case.launches)
         return min(spans)
 
     def control(self, rounds: int) -> Timings:
         """The rounds with the baseline in the student's place too, prepared as a student's kernel is: the ratio must be 1."""
-        return race(_Recorded(self), self, rounds)
+        timings = race(_InStudentsPlace(self), self, rounds)
+        self.stage.arena.clear()
+        return timings
 
 
-class _Recorded:
-    """The baseline, recorded again before each replay as a student's launches are."""
+class _InStudentsPlace:
+    """The baseline, with new inputs before each replay as a student's kernel has them."""
 
     def __init__(self, baseline: Baseline) -> None:
         self.baseline = baseline
-
-    def _record(self, stream: int) -> None:
-        with torch.cuda.stream(side_stream()):
-            self.baseline.multiply()
+        self.replay, self.inspect = baseline.replay, baseline.inspect
 
     def prepare(self) -> None:
-        self.baseline.stage.wipe_desks()
-        self.graph = driver.LaunchGraph(self._record, side_stream().cuda_stream)
-        self.baseline.settle.replay()
-
-    def replay(self) -> None:
-        self.graph.replay()
-
-    def inspect(self) -> None:
-        torch.cuda.synchronize()
-        self.graph.close()
+        stage = self.baseline.stage
+        self.baseline.take(stage.renew())
+        stage.wipe()
+        self.baseline.prepare()
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,7 @@ class Candidate:
     ) -> None:  # fmt: skip
         self.stage, self.baseline, self.config, self.kernel = stage, baseline, config, kernel
         self.launch = bundle.launches[stage.case.name, config.index]
-        self.scalars = stage.lab.scalars(stage.case)
+        self.bound = kernel.bind(self.launch, stage.lab.scalars(stage.case))
         self.zeroed = arrives_zeroed(stage.lab, config)
         self.roundings = slices(stage.lab, config, self.launch, stage.case.M, stage.case.N, stage.case.K)
         self.scratch_step = kernel.scratch_bytes(self.launch)
@@ -164,13 +176,13 @@ class Candidate:
             if self.zeroed:
                 driver.fill_bytes(pointers[output], 2 * case.M * case.N, stream)
             scratch = self.scratch.data_ptr() + launch * self.scratch_step if self.scratch_step else 0
-            self.kernel.bind(self.launch, pointers, self.scalars, scratch)(stream)
+            self.bound(pointers, stream, scratch)
 
     def prepare(self) -> None:
         self.settle_up()
         self.draw = self._renew(rare=False)
         record = partial(self._go, self.draw, self.stage.case.launches)
-        self.graph = driver.LaunchGraph(record, side_stream().cuda_stream)
+        self.graph = driver.LaunchGraph.of(record, side_stream().cuda_stream)
         self.baseline.settle.replay()
 
     def replay(self) -> None:

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import torch
 
 from grader.gpu.desk import Desk
+from grader.timing.rounds import recording, side_stream
 
 Result = TypeVar("Result")
 
@@ -23,8 +24,8 @@ class GraphRecorder:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.desk = Desk(device)
-        self.generator = torch.Generator(device=device)
-        self._decoy = Recorded(self, lambda: torch.rand(1, generator=self.generator, device=device))
+        self.generator = generator = torch.Generator(device=device)
+        self._decoy = Recorded(self, lambda: torch.rand(1, generator=generator, device=device))
 
     def record(self, work: Callable[[], Result]) -> Recorded[Result]:
         """The work as a function of a seed. It may read results of other recorded work, and tensors that are kept."""
@@ -47,8 +48,6 @@ class Recorded(Generic[Result]):
             self._capture(recorder)
 
     def _capture(self, recorder: GraphRecorder) -> None:
-        from grader.timing.rounds import side_stream
-
         self._graph = torch.cuda.CUDAGraph()
         self._graph.register_generator_state(self._generator)
         side = side_stream()
@@ -57,11 +56,8 @@ class Recorded(Generic[Result]):
             with recorder.desk.use():
                 self._work()  # once without recording, so that lazy set-up stays out
             torch.cuda.synchronize()  # the recording uses the same memory, on another stream
-            self._graph.capture_begin(pool=recorder.desk.pool_id)
-            try:
+            with recording(self._graph, recorder.desk.pool_id):
                 self.result = self._work()
-            finally:
-                self._graph.capture_end()
 
     def __call__(self, seed: int) -> Result:
         """Does the work with a seed, on the current stream."""

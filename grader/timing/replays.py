@@ -112,6 +112,8 @@ class Stage:
     def close(self) -> None:
         """Gives up what was recorded, whose memory would else wait for the garbage collector."""
         self._parts.clear()
+        self.desk.close()
+        self.recorder.desk.close()
 
     def wipe(self) -> None:
         """Overwrites all that the judge computed with. Not before the verdict on the last look."""
@@ -203,14 +205,14 @@ class _Part:
 
     def __init__(self, stage: Stage, chunk: range, rare: bool) -> None:
         lab, case, recorder = stage.lab, stage.case, stage.recorder
-        self.make: Recorded[Stack] = recorder.record(
+        make: Recorded[Stack] = recorder.record(
             lambda: lab.timed_inputs(case, recorder.generator, stage.device, len(chunk), rare)
         )
         y = stage.y[chunk.start : chunk.stop]
 
         def check() -> torch.Tensor:
-            found = fit(y, lab.project(self.make.result, stage.signs), stage.signs, case.K, stage.roundings)
+            found = fit(y, lab.project(make.result, stage.signs), stage.signs, case.K, stage.roundings)
             written = (y.view(torch.int16) != poison(2)).flatten(1).any(dim=1)
             return torch.stack([written.double(), found.worst.double(), found.squares.double()])
 
-        self.check = recorder.record(check)
+        self.make, self.check = make, recorder.record(check)

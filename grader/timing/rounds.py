@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -69,12 +71,28 @@ def capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
     with torch.cuda.stream(side):
         work()
         torch.cuda.synchronize()
-        graph.capture_begin()
-        try:
+        with recording(graph):
             work()
+    return graph
+
+
+@contextmanager
+def recording(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
+    """Records what the current stream is given into a graph, whose memory comes from the pool with this id.
+
+    Garbage collection waits: PyTorch's allocator aborts the process when a memory pool is freed during a capture.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        graph.capture_begin(pool=pool)
+        try:
+            yield
         finally:
             graph.capture_end()
-    return graph
+    finally:
+        if collects:
+            gc.enable()
 
 
 @functools.cache
@@ -92,7 +110,7 @@ class Replayable(Protocol):
 def timed_replay(graph: Replayable) -> tuple[torch.cuda.Event, torch.cuda.Event]:
     """Replays between two events; ask for their distance after a synchronisation."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    stream = torch.cuda.current_stream()
+    stream = torch.cuda.current_stream(torch.cuda.current_device())
     start.record(stream)
     graph.replay()
     end.record(stream)
@@ -126,7 +144,8 @@ class Captured:
         self.graph.replay()
 
     def inspect(self) -> None:
-        pass
+        """Waits, so that every replay of a round begins on a GPU that rested."""
+        torch.cuda.synchronize()
 
 
 class Flush:

@@ -1,0 +1,105 @@
+"""Work that is recorded as a graph: nothing is collected meanwhile, and what is given up leaves no cycle behind."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from dataclasses import replace
+
+import pytest
+import torch
+
+from grader.labs import get_lab
+from grader.timing.replays import Stage
+from grader.timing.rounds import recording
+from tests.submissions import TESTS
+
+POOLS_IN_CYCLES = """
+import gc, torch
+from grader.gpu.desk import Desk
+from grader.timing.rounds import capture
+
+class Node:
+    pass
+
+def litter():
+    node = Node()
+    node.itself, node.desk = node, Desk(torch.device("cuda"))
+    with node.desk.use():
+        torch.zeros(1 << 20, device="cuda")
+
+place = torch.zeros(1, device="cuda")
+
+def work():
+    place.add_(1)
+    for _ in range(3):
+        [Node() for _ in range(1000)]
+
+gc.set_threshold(50)
+for _ in range(20):
+    gc.disable()
+    litter()
+    gc.enable()
+    capture(work).replay()
+torch.cuda.synchronize()
+print("recorded", int(place))
+"""
+
+
+class Graph:
+    """A stand-in for torch.cuda.CUDAGraph that remembers whether the collector was at work."""
+
+    def __init__(self):
+        self.collected = []
+
+    def capture_begin(self, pool):
+        self.collected.append(gc.isenabled())
+
+    def capture_end(self):
+        self.collected.append(gc.isenabled())
+
+
+def test_nothing_is_collected_while_a_graph_is_recorded():
+    graph = Graph()
+    assert gc.isenabled()
+    with recording(graph):
+        assert not gc.isenabled()
+    assert graph.collected == [False, False]
+    assert gc.isenabled()
+
+
+def test_the_collector_comes_back_after_an_error_and_stays_off_where_it_was_off():
+    with pytest.raises(ValueError, match="wrong"), recording(Graph()):
+        raise ValueError("wrong")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with recording(Graph()):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_stage_that_was_closed_is_gone_without_the_collector():
+    lab = get_lab("dds")
+    gc.disable()
+    try:
+        stage = Stage(lab, replace(lab.speed_cases[0], M=32, launches=2), torch.device("cpu"))
+        stage.inspect(stage.renew(), range(2), 1)
+        gone = weakref.ref(stage.recorder), weakref.ref(stage)
+        stage.close()
+        del stage
+        assert [one() for one in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.gpu
+@pytest.mark.xdist_group("gpu")
+def test_memory_pools_in_garbage_do_not_end_the_process():
+    ended = subprocess.run([sys.executable, "-c", POOLS_IN_CYCLES], cwd=TESTS.parent, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert ended.stdout == "recorded 40\n"
