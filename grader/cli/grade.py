@@ -13,6 +13,7 @@ from rich.progress import Progress as Bars
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
+from grader.running.waking import wake
 from grader.sandbox import prewarm
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def grade(
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
     _warm_up(path)
+    if path.exists() and device is not DeviceChoice.cpu:
+        wake()
     from grader.judging.rubric import BadRubric
     from grader.reading import UnusablePath
     from grader.reporting.document import document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import time
@@ -252,6 +253,7 @@ def watch_memory(
         return []
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases if not case.hidden}
     pairs = [pair for pair in launch_pairs(lab, built) if pair[0] in problems]
+    pairs.sort(key=lambda pair: math.prod(built.launches[pair].grid), reverse=True)  # most programs, most time
     how = InterpretOptions(max(1, options.cores - 1), options.confined, options.case_seconds)
     return interpret(lab, source, built, problems, pairs, how)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -15,8 +14,9 @@ import torch
 from grader.gpu.limits import ATTEMPTS, LAUNCH_SECONDS, MAX_DEATHS, MAX_LOST, NOT_RUN, SPEED_SECONDS
 from grader.labs import Lab
 from grader.model import KernelBundle, Outcome, SpeedSample
-from grader.running.cuda_process import Job, Launching, Timing, main
-from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout, Supervised
+from grader.running import waking
+from grader.running.cuda_process import Job, Launching, Timing
+from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout
 
 VANISHED = (
     f"not graded: the GPU process ended {ATTEMPTS} times without a CUDA error while it worked on this, as when the "
@@ -45,8 +45,7 @@ class GpuProcess:
     target: Callable[[Connection, str], None]
 
     def __init__(self, gpu: int = 0) -> None:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self._process = Supervised(self.target, visible.split(",")[gpu] if visible else str(gpu))
+        self._process = waking.taken(self.target, gpu)
 
     def __enter__(self) -> Self:
         self.start()
@@ -103,7 +102,7 @@ class GpuProcess:
 class CudaRunner(GpuProcess):
     """Runs and times students' kernels."""
 
-    target = staticmethod(main)
+    target = staticmethod(waking.serve)
 
     def correctness(
         self,

@@ -51,7 +51,9 @@ class Supervised:
         self._ready = False
 
     def start(self) -> None:
-        """Starts the child without waiting until it is ready. Raises CannotStart."""
+        """Starts the child, if there is none, without waiting until it is ready. Raises CannotStart."""
+        if self._process is not None:
+            return
         self._connection, theirs = self._context.Pipe()
         process = self._context.Process(target=_run, args=(self._serve, theirs, *self._arguments), daemon=True)
         try:
