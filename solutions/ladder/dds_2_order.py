@@ -3,8 +3,8 @@
 Changes: the 32 programs that gather from the same rows of X run at the same time, not 1/32 of a launch apart.
 Predicted: X comes from DRAM once. But X is 17 MB at 8192 tokens and stays in an L2 of 60 MB in either order, so
 5 % there and nothing at 1024; more on a GPU with a smaller L2.
-Measured, microseconds, cuBLAS fp16 in brackets: 1024 tokens at 0.9 7.168 (6.237); 1024 at 0.8 9.602 (6.234); 8192 at
-0.9 21.15 (25.58); 8192 at 0.8 33.61 (25.98).
+Measured, microseconds, cuBLAS fp16 in brackets: 1024 tokens at 0.9 7.333 (6.274); 1024 at 0.8 9.796 (6.292); 8192 at
+0.9 21.42 (25.62); 8192 at 0.8 33.58 (25.74).
 2 % at most: the L2 of this GPU holds all of X, so the order hardly matters.
 """
 

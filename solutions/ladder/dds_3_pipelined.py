@@ -2,8 +2,8 @@
 
 Changes: num_stages > 1, so that the loads of later blocks are in flight while one is multiplied; tile by autotuning.
 Predicted: a third off the time at 1024 tokens, where few programs hide each other's latency; less at 8192.
-Measured, microseconds, cuBLAS fp16 in brackets: 1024 tokens at 0.9 6.897 (6.239); 1024 at 0.8 9.45 (6.236); 8192 at 0.9
-16.77 (25.68); 8192 at 0.8 23.05 (25.98).
+Measured, microseconds, cuBLAS fp16 in brackets: 1024 tokens at 0.9 7.17 (6.272); 1024 at 0.8 9.733 (6.3); 8192 at 0.9
+16.95 (25.68); 8192 at 0.8 23.14 (25.77).
 The other way round: a fifth to a third at 8192 tokens, where the tiles grew too, and 2 to 4 % at 1024. The index that
 names a tile is itself a load, and nobody fetches it ahead: solutions/dds.py does, which is its last step.
 """

@@ -3,7 +3,7 @@
 Changes: nothing yet; this is the kernel one writes first, and it is right.
 Predicted: far behind cuBLAS fp16. The word of eight elements is loaded eight times, so the int4 weight costs as
 many load instructions as an int32 one; from DRAM it comes once.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 60.02 (13.55); 16 54.64 (13.89); 512 112.1 (24.63).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 59.89 (12.66); 16 54.07 (12.73); 512 115.2 (24.79).
 """
 
 import triton

@@ -2,7 +2,7 @@
 
 Changes: an eighth of the loads; fp16 is put together from bits, elements j and j + 4 of a word in one operation.
 Predicted: twice as fast, until the trip of the opened weights through shared memory is what is left.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 53.07 (13.59); 16 48.48 (13.9); 512 83.59 (24.62).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 52.8 (12.69); 16 47.86 (12.75); 512 83.87 (24.79).
 A tenth with few tokens, a quarter with many: less than predicted. The opened weights still go through shared
 memory, and with few tokens 64 programs leave half the machine idle.
 """

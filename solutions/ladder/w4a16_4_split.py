@@ -3,7 +3,7 @@
 Changes: with few tokens Y has too few tiles for 132 multiprocessors, so K is split and the slices are added with
 atomics, into a Y that is zeroed first. Many tokens get larger tiles.
 Predicted: with 1 or 16 tokens about three times as fast, zeroing (1.5 us) included.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 17.16 (13.58); 16 16.93 (13.88); 512 63.87 (24.66).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 16.54 (12.68); 16 16.38 (12.75); 512 64.25 (24.8).
 As predicted with few tokens, though 16 rows instead of 64 and deeper steps share the credit. With 512 a quarter off
 without any split: the tile has 128 rows, so a nibble is opened half as often.
 """

@@ -7,7 +7,7 @@ nibbles with other threads. X may now be as narrow as 8.
 Predicted: with few tokens half the time, because the trip and its barriers are most of what the loop does; a third off
 with 512, where the products weigh more. What solutions/w4a16.py adds is mostly for one token; a mask kept in a
 register, a ninth of the loop's instructions, is for all.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 8.652 (13.57); 16 8.505 (13.91); 512 36.98 (24.74).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 7.471 (12.7); 16 7.948 (12.75); 512 36.71 (24.8).
 As predicted with few tokens, and more than that with 512: the trip was the bottleneck there, too.
 """
 

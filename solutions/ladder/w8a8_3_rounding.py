@@ -2,7 +2,7 @@
 
 Changes: x / s becomes x * (1 / s), one division a row; rounding and conversion become one addition of 1.5 * 2^23.
 Predicted: half the time; a division is about ten instructions, and float to int8 runs at a quarter of the rate.
-Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 52.59 (13.57); 512 58.22 (25.22); 4096 426.8 (182.1).
+Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 52.24 (12.74); 512 57.51 (24.98); 4096 397.2 (179.6).
 As predicted with many tokens. With 16 a program quantises 64 rows all the same, 48 of them copies, but gains 15 %
 only: it probably waits for its loads.
 """

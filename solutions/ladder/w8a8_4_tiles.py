@@ -4,8 +4,8 @@ Changes: wide tiles, because X is quantised again by every program that shares i
 same time take eight row tiles by all columns; the tile size is left to autotuning.
 Predicted: a quarter of the quantising with BLOCK_N = 256, so level with cuBLAS fp16 for 4096 tokens. Nothing
 changes for 16 tokens: 64 programs cannot fill 132 multiprocessors.
-Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 31.17 (13.58); 512 31.85 (25.16); 4096 186.4 (183).
-2 % short of it at 4096. At 16 it was wrong: half as many programs, but tiles twice as wide and steps twice as deep, so
+Measured, microseconds, cuBLAS fp16 in brackets: 16 tokens 29.39 (12.72); 512 31.93 (24.99); 4096 178.6 (179.5).
+Level with it at 4096. At 16 it was wrong: half as many programs, but tiles twice as wide and steps twice as deep, so
 each has four times the bytes of weight in flight. What solutions/w8a8.py adds last: for few tokens the weight on the
 row side of the product, and split-K; for many a clamp of two fp16 values at a time, and the weight by descriptor. It
 drops the order again: of 4096 tokens, 16 row tiles by all columns run at a time anyway, and it was 2 % slower with it.
