@@ -61,6 +61,7 @@ class Lab:
     operations(problem): tensor-core operations of one launch, two a multiply-add, on operands of type `operand`.
     split_k: whether a config's SPLIT_K means slices of K that are added in fp16 to a Y that arrives zeroed.
     blind: cases whose right Y is zero whatever the kernel multiplies, each with what it checks all the same.
+    bonus: its points stand apart from those of the course, and a submission without it loses nothing.
     """
 
     id: str
@@ -88,6 +89,7 @@ class Lab:
     rare_inputs: bool = False
     mistakes: tuple[Mistake, ...] = ()
     blind: Mapping[str, str] = field(default_factory=dict)
+    bonus: bool = False
 
     @property
     def grid(self) -> str:
