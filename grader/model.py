@@ -428,6 +428,7 @@ class LabReport:
 
     `facts` holds one binary a config, built for `facts_capability`. `error_maps` shows the first failing cases.
     `defects`: where the grader itself failed to find reasons, in sentences; no points depend on them.
+    `bonus`: the points stand apart from those of the course.
     """
 
     lab_id: str
@@ -447,6 +448,7 @@ class LabReport:
     error_maps: tuple[ErrorMap, ...] = ()
     source: KernelSource | None = None
     defects: tuple[str, ...] = ()
+    bonus: bool = False
 
     @property
     def points(self) -> float:
@@ -472,7 +474,10 @@ class Device:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer to one submission. `seed` of the inputs and `seconds` it took; None where they are a secret."""
+    """The answer to one submission. `seed` of the inputs and `seconds` it took; None where they are a secret.
+
+    Points are those of the course; what bonus labs earned stands apart.
+    """
 
     submission: str
     device: Device
@@ -483,12 +488,20 @@ class Report:
 
     @property
     def points(self) -> float:
-        return sum(lab.points for lab in self.labs.values())
+        return sum(lab.points for lab in self.labs.values() if not lab.bonus)
 
     @property
     def max_points(self) -> float:
-        return sum(lab.max_points for lab in self.labs.values())
+        return sum(lab.max_points for lab in self.labs.values() if not lab.bonus)
 
     @property
     def gradable_points(self) -> float:
-        return sum(lab.gradable_points for lab in self.labs.values())
+        return sum(lab.gradable_points for lab in self.labs.values() if not lab.bonus)
+
+    @property
+    def bonus_points(self) -> float:
+        return sum(lab.points for lab in self.labs.values() if lab.bonus)
+
+    @property
+    def bonus_max(self) -> float:
+        return sum(lab.max_points for lab in self.labs.values() if lab.bonus)

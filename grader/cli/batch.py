@@ -296,7 +296,9 @@ def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
     console = Terminal(highlight=False)
     table = Table(box=None, padding=(0, 1), header_style="dim")
     labs = list(dict.fromkeys(lab_id for standing in found for lab_id in standing.labs))
-    for column in ("student", *labs, "points", "late", "look"):
+    bonus = {lab_id for standing in found for lab_id, lab in standing.labs.items() if lab.bonus}
+    titles = [f"{lab} (bonus)" if lab in bonus else lab for lab in labs]
+    for column in ("student", *titles, "points", "late", "look"):
         table.add_column(column, justify="left" if column in ("student", "look") else "right")
     for standing in found:
         cells = [_points(standing.labs.get(lab)) for lab in labs]

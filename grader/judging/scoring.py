@@ -24,7 +24,7 @@ def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
     gradable = rubric.correctness + (rubric.speed if gpu else 0.0)
     return LabReport(
         lab.id, lab.title, refusal.status, refusal.message, (), 0.0, rubric.correctness,
-        "not_graded", 0.0, rubric.speed, gradable,
+        "not_graded", 0.0, rubric.speed, gradable, bonus=lab.bonus,
     )  # fmt: skip
 
 
@@ -58,6 +58,7 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
         facts=_facts(lab, judged.bundle, newest),
         facts_capability=newest,
         error_maps=_error_maps(lab, judged.findings),
+        bonus=lab.bonus,
     )
 
 

@@ -44,7 +44,8 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     """Reads a .py, an .ipynb or a folder of them.
 
     A folder answers for every lab in `labs`; a single file for the labs that it holds (for all of them when
-    `all_labs` is set or when it holds none). Raises UnusablePath for a path that is missing or of another kind.
+    `all_labs` is set or when it holds none).
+    Bonus labs that were not begun are left out beside others. Raises UnusablePath for a path that is missing or of another kind.
     """
     files, notes = _files(path)
     single = path.is_file()
@@ -58,6 +59,7 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
         found = dict(present) or found
+    found = {lab.id: found[lab.id] for lab in labs if lab.id in found and not _left_out(lab, labs, found[lab.id])}
     missing = Refusal(
         "not_attempted", "no file here defines this lab's kernel; start from the stub in notebooks/ or assignment/"
     )
@@ -69,6 +71,12 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
         notes=notes,
     )
+
+
+def _left_out(lab: Lab, labs: Sequence[Lab], found: KernelSource | Refusal | None) -> bool:
+    """Whether nothing is said of a lab: a bonus lab that was not begun, unless bonus labs are all that was asked for."""
+    begun = found is not None and not (isinstance(found, Refusal) and found.status == "not_attempted")
+    return lab.bonus and not begun and not all(one.bonus for one in labs)
 
 
 def _in_a_folder_below(folder: Path, lab: Lab, found: KernelSource | Refusal | None) -> KernelSource | Refusal | None:

@@ -21,6 +21,7 @@ def document(report: Report) -> dict[str, Any]:
         "points": _points(report.points),
         "max_points": _points(report.max_points),
         "gradable_points": _points(report.gradable_points),
+        "bonus": {"points": _points(report.bonus_points), "max_points": _points(report.bonus_max)},
         "notes": list(report.notes),
         "labs": {lab_id: _lab(lab) for lab_id, lab in report.labs.items()},
     }
@@ -34,6 +35,7 @@ def _lab(lab: LabReport) -> dict[str, Any]:
         "points": _points(lab.points),
         "max_points": _points(lab.max_points),
         "gradable_points": _points(lab.gradable_points),
+        "bonus": lab.bonus,
         "correctness": {"points": _points(lab.correctness_points), "max_points": _points(lab.correctness_max)},
         "speed": {
             "status": lab.speed_status,

@@ -19,7 +19,7 @@ from grader.reporting import drawings, memory_pictures, traffic_words
 from grader.reporting.advice import advice
 from grader.reporting.findings import Paragraph, findings, first_said
 from grader.reporting.listing import Listing, listing
-from grader.reporting.terminal import describe_facts, next_step, number
+from grader.reporting.terminal import describe_facts, next_step, number, total
 from grader.reporting.text import page_value
 from grader.teaching import blocks
 from grader.traffic import Traffic
@@ -96,6 +96,7 @@ def page(report: Report, traffic: Mapping[str, Traffic] = MappingProxyType({})) 
     template, style = _template()
     return template.render(
         report=report,
+        total=total(report),
         labs=[_lab_page(report, lab, traffic.get(lab.lab_id)) for lab in report.labs.values()],
         next_step=next_step(report),
         style=style,

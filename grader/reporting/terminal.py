@@ -42,7 +42,7 @@ def show(report: Report, console: Console) -> None:
 
 def _lab(lab: LabReport) -> RenderableType:
     head = Text.from_markup(f"[bold]{lab.lab_id}[/]  {escape(lab.title)}  ")
-    head.append(f"{number(lab.points)} of {number(lab.max_points)} points", style="bold")
+    head.append(f"{number(lab.points)} of {number(lab.max_points)} {'bonus ' if lab.bonus else ''}points", style="bold")
     if not lab.tests:
         colour = "yellow" if lab.status in ("not_attempted", "not_graded") else "red"
         return Group(head, Padding(Text(f"{lab.status}: {lab.message}", style=colour), (0, 0, 0, 2)))
@@ -145,8 +145,15 @@ def describe_facts(facts: BuildFacts) -> str:
     )
 
 
+def total(report: Report) -> str:
+    """The points of the course, and those of bonus labs where there are any."""
+    parts = [f"{number(report.points)} of {number(report.max_points)} points"] if report.max_points else []
+    parts += [f"{number(report.bonus_points)} of {number(report.bonus_max)} bonus points"] if report.bonus_max else []
+    return " and ".join(parts) or "0 of 0 points"
+
+
 def _total(report: Report) -> RenderableType:
-    text = Text.from_markup(f"[bold]{number(report.points)} of {number(report.max_points)} points[/]")
+    text = Text.from_markup(f"[bold]{total(report)}[/]")
     if report.gradable_points < report.max_points:
         text.append(f"  ({number(report.gradable_points)} can be earned on this machine)", style="yellow")
     if report.seconds is not None:

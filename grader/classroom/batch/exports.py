@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -37,6 +37,7 @@ def grades_csv(standings: Sequence[Standing]) -> str:
     """Everything in one table, a row a student and assignment."""
     labs = _labs(standings)
     header = ["student", "assignment", "points", "max_points", "points_before_lateness", "days_late", "submitted"]
+    header += ["bonus_points", "bonus_max_points"]
     header += [f"{lab}_{part}" for lab in labs for part in ("correctness", "speed", "status")]
     rows = []
     for standing in standings:
@@ -51,6 +52,8 @@ def grades_csv(standings: Sequence[Standing]) -> str:
             _points(None if standing.points is None else report.points),
             standing.days_late,
             submitted.isoformat() if submitted else "",
+            _points(standing.bonus),
+            _points(report.bonus_max),
         ]
         for lab in labs:
             one = standing.labs.get(lab)
@@ -65,34 +68,65 @@ def _lab(report: LabReport) -> list[object]:
     return [_points(report.correctness_points), _points(report.speed_points), report.status]
 
 
+@dataclass(frozen=True)
+class Column:
+    """What a gradebook has a column for: an assignment, or the bonus labs of one, which count on top of what is possible."""
+
+    assignment: str
+    bonus: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.assignment} (bonus)" if self.bonus else self.assignment
+
+    def points(self, standing: Standing) -> float | None:
+        return standing.bonus if self.bonus else standing.points
+
+
+def _columns(standings: Sequence[Standing]) -> list[Column]:
+    """A column for each assignment, and for its bonus labs where somebody began one."""
+    columns = [(_assignment(one), bonus) for one in standings for bonus in (False, True) if not bonus or one.graded.report.bonus_max]
+    return [Column(*column) for column in sorted(set(columns), key=columns.index)]
+
+
 def canvas_csv(standings: Sequence[Standing]) -> str:
-    """As Canvas's gradebook imports it: Student, ID, SIS User ID, SIS Login ID, Section, and a column an assignment."""
-    assignments = list(dict.fromkeys(_assignment(standing) for standing in standings))
+    """As Canvas's gradebook imports it: Student, ID, SIS User ID, SIS Login ID, Section, and a column an assignment.
+
+    Bonus labs are a column of their own with no points possible, which is how Canvas takes extra credit.
+    """
+    columns = _columns(standings)
     rows: list[list[object]] = [
-        ["    Points Possible", "", "", "", "", *(_most(standings, name) for name in assignments)]
+        ["    Points Possible", "", "", "", "", *(0 if one.bonus else _most(standings, one.assignment) for one in columns)]
     ]
-    points = {(standing.student, _assignment(standing)): _points(standing.points) for standing in standings}
+    points = _by_student(standings)
     for student in dict.fromkeys(standing.student for standing in standings):
         name, _, number = student.rpartition("_")
         canvas_id = number if name and number.isdigit() else ""
         login = "" if canvas_id else student
         row: list[object] = [name if canvas_id else student, canvas_id, "", login, ""]
-        rows.append(row + [points.get((student, assignment), "") for assignment in assignments])
-    return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *assignments], rows)
+        rows.append(row + [_points(points.get((student, column))) for column in columns])
+    return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(one.title for one in columns)], rows)
 
 
 def moodle_csv(standings: Sequence[Standing]) -> str:
-    """As Moodle's gradebook imports it: one column that names the user, one an assignment."""
-    assignments = list(dict.fromkeys(_assignment(standing) for standing in standings))
-    points = {
-        (standing.student, _assignment(standing)): "-" if standing.points is None else _points(standing.points)
-        for standing in standings
+    """As Moodle's gradebook imports it: one column that names the user, one an assignment and one for its bonus labs."""
+    columns = _columns(standings)
+    points = _by_student(standings)
+    rows: list[list[object]] = []
+    for student in dict.fromkeys(standing.student for standing in standings):
+        known = [points.get((student, column)) for column in columns]
+        rows.append([student, *("-" if value is None else _points(value) for value in known)])
+    return _csv(["username", *(one.title for one in columns)], rows)
+
+
+def _by_student(standings: Sequence[Standing]) -> dict[tuple[str, Column], float | None]:
+    """Points of each student in each column; nothing where the student handed in nothing for it."""
+    return {
+        (one.student, column): column.points(one)
+        for one in standings
+        for column in (Column(_assignment(one), False), Column(_assignment(one), True))
+        if not column.bonus or one.graded.report.bonus_max
     }
-    rows: list[list[object]] = [
-        [student, *(points.get((student, assignment), "-") for assignment in assignments)]
-        for student in dict.fromkeys(standing.student for standing in standings)
-    ]
-    return _csv(["username", *assignments], rows)
 
 
 def grades_jsonl(standings: Sequence[Standing]) -> str:
@@ -107,6 +141,7 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
             "submitted": submitted.isoformat() if submitted else None,
             "days_late": standing.days_late,
             "points": None if standing.points is None else _points(standing.points),
+            "bonus_points": None if standing.bonus is None else _points(standing.bonus),
             "look": list(standing.graded.look),
             "attempts": 1 + len(standing.others),
             "report": document(standing.graded.report),

@@ -141,6 +141,7 @@ def class_page(
     return environment.get_template("class.html.j2").render(
         rows=sorted(rows, key=lambda row: row.standing.student.lower()),
         labs=[summary.lab_id for summary in overview],
+        bonus={lab_id for one in standings for lab_id, lab in one.labs.items() if lab.bonus},
         summaries=overview,
         mistakes=_mistakes(standings),
         look=[row for row in rows if row.standing.graded.look],

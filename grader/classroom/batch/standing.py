@@ -53,7 +53,8 @@ class Graded:
 class Standing:
     """What counts for one student in one assignment: the chosen hand-in, its lateness, and the others.
 
-    `points` is None where a lab was not graded: a sum without it would be less than what was earned.
+    `points` is None where a lab was not graded: a sum without it would be less than what was earned. So is `bonus`, the points
+    of bonus labs.
     """
 
     student: str
@@ -62,6 +63,7 @@ class Standing:
     others: tuple[Graded, ...]
     days_late: int
     points: float | None
+    bonus: float | None
 
     @property
     def labs(self) -> Mapping[str, LabReport]:
@@ -77,14 +79,22 @@ def standings(graded: Iterable[Graded], rules: Rules) -> list[Standing]:
     for (student, assignment), attempts in sorted(groups.items()):
         chosen = max(attempts, key=lambda one: _rank(one, rules))
         others = tuple(one for one in attempts if one is not chosen)
-        points = None if chosen.ungraded else chosen.report.points * rules.share(chosen.hand_in)
-        found.append(Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), points))
+        share = rules.share(chosen.hand_in)
+        unknown = {chosen.report.labs[lab_id].bonus for lab_id in chosen.ungraded}
+        points = None if False in unknown else chosen.report.points * share
+        bonus = None if True in unknown else chosen.report.bonus_points * share
+        found.append(Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), points, bonus))
     return found
 
 
-def _rank(one: Graded, rules: Rules) -> tuple[bool, float, float]:
-    """The larger counts. A hand-in that cannot be read never replaces one that can; one without a verdict may be the best."""
+def _rank(one: Graded, rules: Rules) -> tuple[bool, float, float, float]:
+    """The larger counts; bonus points where the others are equal.
+
+    A hand-in that cannot be read never replaces one that can; one without a verdict may be the best.
+    """
     submitted = (one.hand_in.submitted or datetime.min.replace(tzinfo=UTC)).timestamp()
-    points = math.inf if one.ungraded else one.report.points * rules.share(one.hand_in)
+    unknown = any(not one.report.labs[lab_id].bonus for lab_id in one.ungraded)
+    points = math.inf if unknown else one.report.points * rules.share(one.hand_in)
     readable = not one.hand_in.refused
-    return (readable, points, submitted) if rules.attempts == "best" else (readable, submitted, points)
+    bonus = one.report.bonus_points * rules.share(one.hand_in)
+    return (readable, points, bonus, submitted) if rules.attempts == "best" else (readable, submitted, points, bonus)

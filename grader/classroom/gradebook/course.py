@@ -12,7 +12,8 @@ from nbformat import writes
 
 from grader.authoring.notebooks import Language, instructor_notebook, sources
 from grader.authoring.release import STUB
-from grader.classroom.gradebook import ASSIGNMENT
+from grader.classroom.gradebook import ASSIGNMENT, BONUS
+from grader.labs import all_labs
 from grader.reporting.atomic import write_whole
 
 CONFIG = "nbgrader_config.py"
@@ -26,6 +27,7 @@ class CannotMakeCourse(ValueError):
 def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT, language: Language = "en") -> list[Path]:
     """Makes or refreshes the course in `folder` from the repository at `root`, and returns what was written.
 
+    The notebooks of bonus labs are an assignment of their own, whose name ends in BONUS.
     Cells have the same ids in every language, so that a notebook of another language is graded all the same.
     A configuration that is there stays as it is, and so do submissions and scores. Raises CannotMakeCourse, and what
     grader.authoring.notebooks raises.
@@ -34,21 +36,26 @@ def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT, language
         raise CannotMakeCourse("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")
     if not assignment.replace("_", "").replace("-", "").isalnum():
         raise CannotMakeCourse(f"{assignment!r} is no name for an assignment; use letters, digits, - and _")
-    texts = {f"{path.stem}.ipynb": writes(instructor_notebook(path, root, language)) + "\n" for path in sources(root)}
-    if not texts:
+    found = sources(root)
+    if not found:
         raise CannotMakeCourse(f"{root} has no notebooks/source/*.py; run this in the repository's root")
+    bonus = [path for path in found if path.stem in all_labs() and all_labs()[path.stem].bonus]
+    parts = {assignment: [path for path in found if path not in bonus]} | ({assignment + BONUS: bonus} if bonus else {})
     written = []
-    place = folder / "source" / assignment
-    place.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        write_whole(place / name, text)
-        written.append(place / name)
+    for name, paths in parts.items():
+        place = folder / "source" / name
+        place.mkdir(parents=True, exist_ok=True)
+        for path in paths:
+            notebook = place / f"{path.stem}.ipynb"
+            write_whole(notebook, writes(instructor_notebook(path, root, language)) + "\n")
+            written.append(notebook)
     config = folder / CONFIG
     if not config.exists():
         write_whole(config, TEMPLATE.read_text(encoding="utf-8").format(root=str(root.resolve()), stub=STUB))
         written.append(config)
-    _generate(folder, assignment)
-    return [*written, folder / "release" / assignment, folder / "gradebook.db"]
+    for name in parts:
+        _generate(folder, name)
+    return [*written, *(folder / "release" / name for name in parts), folder / "gradebook.db"]
 
 
 def _generate(folder: Path, assignment: str) -> None:

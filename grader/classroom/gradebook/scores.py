@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from grader.classroom.gradebook import BONUS
 from grader.judging.answers import mark
 from grader.labs import all_labs
 from grader.labs.question import Question, posed, questions_of
@@ -77,36 +78,45 @@ def write_scores(
     """Writes a report's points into the graded cells of its labs and returns them by grade_id.
 
     gradebook: the file or the database address. report: a Report, or the JSON document of one. The student and their
-    submission are created when missing; cells of labs that the report does not have or that were not graded, questions and
+    submission are created when missing; bonus labs go into the assignment whose name ends in BONUS, where the course has
+    one; cells of labs that the report does not have or that were not graded, questions and
     whatever a human gave stay as they are. Raises UnusableGradebook for a database without the assignment or its graded cells.
     """
     student = name(student)
     labs = (document(report) if isinstance(report, Report) else report)["labs"]
     api = _api()
     written: dict[str, float] = {}
+    times = {} if submitted is None else {"timestamp": str(submitted)}
     with warnings.catch_warnings(action="ignore"), api.Gradebook(_address(gradebook)) as book:
-        try:
-            notebooks = book.find_assignment(assignment).notebooks
-        except api.MissingEntry:
-            known = ", ".join(found.name for found in book.assignments) or "none"
-            raise UnusableGradebook(f"{gradebook} has no assignment {assignment!r}; it has {known}") from None
+        known = [found.name for found in book.assignments]
+        if assignment not in known:
+            raise UnusableGradebook(f"{gradebook} has no assignment {assignment!r}; it has {', '.join(known) or 'none'}")
         book.update_or_create_student(student)
-        times = {} if submitted is None else {"timestamp": str(submitted)}
-        book.update_or_create_submission(assignment, student, **times)
-        for notebook in notebooks:
-            for cell in notebook.grade_cells:
-                lab_id, part = graded_part(cell.name) or ("", "")
-                if lab_id not in labs or labs[lab_id]["status"] == "not_graded":
-                    continue
-                grade = book.find_grade(cell.name, notebook.name, assignment, student)
-                grade.auto_score = written[cell.name] = cell_score(labs[lab_id], part, float(cell.max_score))
-                grade.needs_manual_grade = grade.manual_score is not None
+        bonus = assignment + BONUS
+        begun = bonus in known and any(lab.get("bonus") for lab in labs.values())
+        for part in (assignment, bonus) if begun else (assignment,):
+            book.update_or_create_submission(part, student, **times)
+            written |= _write_cells(book, part, student, labs)
         book.db.commit()
     if not written and any(lab["status"] != "not_graded" for lab in labs.values()):
         raise UnusableGradebook(
             f"assignment {assignment!r} of {gradebook} has no graded cell such as {next(iter(labs))}_correctness; make the "
             "course with `make course`"
         )
+    return written
+
+
+def _write_cells(book: Any, assignment: str, student: str, labs: Mapping[str, Any]) -> dict[str, float]:
+    """Writes the points of one assignment's graded cells, and returns them by grade_id."""
+    written: dict[str, float] = {}
+    for notebook in book.find_assignment(assignment).notebooks:
+        for cell in notebook.grade_cells:
+            lab_id, part = graded_part(cell.name) or ("", "")
+            if lab_id not in labs or labs[lab_id]["status"] == "not_graded":
+                continue
+            grade = book.find_grade(cell.name, notebook.name, assignment, student)
+            grade.auto_score = written[cell.name] = cell_score(labs[lab_id], part, float(cell.max_score))
+            grade.needs_manual_grade = grade.manual_score is not None
     return written
 
 

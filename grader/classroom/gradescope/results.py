@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from grader.model import LabReport, Report, TestResult
-from grader.reporting.terminal import next_step, number
+from grader.reporting.terminal import next_step, number, total
 from grader.reporting.text import prose
 
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
@@ -88,10 +88,10 @@ def _total(report: Report, concealed: HiddenCases) -> Iterator[str]:
     if concealed:
         yield f"Graded on {where}. Hidden cases count too."
         return
-    total = f"{number(report.points)} of {number(report.max_points)} points"
+    points = total(report)
     if report.gradable_points < report.max_points:
-        total += f" ({number(report.gradable_points)} can be earned on this machine)"
-    yield f"{total}, graded on {where}."
+        points += f" ({number(report.gradable_points)} can be earned on this machine)"
+    yield f"{points}, graded on {where}."
 
 
 def _without(report: Report, concealed: HiddenCases) -> Report:

@@ -122,6 +122,39 @@ def test_tables_for_other_programs(tmp_path):
     assert ElementTree.fromstring(junit(found[0].graded.report))[0].get("name") == "w8a8"
 
 
+def with_bonus(one, points):
+    labs = {**one.report.labs, "extra": replace(lab_report(points, 0.0), lab_id="extra", bonus=True)}
+    return replace(one, report=replace(one.report, labs=labs))
+
+
+def test_bonus_labs_stand_apart_in_every_table():
+    found = standings([with_bonus(graded(hand_in("ann_1", hours=1)), 40.0), graded(hand_in("ben_2"))], Rules("last", DUE, 10.0))
+    assert [(one.points, one.bonus) for one in found] == [(72.0, 36.0), (80.0, 0.0)]
+    rows = {row["student"]: row for row in rows_of(grades_csv(found))}
+    assert (rows["ann_1"]["points"], rows["ann_1"]["max_points"], rows["ann_1"]["bonus_points"]) == ("72.0", "100.0", "36.0")
+    assert (rows["ann_1"]["extra_correctness"], rows["ben_2"]["extra_correctness"]) == ("40.0", "")
+    possible, ann, ben = rows_of(canvas_csv(found))
+    assert (possible["Triton kernels"], possible["Triton kernels (bonus)"]) == ("100.0", "0")
+    assert (ann["Triton kernels"], ann["Triton kernels (bonus)"], ben["Triton kernels (bonus)"]) == ("72.0", "36.0", "")
+    assert [row["Triton kernels (bonus)"] for row in rows_of(moodle_csv(found))] == ["36.0", "-"]
+    assert "bonus" not in canvas_csv(found[1:]) + moodle_csv(found[1:])
+    text = class_page([Row(one, "x.html") for one in found], summaries(found, names=True), Comparison([], []), SETUP, names=True)
+    assert "extra (bonus)</th>" in text
+
+
+def test_a_bonus_lab_without_a_verdict_leaves_the_points_alone():
+    one = with_bonus(graded(hand_in()), 0.0)
+    labs = {**one.report.labs, "extra": replace(one.report.labs["extra"], status="not_graded")}
+    standing = standings([replace(one, report=replace(one.report, labs=labs))], Rules())[0]
+    assert (standing.points, standing.bonus) == (80.0, None)
+    assert rows_of(canvas_csv([standing]))[1]["Triton kernels (bonus)"] == ""
+
+
+def test_of_equal_attempts_the_one_with_more_bonus_counts():
+    first, second = with_bonus(graded(hand_in(place="a")), 40.0), graded(hand_in(hours=1, place="b"))
+    assert standings([first, second], Rules("best"))[0].graded is first
+
+
 def test_page_names_stay_in_their_folder_and_apart():
     names = ["ann", "../../etc/passwd", "..", ".hidden", "a b", "a_b", "a/b", "x" * 300, "李雷", "<script>"]
     found = {page_name(standings([graded(hand_in(name))], Rules())[0]) for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -36,6 +37,37 @@ def refusal(result, status="rejected"):
     assert isinstance(result, Refusal)
     assert result.status == status
     return result.message
+
+
+# ---------------------------------------------------------------- which labs
+
+
+BONUS = [replace(get_lab("w8a8"), bonus=False), replace(get_lab("dds"), bonus=True)]
+
+
+def test_a_bonus_lab_that_was_not_begun_is_not_missed(tmp_path):
+    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    assert list(read(tmp_path, BONUS).labs) == ["w8a8"]
+    shutil.copy(TESTS.parent / "assignment" / "dds.py", tmp_path)
+    assert list(read(tmp_path, BONUS).labs) == ["w8a8"]
+    assert list(read(tmp_path / "w8a8.py", BONUS, all_labs=True).labs) == ["w8a8"]
+
+
+def test_a_bonus_lab_that_was_begun_is_graded_and_one_that_was_asked_for_alone_is_told(tmp_path):
+    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    (tmp_path / "dds.py").write_text((TESTS / "mistakes" / "student_dds.py").read_text(encoding="utf-8"), encoding="utf-8")
+    labs = read(tmp_path, BONUS).labs
+    assert isinstance(labs["dds"], KernelSource)
+    assert isinstance(labs["w8a8"], KernelSource)
+    (tmp_path / "dds.py").unlink()
+    refusal(read(tmp_path, BONUS[1:], all_labs=True).labs["dds"], "not_attempted")
+
+
+def test_a_broken_bonus_lab_is_told(tmp_path):
+    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    text = (TESTS / "mistakes" / "student_dds.py").read_text(encoding="utf-8")
+    (tmp_path / "dds.py").write_text(text + "\ndef f(:\n", encoding="utf-8")
+    assert isinstance(read(tmp_path, BONUS).labs.get("dds"), Refusal)
 
 
 # ---------------------------------------------------------------- what is taken

@@ -16,6 +16,7 @@ from grader.reporting import page as html
 from grader.reporting.advice import advice
 from grader.reporting.document import document
 from grader.reporting.listing import MAX_LINES, listing
+from grader.reporting.terminal import number, total
 from tests.reports import CONFIGS, FACTS, gpu_report, hostile_report, kernel_source, wrong_report
 
 ALLOWED_TAGS = set(
@@ -121,6 +122,26 @@ def test_the_page_says_what_the_report_says():
     assert "no GPU: speed is not graded" in outline.text
     assert "2 files were left out" in outline.text
     assert outline.tags.count("img") == 1, "the error map of the failing case"
+
+
+def test_bonus_points_stand_apart_on_page_terminal_and_in_the_document():
+    report = gpu_report()
+    first = next(iter(report.labs))
+    report = replace(report, labs={**report.labs, "other": replace(report.labs[first], lab_id="other")})
+    without = replace(report, labs={lab_id: lab for lab_id, lab in report.labs.items() if lab_id != first})
+    report = replace(report, labs={**report.labs, first: replace(report.labs[first], bonus=True)})
+    earned, most = report.labs[first].points, report.labs[first].max_points
+    assert (report.points, report.max_points, report.gradable_points) == (
+        without.points, without.max_points, without.gradable_points,
+    )  # fmt: skip
+    told = f"{number(report.points)} of {number(report.max_points)} points and {number(earned)} of {number(most)} bonus points"
+    assert total(report) == told
+    assert total(without) == told.split(" and ")[0]
+    assert total(replace(report, labs={first: report.labs[first]})) == told.split(" and ")[1]
+    assert f"<title>{report.submission}: {told}</title>" in html.page(report)
+    written = document(report)
+    assert written["bonus"] == {"points": earned, "max_points": most}
+    assert [lab for lab, entry in written["labs"].items() if entry["bonus"]] == [first]
 
 
 def test_speed_comes_with_interval_tiers_and_pictures():
