@@ -45,6 +45,11 @@ class _Job:
     def key(self) -> tuple[int, int, str]:
         return self.capability, self.config.index, self.launch.key
 
+    def failure(self, message: str, *, ours: bool = False) -> BuildFailure:
+        """Why there is no binary; `ours`: the grader is to blame, and not the kernel."""
+        sentence = f"{self.config} for sm_{self.capability}: {message}"
+        return BuildFailure(self.config.index, self.capability, sentence, message if ours else "")
+
 
 class Compiler:
     """Compiles, or has Triton's front end read, launches of configs in several sandboxes at once.
@@ -145,12 +150,8 @@ class Compiler:
     def _one(
         self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
-        def failure(message: str, *, ours: bool = False) -> BuildFailure:
-            sentence = f"{job.config} for sm_{job.capability}: {message}"
-            return BuildFailure(job.config.index, job.capability, sentence, message if ours else "")
-
         if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
-            return sandbox, failure("not compiled: the configs before it used up the time for building")
+            return sandbox, job.failure("not compiled: the configs before it used up the time for building")
         request, kept = _compile_request(operation, self.lab, job), self.options.kept
         try:
             known = kept.answer(made, request) if kept else None
@@ -158,7 +159,7 @@ class Compiler:
                 sandbox = self.options.start(confined=self.options.confined)
                 loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
                 if "error" in loaded.header:
-                    return sandbox, failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
+                    return sandbox, job.failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
             if known is not None:
                 answer = known
             else:
@@ -166,17 +167,9 @@ class Compiler:
                 answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
                 if kept and "error" not in answer.header:
                     kept.keep(made, request, answer)
-            if "error" in answer.header:
-                sentence = _compile_sentence(self.source, answer, made, job.capability)
-                return sandbox, failure(sentence, ours=is_defect(answer))
-            if operation == "read":
-                return sandbox, None
-            if operation == "lower":
-                too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
-                return sandbox, failure(teach_config(self.source, job.config.index, too_large)) if too_large else None
-            return sandbox, _binary(self.source, answer, job.capability, job.config, job.launch)
+            return sandbox, self._result(operation, made, answer, job)
         except SandboxLost:
-            return None, failure(LOST, ours=True)
+            return None, job.failure(LOST, ours=True)
         except SandboxTimeout:
             self.timeouts += 1
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"
@@ -186,7 +179,19 @@ class Compiler:
             death = f"the compiler answered something unusable ({error})"
         if sandbox:
             sandbox.close()
-        return None, failure(death)
+        return None, job.failure(death)
+
+    def _result(self, operation: Operation, made: MadeModule, answer: Answer, job: _Job) -> Binary | BuildFailure | None:
+        """What the compiler's answer comes to. Raises ValueError and the like for one that is unusable."""
+        if "error" in answer.header:
+            sentence = _compile_sentence(self.source, answer, made, job.capability)
+            return job.failure(sentence, ours=is_defect(answer))
+        if operation == "read":
+            return None
+        if operation == "lower":
+            too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
+            return job.failure(teach_config(self.source, job.config.index, too_large)) if too_large else None
+        return _binary(self.source, answer, job.capability, job.config, job.launch)
 
 
 @dataclass(frozen=True)

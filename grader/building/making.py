@@ -12,7 +12,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.building.reports import (
@@ -322,22 +322,23 @@ def _written_constants(tree: ast.Module) -> dict[str, object]:
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and not isinstance(node, ast.Assign | ast.AnnAssign)
     }  # fmt: skip
     for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            bound.setdefault(node.targets[0].id, []).append(node.value)
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-            bound.setdefault(node.target.id, []).append(node.value)
-    values: dict[str, object] = {}
-    for name, expressions in bound.items():
-        value = expressions[0]
-        if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("constexpr") and len(value.args) == 1:
-            value = value.args[0]
-        try:
-            written = ast.literal_eval(value)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            continue
-        if len(expressions) == 1 and name not in rebound and isinstance(written, bool | int | float | str | None):
-            values[name] = written
-    return values
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                bound.setdefault(name, []).append(value)
+    once = {name: values[0] for name, values in bound.items() if len(values) == 1 and name not in rebound}
+    return dict(written for name, value in once.items() for written in _written(name, value))
+
+
+def _written(name: str, value: ast.expr) -> Iterator[tuple[str, object]]:
+    """The name and what is written for it, if that is a literal."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("constexpr") and len(value.args) == 1:
+        value = value.args[0]
+    try:
+        written = ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return
+    if isinstance(written, bool | int | float | str | None):
+        yield name, written
 
 
 def _agrees(written: object, report: Report) -> bool:

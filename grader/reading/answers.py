@@ -99,30 +99,42 @@ def _number(node: ast.expr, known: Mapping[str, float | Unclear | None], depth: 
         case ast.Constant(value=int() | float() as value):
             found: float = value
         case ast.Name(id=name):
-            held = known.get(name)
-            if held is None or isinstance(held, Unclear):
-                raise _NotReadable(f"{name} is no number that was assigned before")
-            found = held
+            found = _known(name, known)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             found = -inner(operand)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             found = inner(operand)
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            base, power = inner(left), inner(right)
-            if abs(power) > 200:
-                raise _NotReadable("a power that large")
-            found = float(base) ** power if abs(power) > 64 else base**power
+            found = _power(inner(left), inner(right))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
             found = OPERATIONS[type(op)](inner(left), inner(right))
         case ast.Call(func=ast.Name(id=name), args=[_, *_] as arguments, keywords=[]) if name in CALLS:
-            values = [inner(argument) for argument in arguments]
-            if len(values) == 1 and name in ("min", "max"):
-                raise _NotReadable(f"{name} of one number")
-            if len(values) > 1 and name not in ("min", "max"):
-                raise _NotReadable(f"{name} of several numbers")
-            found = CALLS[name](*values)
+            found = _called(name, [inner(argument) for argument in arguments])
         case _:
             raise _NotReadable(f"{ast.unparse(node)[:40]} is more than arithmetic")
     if isinstance(found, complex) or not math.isfinite(found) or abs(found) > LARGEST:
         raise _NotReadable("it is too large, or no number")
     return found
+
+
+def _known(name: str, known: Mapping[str, float | Unclear | None]) -> float:
+    held = known.get(name)
+    if held is None or isinstance(held, Unclear):
+        raise _NotReadable(f"{name} is no number that was assigned before")
+    return held
+
+
+def _power(base: float, power: float) -> float:
+    """base ** power, in floating point where the integer would be long; complex for a root of a negative number."""
+    if abs(power) > 200:
+        raise _NotReadable("a power that large")
+    found: float = float(base) ** power if abs(power) > 64 else base**power
+    return found
+
+
+def _called(name: str, values: list[float]) -> float:
+    if len(values) == 1 and name in ("min", "max"):
+        raise _NotReadable(f"{name} of one number")
+    if len(values) > 1 and name not in ("min", "max"):
+        raise _NotReadable(f"{name} of several numbers")
+    return CALLS[name](*values)

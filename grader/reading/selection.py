@@ -129,29 +129,28 @@ def _text(statement: Statement, source: list[bytes]) -> list[str]:
 
 def _binds(node: ast.stmt) -> set[str]:
     """Names that a top-level statement binds, or whose value it changes in place (`configs.append(...)`, `tiles[2] = 4`)."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
-    if isinstance(node, ast.Import):
-        return {alias.asname or alias.name.split(".")[0] for alias in node.names}
-    if isinstance(node, ast.ImportFrom):
-        return {alias.asname or alias.name for alias in node.names}
-    if isinstance(node, ast.Assign):
-        return {name for target in node.targets for name in _stored(target)}
-    if isinstance(node, ast.AnnAssign | ast.AugAssign):
-        return _stored(node.target)
-    if isinstance(node, ast.Expr):
-        called = node.value
-        if isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute):
-            owner = called.func.value
-            if isinstance(owner, ast.Name) and called.func.attr in MUTATORS:
-                return {owner.id}
-        return set()
-    if isinstance(node, COMPOUND):
-        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
-        inner += [child for handler in getattr(node, "handlers", []) for child in handler.body]
-        bound = {name for child in inner for name in _binds(child)}
-        return bound | _stored(node.target) if isinstance(node, ast.For) else bound
-    return set()
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Import(names=aliases):
+            return {alias.asname or alias.name.split(".")[0] for alias in aliases}
+        case ast.ImportFrom(names=aliases):
+            return {alias.asname or alias.name for alias in aliases}
+        case ast.Assign(targets=targets):
+            return {name for target in targets for name in _stored(target)}
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            return _stored(target)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method))) if method in MUTATORS:
+            return {owner}
+    return _binds_inside(node) if isinstance(node, COMPOUND) else set()
+
+
+def _binds_inside(node: ast.stmt) -> set[str]:
+    """What the statements within a compound one bind, and the variable of a loop."""
+    inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+    inner += [child for handler in getattr(node, "handlers", []) for child in handler.body]
+    bound = {name for child in inner for name in _binds(child)}
+    return bound | _stored(node.target) if isinstance(node, ast.For) else bound
 
 
 def _stored(target: ast.expr) -> set[str]:

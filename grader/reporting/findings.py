@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.model import LabReport, TestResult
+from grader.model import LabReport, TestKind, TestResult
 from grader.teaching import headline
 
 COUNTED = re.compile(r"^\(\d+ of \d+\) ")
@@ -80,14 +80,12 @@ def first_said(tests: Sequence[TestResult]) -> dict[str, str]:
 
 def next_thing(lab: LabReport) -> str:
     """What to fix first in a lab that ran, the most certain thing: what does not compile, memory, a finding, a case; or ""."""
-    broken = next((test for test in lab.tests if test.kind == "build" and test.status == "failed"), None)
+    broken, strayed, failed = (_first_failed(lab, kind) for kind in ("build", "memory", "correctness"))
     if broken is not None:
         return headline(broken.message)
-    strayed = next((test for test in lab.tests if test.kind == "memory" and test.status == "failed"), None)
-    failed = next((test for test in lab.tests if test.kind == "correctness" and test.status == "failed"), None)
-    named = findings(lab.tests)
-    certain = named[0].sentences[0] if named and named[0].certain else ""
-    if certain and named[0].early:
+    named = next(iter(findings(lab.tests)), None)
+    certain = named.sentences[0] if named is not None and named.certain else ""
+    if named is not None and named.early and certain:
         return certain
     if strayed is not None and strayed.metrics.get("seen"):
         return strayed.message.splitlines()[0]
@@ -96,3 +94,7 @@ def next_thing(lab: LabReport) -> str:
     if failed is not None:
         return f"make `{failed.name}` pass first; {(failed.diagnosis or failed.message).splitlines()[0]}"
     return strayed.message.splitlines()[0] if strayed is not None else ""
+
+
+def _first_failed(lab: LabReport, kind: TestKind) -> TestResult | None:
+    return next((test for test in lab.tests if test.kind == kind and test.status == "failed"), None)

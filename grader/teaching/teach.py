@@ -116,42 +116,54 @@ def _filled(lesson: Lesson, found: re.Match[str], setting: Setting) -> tuple[str
 
 def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
     """The braces that are worked out from others."""
-    runtime = [
-        (text, kind)
-        for text, kind in setting.fault.values
-        if kind.startswith("scalar") or ("[" in kind and "const" not in kind)
-    ]
     operands = setting.operands()
-    side = operands[1] if words["side"] == "rhs" and len(operands) > 1 else operands[0] if operands else None
-    pointer = next((text for text, kind in setting.fault.values if kind.startswith("pointer")), "")
-    kind = setting.type_of(words["subscripted"])
-    left_wide = isinstance(setting.node, ast.Compare) and any(
-        isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.BitAnd | ast.BitOr)
-        for inner in [setting.node.left, *setting.node.comparators]
-    )
-    tile = next((k for t, k in setting.fault.values if k.startswith("constexpr") and not _power_of_two(k)), "")
+    a, b = words["a"], words["b"]
+    subscripted = setting.type_of(words["subscripted"])
     return {
-        "not_constexpr": f"; `{shortened(runtime[0][0])}` is known only at run time" if runtime else "",
-        "tile_found": f", found {tile.removeprefix('constexpr ')}" if tile else "",
-        "operand": _bracketed(shortened(unparsed(side)))
-        if words["side"]
-        else shortened(pointer) or words["left"] or "ptr + offs",
+        **_about_values(setting),
+        **_about_comparison(setting.node),
+        "operand": _operand(words, operands, setting),
         "conversion": _conversion(operands, setting),
         "lab_dtype": _lab_dtype(setting),
         "inner": _inner_size(operands, setting),
         "example": EXAMPLES.get(words["call"], "add it to the call"),
-        "whole": f"found {words['a']}" if words["a"] == words["b"] else f"found {words['a']} and {words['b']}",
-        "a_pointer": "a pointer" if kind.startswith("pointer") else "one number",
+        "whole": f"found {a}" if a == b else f"found {a} and {b}",
+        "a_pointer": "a pointer" if subscripted.startswith("pointer") else "one number",
         "what_lower": words["what"].lower(),
         "assertion": f": {words['words']}" if words["words"] else "",
-        "comparison": "& and | bind more tightly than < and ==, so this compares twice at once"
-        if left_wide
-        else "a kernel cannot compare twice at once (a < b < c)",
-        "comparison_next": "put each comparison into brackets: (a < M) & (b < N)"
-        if left_wide
-        else "write (a < b) & (b < c)",
-        "shapes": f"{words['a']} and {words['b']}",
+        "shapes": f"{a} and {b}",
     }
+
+
+def _about_values(setting: Setting) -> dict[str, str]:
+    """What the values at the fault say: one that is known at run time only, a tile that is no power of two."""
+    values = setting.fault.values
+    runtime = next((text for text, kind in values if kind.startswith("scalar") or ("[" in kind and "const" not in kind)), None)
+    tile = next((kind for _, kind in values if kind.startswith("constexpr") and not _power_of_two(kind)), None)
+    return {
+        "not_constexpr": "" if runtime is None else f"; `{shortened(runtime)}` is known only at run time",
+        "tile_found": "" if tile is None else f", found {tile.removeprefix('constexpr ')}",
+    }
+
+
+def _about_comparison(node: ast.AST | None) -> dict[str, str]:
+    """Why a comparison compares twice: & and | among its parts, or a chain."""
+    wide = isinstance(node, ast.Compare) and any(
+        isinstance(part, ast.BinOp) and isinstance(part.op, ast.BitAnd | ast.BitOr) for part in [node.left, *node.comparators]
+    )
+    if wide:
+        return {"comparison": "& and | bind more tightly than < and ==, so this compares twice at once",
+                "comparison_next": "put each comparison into brackets: (a < M) & (b < N)"}  # fmt: skip
+    return {"comparison": "a kernel cannot compare twice at once (a < b < c)", "comparison_next": "write (a < b) & (b < c)"}
+
+
+def _operand(words: dict[str, str], operands: list[ast.expr], setting: Setting) -> str:
+    """The operand on the side that Triton names, else the pointer that it is about."""
+    if words["side"]:
+        side = operands[1] if words["side"] == "rhs" and len(operands) > 1 else operands[0] if operands else None
+        return _bracketed(shortened(unparsed(side)))
+    pointer = next((text for text, kind in setting.fault.values if kind.startswith("pointer")), "")
+    return shortened(pointer) or words["left"] or "ptr + offs"
 
 
 def _power_of_two(kind: str) -> bool:

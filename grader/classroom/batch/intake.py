@@ -331,14 +331,8 @@ def _archive(path: Path, place: str, unpacking: _Unpacking) -> Iterator[HandIn]:
         yield HandIn(path.stem, "", place, path, refused=str(error))
         return
     notes = tuple(f"{place}: {entry.name} {entry.reason}" for entry in refused)
-    children = _children(folder)
-    while len(children) == 1 and children[0].is_dir():
-        inner = children[0]
-        if MOODLE.fullmatch(inner.name) or any(child.suffix in SOURCES for child in _children(inner)):
-            break
-        folder, children = inner, _children(inner)
-    plain = [child for child in children if child.suffix in SOURCES]
-    if plain and not any(CANVAS.fullmatch(child.name) or MOODLE.fullmatch(child.name) for child in plain):
+    folder = _unwrapped(folder)
+    if _is_one_students(folder):
         yield HandIn(path.stem, "", place, folder, modified(path), notes=notes)
         return
     inside = list(_folder(folder, unpacking))
@@ -348,10 +342,28 @@ def _archive(path: Path, place: str, unpacking: _Unpacking) -> Iterator[HandIn]:
     for hand_in in inside:
         own = tuple(note for note in notes if hand_in.student in note)
         yield replace(hand_in, place=f"{place}/{hand_in.place}", notes=hand_in.notes + own)
+    known = {hand_in.student for hand_in in inside}
     for entry in refused:
         owner = _owner(entry.name)
-        if owner and not any(hand_in.student == owner for hand_in in inside):
+        if owner and owner not in known:
             yield HandIn(owner, "", f"{place}/{entry.name}", path, refused=f"{entry.name} {entry.reason}")
+
+
+def _unwrapped(folder: Path) -> Path:
+    """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
+    children = _children(folder)
+    while len(children) == 1 and children[0].is_dir():
+        inner = _children(children[0])
+        if MOODLE.fullmatch(children[0].name) or any(child.suffix in SOURCES for child in inner):
+            break
+        folder, children = children[0], inner
+    return folder
+
+
+def _is_one_students(folder: Path) -> bool:
+    """Whether sources lie there whose names are those of no class download."""
+    plain = [child.name for child in _children(folder) if child.suffix in SOURCES]
+    return bool(plain) and not any(CANVAS.fullmatch(name) or MOODLE.fullmatch(name) for name in plain)
 
 
 def _owner(name: str) -> str | None:

@@ -70,44 +70,48 @@ def _masked_rows(run: Run, pairs: Pairs, e: int) -> Divergence | None:
 
 def slices(run: Run, followed: Sequence[Pairs]) -> list[Divergence]:
     """SPLIT_K: do the slices of a tile, all of which were recorded, meet every k once together?"""
-    split, K = run.config.split_k, run.sizes[2]
     tiles: dict[tuple[int, int], list[Pairs]] = {}
     for pairs in followed:
         tiles.setdefault((int(pairs.m[0]), int(pairs.n[0])), []).append(pairs)
-    for parts in tiles.values():
-        programs = {pairs.program for pairs in parts}
-        shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
-        places = {(one.lowest, one.highest) for one in shared}
-        everyone = {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}
-        if everyone != programs:
-            continue
-        counts = [_counts(pairs.left, pairs, 0, K) for pairs in parts]
-        total = np.sum(counts, axis=0)
-        if (total == 1).all():
-            return []
-        line = parts[-1].flow.terms[-1].line if parts[-1].flow.terms else parts[-1].store.line
-        if split == 1:
-            return []
-        if not total.any():
-            return [Divergence("slices_leave_out", LOOP, line, f"none of the {split} slices multiplies anything", "every k in one slice",
-                            "the number of turns of a slice is rounded down, here to 0")]  # fmt: skip
-        first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
-        if len(parts) > 1:
-            first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
-        missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
-        if len(parts) > 1 and all((count == 1).all() for count in counts):
-            return [Divergence("slice_walks_all_of_k", LOOP, line, first, f"each slice a {split}-th of K, 0:{K} together",
-                            f"each of the {split} slices walks all of K, so that Y is {split} times what it should be")]  # fmt: skip
-        if len(parts) > 1 and all((count == counts[0]).all() for count in counts):
-            return [Divergence("slices_overlap", LOOP, line, first, "every k in one slice",
-                            "every slice multiplies the same k: the number of the slice is not in the addresses")]  # fmt: skip
-        if len(twice):
-            return [Divergence("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
-                            "every k in one slice", "neighbouring slices of K overlap")]  # fmt: skip
-        return [Divergence("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
-                        "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
-                        "the slices of K leave a part of it out")]  # fmt: skip
-    return []
+    whole = next((parts for parts in tiles.values() if _all_recorded(run, parts)), None)
+    if whole is None or run.config.split_k == 1:
+        return []
+    counts = [_counts(pairs.left, pairs, 0, run.sizes[2]) for pairs in whole]
+    return [] if (np.sum(counts, axis=0) == 1).all() else [_wrong_slices(run, whole, counts)]
+
+
+def _all_recorded(run: Run, parts: Sequence[Pairs]) -> bool:
+    """Whether all programs that store to a tile are among these."""
+    programs = {pairs.program for pairs in parts}
+    shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
+    places = {(one.lowest, one.highest) for one in shared}
+    return programs == {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}
+
+
+def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> Divergence:
+    """What is wrong with slices that do not meet every k once. counts: of each, how often it meets each k."""
+    split, K = run.config.split_k, run.sizes[2]
+    line = parts[-1].flow.terms[-1].line if parts[-1].flow.terms else parts[-1].store.line
+    total = np.sum(counts, axis=0)
+    if not total.any():
+        return Divergence("slices_leave_out", LOOP, line, f"none of the {split} slices multiplies anything", "every k in one slice",
+                        "the number of turns of a slice is rounded down, here to 0")  # fmt: skip
+    first = f"program {parts[0].program} multiplies k = {span(np.flatnonzero(counts[0]))}"
+    if len(parts) > 1:
+        first += f", program {parts[1].program} k = {span(np.flatnonzero(counts[1]))}"
+        if all((count == 1).all() for count in counts):
+            return Divergence("slice_walks_all_of_k", LOOP, line, first, f"each slice a {split}-th of K, 0:{K} together",
+                            f"each of the {split} slices walks all of K, so that Y is {split} times what it should be")  # fmt: skip
+        if all((count == counts[0]).all() for count in counts):
+            return Divergence("slices_overlap", LOOP, line, first, "every k in one slice",
+                            "every slice multiplies the same k: the number of the slice is not in the addresses")  # fmt: skip
+    missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
+    if len(twice):
+        return Divergence("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
+                        "every k in one slice", "neighbouring slices of K overlap")  # fmt: skip
+    return Divergence("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
+                    "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
+                    "the slices of K leave a part of it out")  # fmt: skip
 
 
 def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
@@ -263,19 +267,7 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     by_turn = _by_turn(pairs, pairs.left, e)
     depth = max(len(np.unique(ks)) for ks in by_turn)
     if len(twice):
-        seen: set[int] = set()
-        for turn, ks in enumerate(by_turn):
-            again = seen & set(ks[ks < K].tolist())
-            if again:
-                step = int(ks.min() - by_turn[turn - 1].min()) if turn else 0
-                name = "k_not_advanced" if step == 0 else "advanced_by_one" if step == 1 else "k_met_twice"
-                reason = "neither operand moves on from turn to turn" if step == 0 else (
-                    f"the tiles of neighbouring turns are {step} apart and {depth} deep, so k is met more than once")  # fmt: skip
-                return Divergence(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
-                               f"both operands hold k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
-                               "every k once", reason, pairs.program, turn)  # fmt: skip
-            seen |= set(ks.tolist())
-        return None
+        return _met_again(run, pairs, by_turn, depth)
     if not len(missing):
         return None
     asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
@@ -289,6 +281,23 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
         f"every k up to K = {K}" if run.stages.needed is None else "every block of the row",
         _missing_reason(run, missing, need, depth, turns), pairs.program,
     )  # fmt: skip
+
+
+def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int) -> Divergence | None:
+    """The first turn that multiplies what an earlier one did. by_turn: the k of each turn."""
+    seen: set[int] = set()
+    for turn, ks in enumerate(by_turn):
+        again = seen & set(ks[ks < run.sizes[2]].tolist())
+        if again:
+            step = int(ks.min() - by_turn[turn - 1].min()) if turn else 0
+            name = "k_not_advanced" if step == 0 else "advanced_by_one" if step == 1 else "k_met_twice"
+            reason = "neither operand moves on from turn to turn" if step == 0 else (
+                f"the tiles of neighbouring turns are {step} apart and {depth} deep, so k is met more than once")  # fmt: skip
+            return Divergence(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+                           f"both operands hold k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
+                           "every k once", reason, pairs.program, turn)  # fmt: skip
+        seen |= set(ks.tolist())
+    return None
 
 
 def _missing_name(run: Run, missing: Array, need: Array, depth: int, turns: int) -> str:

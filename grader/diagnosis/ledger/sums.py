@@ -228,19 +228,26 @@ def _factors(run: Run, pairs: Pairs, totals: Sequence[Array]) -> list[Divergence
     at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] the sum is multiplied by {total[e]:.4g}"
     scales = " times ".join(scale.words for scale in run.stages.scales)
     expected = f"{wanted[e]:.4g}" + (f", which is {scales}" if scales else "")
-    short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
     values = [value[known] for value in _scale_values(run, pairs, carried=True)]
-    for powers in np.ndindex(*(5,) * len(values)):
-        exponents = [int(power) - 2 for power in powers]
-        if not any(exponents) or (sum(e < 0 for e in exponents) and sum(e > 0 for e in exponents)):
-            continue
-        made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
-        if np.allclose(ratio, made, rtol=4e-3):
-            reason, name = _exponent_words(exponents, short)
-            return [Divergence(name, FACTOR, line, at, expected, reason, pairs.program)]
+    if exponents := _exponents(ratio, values):
+        short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
+        reason, name = _exponent_words(exponents, short)
+        return [Divergence(name, FACTOR, line, at, expected, reason, pairs.program)]
     if len(set(np.round(ratio / ratio[0], 3).tolist())) == 1:
         return [Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be", pairs.program)]
     return [Divergence("factor", FACTOR, line, at, expected, "", pairs.program)]
+
+
+def _exponents(ratio: Array, values: Sequence[Array]) -> list[int]:
+    """The powers of the scales, from -2 to 2, whose product the ratio is; none where no such product fits."""
+    for powers in np.ndindex(*(5,) * len(values)):
+        exponents = [int(power) - 2 for power in powers]
+        if not any(exponents) or min(exponents) < 0 < max(exponents):
+            continue
+        made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
+        if np.allclose(ratio, made, rtol=4e-3):
+            return exponents
+    return []
 
 
 def _exponent_words(exponents: list[int], names: list[str]) -> tuple[str, str]:

@@ -21,18 +21,7 @@ MAX_PROGRAMS = 12
 
 def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    followed: list[tuple[int, list[Node], Pairs]] = []
-    for program in _spread(list(run.tape.programs)):
-        if len(followed) >= MAX_PROGRAMS:
-            break
-        stores = stores_to_output(run, program)
-        if read_back(run, program, stores):
-            continue
-        for store in lasting(stores):
-            lanes = sample(run, store)
-            if len(lanes):
-                with contextlib.suppress(Untraceable):
-                    followed.append((program, stores, pairs_of(run, program, store, lanes)))
+    followed = _followed(run)
     stored = addresses.misplaced(run, [pairs for _, _, pairs in followed])
     if stored:  # where things lie in Y then says nothing of tiles and masks
         findings, used = [stored[0]], stored[1]
@@ -49,6 +38,23 @@ def walk(run: Run) -> list[Divergence]:
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
         findings = [finding for finding in findings if finding.name not in ("store_mask_too_short", "wrong_block")]
     return ordered(findings)
+
+
+def _followed(run: Run) -> list[tuple[int, list[Node], Pairs]]:
+    """Programs, their stores to Y, and the products behind a sample of what each store leaves."""
+    followed: list[tuple[int, list[Node], Pairs]] = []
+    for program in _spread(list(run.tape.programs)):
+        if len(followed) >= MAX_PROGRAMS:
+            break
+        stores = stores_to_output(run, program)
+        if read_back(run, program, stores):
+            continue
+        for store in lasting(stores):
+            lanes = sample(run, store)
+            if len(lanes):
+                with contextlib.suppress(Untraceable):
+                    followed.append((program, stores, pairs_of(run, program, store, lanes)))
+    return followed
 
 
 def _spread(programs: list[int]) -> list[int]:
