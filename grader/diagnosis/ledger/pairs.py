@@ -100,8 +100,7 @@ class Pairs:
 
 def stores_to_output(run: Run, program: int) -> list[Node]:
     """The program's recorded stores and atomics into Y."""
-    nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
-    return [n for n in nodes if n.op.startswith(("store", "atomic")) and n.tensor == run.lab.output]
+    return [n for n in run.tape.accesses[program] if n.op != "load" and n.tensor == run.lab.output]
 
 
 def lasting(stores: Sequence[Node]) -> list[Node]:
@@ -121,8 +120,7 @@ def in_parts(stores: Sequence[Node]) -> bool:
 
 def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
     """Whether the program loads elements of Y that it stored itself before."""
-    nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
-    loads = [node for node in nodes if node.op == "load" and node.tensor == run.lab.output]
+    loads = [node for node in run.tape.accesses[program] if node.op == "load" and node.tensor == run.lab.output]
     return any(store.number < load.number and _overlaps(store, load) for load in loads for store in stores)
 
 

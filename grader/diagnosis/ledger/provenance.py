@@ -31,7 +31,10 @@ class Provenance:
         self._values: dict[int, Array] = {}
         self._origins: dict[tuple[int, str, bool], Array] = {}
         self._sources: list[frozenset[str]] = []
+        self._products: set[int] = set()
         for node in tape.nodes:
+            if self._multiplies(node):
+                self._products.add(node.number)
             self._sources.append(self._find_sources(node))
 
     def sources(self, number: int) -> frozenset[str]:
@@ -40,6 +43,13 @@ class Provenance:
 
     def is_product(self, node: Node) -> bool:
         """Whether this node multiplies elements of the left tensor with elements of the right one."""
+        return node.number in self._products
+
+    def products(self, numbers: range) -> list[Node]:
+        """The nodes in a range that do."""
+        return [self.tape.nodes[number] for number in sorted(self._products) if number in numbers]
+
+    def _multiplies(self, node: Node) -> bool:
         if node.op == "dot" or (node.op in ("fmul", "mul", "fma") and len(node.inputs) >= 2):
             a, b = (self._sources[i] for i in node.inputs[:2])
         else:

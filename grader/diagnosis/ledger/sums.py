@@ -29,8 +29,7 @@ def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
                 waiting.append(i)
     if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
         return []
-    nodes = (run.tape.nodes[number] for number in run.tape.programs[program])
-    return [node for node in nodes if run.provenance.is_product(node) and node.number not in seen]
+    return [node for node in run.provenance.products(run.tape.programs[program]) if node.number not in seen]
 
 
 def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) -> Divergence | None:

@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,9 @@ MAX_NODES = 70_000
 MAX_ELEMENTS = 1 << 26
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Node:
-    """One operation.
+    """One operation. Never changed; it is not frozen because there are many, and a frozen one takes twice as long to make.
 
     op: the builder's name for it, such as "fmul", "dot", "load" or "store". type: Triton's dtype of the result.
     attribute: axis, order or kind. data: the result's values, None where they are only moved or unknown.
@@ -68,6 +69,14 @@ class Tape:
     nodes: tuple[Node, ...]
     programs: Mapping[int, range]
     stores: tuple[Stored, ...]
+
+    @cached_property
+    def accesses(self) -> Mapping[int, tuple[Node, ...]]:
+        """The recorded loads, stores and atomics of each program."""
+        return {
+            program: tuple(node for node in self.nodes[numbers.start : numbers.stop] if node.op.startswith(("load", "store", "atomic")))
+            for program, numbers in self.programs.items()
+        }
 
 
 def parse(record: bytes) -> Tape:
