@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from grader.building import BuildOptions
 from grader.diagnosis.reasons import reasons
 from grader.diagnosis.shrinking import smallest_failing
-from grader.judging.checking import Finding, check
+from grader.judging.checking import Finding, References, check
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
 from grader.judging.rubric import Rubric, Tiers
@@ -47,7 +47,8 @@ def judge(
     how: for launches that explain a wrong kernel. checked: the findings, where they are known already. asked: the outcomes
     that likeness is asked about; None: all. smallest: how to build smaller problems where nothing explains a failure.
     """
-    findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle) for one in ran.outcomes]
+    known: References = {}
+    findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.building import BuildOptions, compile_described, read_by_triton
-from grader.judging.checking import Finding, check
+from grader.judging.checking import Finding, References, check
 from grader.judging.correctness import HIDDEN
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused
@@ -253,10 +253,11 @@ class _Round:
         missing = sorted((pair for pair in pairs if pair not in known), key=partial(_size, lab))
         problems = {case: self.watch.problem(lab, case) for case, _ in missing}
         found = dict(known)
+        references: References = {}
         began, told = time.monotonic(), False
 
         def heard(outcome: Outcome) -> None:
-            finding = check(lab, problems[outcome.case], outcome, bundle)
+            finding = check(lab, problems[outcome.case], outcome, bundle, references)
             found[outcome.case, outcome.config] = outcome, finding
             if not aloud or self.stopped.is_set():
                 return
