@@ -35,10 +35,8 @@ CONFIGS = [
 CONFIGS = [
     # one token: a BLOCK_M of 1 asks for the sum along K
     triton.Config({"BLOCK_M": 1, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
-    triton.Config({"BLOCK_M": 1, "BLOCK_N": 8, "BLOCK_K": 1024, "SPLIT_K": 1}, num_warps=4, num_stages=4),
     # up to a dozen or two: a BLOCK_N below 64 asks for slices
     triton.Config({"BLOCK_M": 8, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=4),
-    triton.Config({"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 512, "SPLIT_K": 1}, num_warps=8, num_stages=4),
     # a few dozen: K split among programs
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=4),
@@ -46,9 +44,9 @@ CONFIGS = [
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 4}, num_warps=4, num_stages=5),
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=5),
     # many: tall tiles, because a byte is opened once for every BLOCK_M rows of Y
+    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 4}, num_warps=4, num_stages=5),
     triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 2}, num_warps=4, num_stages=5),
-    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=8, num_stages=4),
-    triton.Config({"BLOCK_M": 256, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=4),
+    triton.Config({"BLOCK_M": 256, "BLOCK_N": 64, "BLOCK_K": 32, "SPLIT_K": 1}, num_warps=4, num_stages=5),
 ]
 ### END SOLUTION
 
