@@ -403,8 +403,8 @@ check("w8a16", step="one")
 # 5. **One kernel for all $M$**: the weight first, `tl.dot(w, x)`, opened by bits in the registers that multiply it; tall tiles for many tokens.
 #    The autotuner chooses among the forms.
 #
-# Look at the launch and at the compiled code yourself: the report of `check` names registers, spills, the matrix instruction and the
-# widest load of each config.
+# Each step below has one change, one number to predict and one cell that checks. The checks hold no watch: they look at the launch and at what the
+# compiler made of your kernel for an H200. They are worth no points; the clock at the end is.
 
 # %% [markdown] lang="zh"
 # ## 能快到什么程度？
@@ -418,7 +418,94 @@ check("w8a16", step="one")
 # 4. **Split-K**：有几个 token 时，`tl.dot` 又划算了；`SPLIT_K` 个程序共同负责 $Y$ 的一个 tile，各算 $K$ 的一段，用原子操作合起来。
 # 5. **一个 kernel 适用所有 $M$**：把权重放在前面，`tl.dot(w, x)`，就在做乘法的寄存器里按位转换；token 多时用高的 tile。由自动调优在几种形式里挑选。
 #
-# 启动参数和编译结果请自己看：`check` 的报告会列出每个 config 的寄存器数、溢出、矩阵指令和最宽的读取。
+# 下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数，以及编译器为 H200 把你的 kernel 编译成了什么。
+# 它们不计分，计分的是最后的计时。
+
+# %% [markdown]
+# ### Faster, step 1: one token, a form of its own
+#
+# Your kernel as it is has 64 columns a tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` is the heart of another
+# form, for `BLOCK_M == 1`. Keep the products of all turns in a tile of fp32, and sum once, behind the loop; and ask
+# `tl.range(..., num_stages=4)` for loads ahead, which a loop without `tl.dot` does not get by itself.
+#
+# @speed w8a16: one
+
+# %% [markdown] lang="zh"
+# ### 提速第 1 步：只有一个 token 时，另用一种形式
+#
+# 现在的 kernel，tile 宽 64 列，一共 64 个程序，而 H200 有 132 个 SM。`multiply_one` 是另一种形式的核心，用于 `BLOCK_M == 1`。把各轮的乘积留在一个 fp32 的 tile 里，
+# 循环之后再求一次和；并用 `tl.range(..., num_stages=4)` 让读取提前发出：没有 `tl.dot` 的循环不会自动这样做。
+#
+# @speed w8a16: one
+
+# %% solution="w8a16_faster_one"
+bytes_each = ...
+### BEGIN SOLUTION
+bytes_each = 16777216 // 256
+### END SOLUTION
+predict("w8a16", "one", bytes_each)
+
+# %% test="w8a16_faster_one_check"
+check("w8a16", speed="one")
+
+# %% [markdown]
+# ### Faster, step 2: a few tokens, K split
+#
+# With 16 tokens `tl.dot` pays again, if the tile has 16 rows and not 64. Then there are too few tiles: `SPLIT_K` programs share one.
+#
+# @speed w8a16: split
+
+# %% [markdown] lang="zh"
+# ### 提速第 2 步：有几个 token 时，切开 K
+#
+# 有 16 个 token 时，`tl.dot` 又划算了，只要 tile 是 16 行而不是 64 行。这样 tile 太少：让 `SPLIT_K` 个程序共同负责一个。
+#
+# @speed w8a16: split
+
+# %% solution="w8a16_faster_split"
+programs = ...
+### BEGIN SOLUTION
+programs = 4096 // 128 * 8
+### END SOLUTION
+predict("w8a16", "split", programs)
+
+# %% test="w8a16_faster_split_check"
+check("w8a16", speed="split")
+
+# %% [markdown]
+# ### Faster, step 3: many tokens, the weight first
+#
+# wgmma may take its first operand from registers, its second only from shared memory. The converted weight has twice the bytes of the stored one,
+# and as the second operand it is written to shared memory in every turn.
+#
+# @speed w8a16: registers
+
+# %% [markdown] lang="zh"
+# ### 提速第 3 步：token 多时，把权重放在前面
+#
+# wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。转换后的权重，字节数是存储时的两倍；作为第二个操作数，每轮循环都要写进共享内存。
+#
+# @speed w8a16: registers
+
+# %% solution="w8a16_faster_registers"
+stored = ...
+### BEGIN SOLUTION
+stored = 0  # this kernel stores none; before the step it was BLOCK_N * BLOCK_K * 2
+### END SOLUTION
+predict("w8a16", "registers", stored)
+
+# %% test="w8a16_faster_registers_check"
+check("w8a16", speed="registers")
+
+# %% [markdown]
+# ### By the clock
+#
+# With 512 tokens nobody can be much faster than cuBLAS: the products are fp16 products either way.
+
+# %% [markdown] lang="zh"
+# ### 实测计时
+#
+# 512 个 token 时，谁也不可能比 cuBLAS 快多少：反正做的都是 fp16 乘法。
 
 # %% test="w8a16_speed" points=40
 check_speed("w8a16")
@@ -533,8 +620,8 @@ check_answer("w8a16", "step")
 # **6. 字节减半，时间也减半吗？** 只有一个 token 时，你的 kernel 搬运的字节是 cuBLAS fp16 的一半。说出两个理由，为什么它用的时间可能超过一半。
 
 # %% [markdown] answer="w8a16_question_half" points=2
-# Part of the time does not shrink with the bytes: the launch, the first loads until memory answers, the sum at the end. Fewer bytes are also in flight unless
-# each program asks further ahead, so memory may not be kept busy. And each weight now costs instructions besides its product: it is taken out of its word
+# Part of the time does not shrink with the bytes: the launch, the first loads until memory answers, the sum at the end. Fewer bytes are also in
+# flight unless each program asks further ahead, so memory may not be kept busy. And each weight now costs instructions besides its product: it is taken out of its word
 # and converted.
 
 # %% [markdown] lang="zh"
