@@ -308,10 +308,10 @@ check("w8a16", step="epilogue")
 # include solutions/w8a16.py: CONFIGS .. W8A16_MM_grid
 
 # %% [markdown]
-# This is the grader. Without a GPU it takes about ten seconds.
+# This is the grader. Without a GPU it takes a while.
 
 # %% [markdown] lang="zh"
-# 这就是评分程序。没有 GPU 时大约需要十秒。
+# 这就是评分程序。没有 GPU 时要等一会儿。
 
 # %% test="w8a16_correctness" points=60
 check("w8a16")
