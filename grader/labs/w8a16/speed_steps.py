@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from grader.labs.speed_step import FILLS_THE_GPU, ON_WARP_GROUPS, PROGRAMS, Demand, SpeedStep, compiled, launched, tile_size
+from grader.labs.speed_step import (
+    FILLS_THE_GPU,
+    ON_WARP_GROUPS,
+    PROGRAMS,
+    Demand,
+    SpeedStep,
+    compiled,
+    launched,
+    tile_size,
+)
 
 ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
