@@ -393,8 +393,8 @@ check("w8a16", step="one")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. The way of the reference solution, one idea a step; its kernels are in
-# `solutions/ladder`. **They have not been timed yet**, so take what follows as reasons and not as results:
+# Right is 60 points. Fast is the other 40. The way of the reference solution, one idea a step. **Its kernels have not been
+# timed yet**, so take what follows as reasons and not as results:
 #
 # 1. **Naive**: one tile for all sizes, `tl.dot`. With one token it multiplies rows of nothing, and 64 programs read the whole weight.
 # 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns a program, so that there are enough programs.
@@ -409,8 +409,8 @@ check("w8a16", step="one")
 # %% [markdown] lang="zh"
 # ## 能快到什么程度？
 #
-# 做对得 60 分，做快得另外 40 分。下面是参考答案的思路，一步一个想法，对应的 kernel 在 `solutions/ladder` 里。
-# **它们还没有计过时**，所以请把下面的话当作理由，而不是结果：
+# 做对得 60 分，做快得另外 40 分。下面是参考答案的思路，一步一个想法。
+# **这些 kernel 还没有计过时**，所以请把下面的话当作理由，而不是结果：
 #
 # 1. **朴素**：所有规模用同一种 tile，用 `tl.dot`。只有一个 token 时，它在乘空行，而且只有 64 个程序在读整个权重。
 # 2. **GEMV**：只有一个 token 时，逐元素相乘，再沿 $K$ 求一次和；每个程序只负责几列，这样程序才够多。
