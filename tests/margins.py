@@ -69,6 +69,8 @@ def operands(lab_id: str, problem: Problem) -> Operands:
         return Operands(left, t["qweight_ptr"].t().double(), scale, t["weight_scale_ptr"])
     if lab_id == "w4a16":
         return Operands(x, unpack_int4(t["qweight_ptr"]).t().double(), ones, t["scales_ptr"])
+    if lab_id == "w8a16":
+        return Operands(x, t["qweight_ptr"].t().double(), ones, t["scales_ptr"])
     left, right = multiplied(lab_id, problem)
     return Operands(left, right, ones, torch.ones(len(right), dtype=torch.float64))
 
@@ -255,6 +257,11 @@ LOWER: dict[str, dict[str, tuple[str, Rounding]]] = {
         "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2),
         "scale fp8": ("scale", e4m3), "scale e5m2": ("scale", e5m2),
     },
+    "w8a16": {
+        "x fp8": ("x", e4m3), "x e5m2": ("x", e5m2), "x int8": ("x", integers(127)),
+        "w int4": ("w", integers(7)), "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2),
+        "scale fp8": ("scale", e4m3), "scale e5m2": ("scale", e5m2),
+    },
     "dds": {
         "x fp8": ("x", e4m3), "x e5m2": ("x", e5m2), "x int8": ("x", integers(127)),
         "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2), "w int8": ("w", integers(127)),
@@ -265,6 +272,7 @@ LOWER: dict[str, dict[str, tuple[str, Rounding]]] = {
 BF16: dict[str, dict[str, tuple[str, Rounding]]] = {
     "w8a8": {"x bf16": ("x", bf16), "scale bf16": ("scale", bf16), "x scale bf16": ("x scale", bf16)},
     "w4a16": {"x bf16": ("x", bf16), "w bf16": ("w", bf16), "scale bf16": ("scale", bf16)},
+    "w8a16": {"x bf16": ("x", bf16), "w bf16": ("w", bf16), "scale bf16": ("scale", bf16)},
     "dds": {"x bf16": ("x", bf16), "w bf16": ("w", bf16)},
 }
 """bf16 has three bits less than fp16: caught wherever Y is rounded to fp16 once."""
@@ -340,7 +348,7 @@ def _cut(values: torch.Tensor, largest: torch.Tensor, bits: int) -> torch.Tensor
 
 
 def other_roundings(judge: Judge) -> Iterator[torch.Tensor]:
-    """What a lab permits: ties either way and a reciprocal (w8a8), weights dequantised to fp16 or TF32 (w4a16)."""
+    """What a lab permits: ties either way and a reciprocal (w8a8), weights dequantised to fp16 or TF32 (w4a16, w8a16)."""
     parts = operands(judge.lab.id, judge.problem)
     if judge.lab.id == "w8a8":
         x, scale = judge.problem.tensors["x_ptr"].float(), judge.problem.tensors["input_scale_ptr"][:, None]
@@ -350,7 +358,7 @@ def other_roundings(judge: Judge) -> Iterator[torch.Tensor]:
                 left = rounded.clamp(-128, 127).double()
                 yield parts.finish(left @ parts.right.t())
         yield ((parts.left @ parts.right.t()).float() * (parts.rows[:, None] * parts.columns).float()).half()
-    if judge.lab.id == "w4a16":
+    if judge.lab.id in ("w4a16", "w8a16"):
         w = parts.scaled.right
         cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
         for rounded in (w.half().double(), cut):

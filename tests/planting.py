@@ -33,12 +33,13 @@ CONFIGS = {
         "num_warps=8": '{"BLOCK_M": 32}, num_warps=8',
     },
 }
-CONFIGS["w4a16"] = CONFIGS["w8a8"]
+CONFIGS["w4a16"] = CONFIGS["w8a16"] = CONFIGS["w8a8"]
 """What a mistake is planted behind, by lab."""
 
 SLICED = {
     "w8a8": "qweight_ptr += first * stride_wk",
     "w4a16": "qweight_ptr += first // 8 * stride_wk",
+    "w8a16": "qweight_ptr += first * stride_wk",
 }
 
 

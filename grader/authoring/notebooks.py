@@ -341,7 +341,8 @@ def _shape(entry: Entry, language: Language = "en") -> str:
 def speed_text(root: Path, lab_id: str, step_name: str, name: str) -> str:
     """What to predict in a step towards speed, and the times before and after it in the benchmark's record, in Markdown.
 
-    Raises BadSource when there is no such step, and when the record cannot be read or lacks a time.
+    A lab whose ladder was never raced has no times, and the text says so. Raises BadSource when there is no such step, and when the
+    record cannot be read or lacks a time of a ladder that it has.
     """
     step = speed_steps_of(lab_id).get(step_name)
     if step is None:
@@ -350,6 +351,8 @@ def speed_text(root: Path, lab_id: str, step_name: str, name: str) -> str:
         record = load(root / SHOWN)
     except UnusableRecord as problem:
         raise BadSource(str(problem)) from None
+    if not record.timed(lab_id, "ladder"):
+        return f"**Predict:** {step.question}\n\n*The ladder's times before and after this step were not measured yet.*"
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
     parts = []
     for shape in step.shapes:

@@ -246,6 +246,13 @@ PUT_TOGETHER = {
     )
     store_tile(y_ptr, apply_scales(acc, scales), rows, columns, M, N, stride_ym, stride_yn)
 """,
+    "w8a16": f"""{TILE}
+    scales = tl.load(scales_ptr + columns, mask=columns < N, other=0.0)
+    acc = accumulate(
+        x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, stride_xk, stride_wk, stride_wn, BLOCK_M, BLOCK_N, BLOCK_K,
+    )
+    store_tile(y_ptr, apply_scales(acc, scales), rows, columns, M, N, stride_ym, stride_yn)
+""",
     "dds": """\
     block_rows = N // BLOCK
     rows = tl.program_id(0) // block_rows * BLOCK_M + tl.arange(0, BLOCK_M)

@@ -25,9 +25,9 @@ import pytest
 import torch
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
-LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear"}
-KERNELS = {"w8a8": "W8A8_MM", "w4a16": "W4A16_MM", "dds": "DDS_MM"}
-MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32}
+LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear", "w8a16": "QuantLinear_w8a16"}
+KERNELS = {"w8a8": "W8A8_MM", "w4a16": "W4A16_MM", "dds": "DDS_MM", "w8a16": "W8A16_MM"}
+MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32, "w8a16": 16}
 SECONDS = 120
 
 
@@ -70,6 +70,8 @@ def dense_weight(lab: str, layer: Any) -> torch.Tensor:
         k = torch.arange(layer.in_features)
         nibble = (layer.qweight.long()[k // 8] >> (4 * (k % 8))[:, None]) & 0xF
         weight = (torch.where(nibble > 7, nibble - 16, nibble).double() * layer.scales.double()).t()
+    elif lab == "w8a16":
+        weight = layer.qweight.double() * layer.scales.double()[:, None]
     else:
         shape = (layer.out_features, layer.in_features)
         blocks = (layer.crow_indices, layer.col_indices, layer.values.double())
@@ -161,6 +163,8 @@ def check_naive(lab: str) -> None:
         y = module.naive(x, layer.qweight.t(), torch.full((7,), 2.0**-5), layer.weight_scale)
     elif lab == "w4a16":
         y = module.naive(x, layer.qweight, layer.scales)
+    elif lab == "w8a16":
+        y = module.naive(x, layer.qweight.t(), layer.scales)
     else:
         y = module.naive(x, layer.values, layer.crow_indices, layer.col_indices)
     assert_close(y, quantised(lab, x), dense_weight(lab, layer))
@@ -170,6 +174,7 @@ SHAPES = {
     "w8a8": ((1, 16, 16), (33, 80, 176), (130, 48, 80), (3, 272, 1104)),
     "w4a16": ((1, 8, 8), (33, 88, 168), (130, 40, 72), (3, 136, 1096)),
     "dds": ((1, 32, 32), (33, 96, 160), (260, 64, 96), (3, 32, 1024)),
+    "w8a16": ((1, 16, 16), (33, 80, 176), (130, 48, 80), (3, 272, 1104)),
 }
 """(M, N, K): the smallest problem, tails everywhere, many row tiles, and a K that every slice sees twice."""
 
@@ -220,6 +225,16 @@ def check_every_nibble(lab: str) -> None:
         assert torch.equal(y, q.half()), str(config)
 
 
+def check_every_integer(lab: str) -> None:
+    """w8a16: each value from -128 to 127, in each of sixteen places along K, comes out as itself."""
+    layer = solution(lab).QuantLinear_w8a16(16, 256)
+    layer.qweight = ((torch.arange(256)[:, None] + torch.arange(16)[None, :]) % 256 - 128).to(torch.int8)
+    for config in solution(lab).CONFIGS:
+        y = torch.zeros(16, 256, dtype=torch.float16)
+        launch(lab, layer, torch.eye(16, dtype=torch.float16), y, config.kwargs)
+        assert torch.equal(y, layer.qweight.t().half()), str(config)
+
+
 def check_uneven_block_rows(lab: str) -> None:
     """dds: empty, full and single-block rows, and a weight without any block, over an output of NaN."""
     masks = torch.zeros(2, 5, 4, dtype=torch.bool)
@@ -241,6 +256,7 @@ CHECKS: dict[str, tuple[Callable[[str], None], ...]] = {
     )
     for lab, special in (
         ("w8a8", check_rounds_to_even), ("w4a16", check_every_nibble), ("dds", check_uneven_block_rows),
+        ("w8a16", check_every_integer),
     )
 }  # fmt: skip
 
@@ -258,6 +274,8 @@ def launch(lab: str, layer: Any, x: torch.Tensor, y: torch.Tensor, meta: dict[st
         tensors, strided = [x, layer.qweight.t(), scale, layer.weight_scale, y], [x, layer.qweight.t(), y]
     elif lab == "w4a16":
         tensors, strided = [x, layer.qweight, layer.scales, y], [x, layer.qweight, y]
+    elif lab == "w8a16":
+        tensors, strided = [x, layer.qweight.t(), layer.scales, y], [x, layer.qweight.t(), y]
     else:
         tensors, strided = [x, layer.values, layer.crow_indices, layer.col_indices, y], [x, y]
     (M, K), N = x.shape, y.shape[1]
@@ -387,7 +405,7 @@ def test_cpu_tensor_without_interpreter(lab: str) -> None:
         layer_of(lab, linear_layer(64, 32))(torch.zeros(2, 64, dtype=torch.float16))
 
 
-@pytest.mark.parametrize(("lab", "convert"), [("w8a8", "half"), ("w4a16", "float"), ("dds", "float")])
+@pytest.mark.parametrize(("lab", "convert"), [("w8a8", "half"), ("w4a16", "float"), ("dds", "float"), ("w8a16", "float")])
 def test_layer_converted_to_another_dtype(lab: str, convert: str) -> None:
     layer = getattr(layer_of(lab, linear_layer(64, 32)), convert)()
     with pytest.raises(TypeError, match=r"expected torch.float"):

@@ -225,6 +225,8 @@ def _stride_name(run: Run, name: str, used: int, swapped: bool) -> str:
     if name.startswith("stride_x"):
         N, K = run.problem.scalars["N"], run.problem.scalars["K"]
         return f"ignores_{name}" if used in (1, K) else "row_length_n" if used == N else f"ignores_{name}"
+    if name == "stride_wn" and used == run.problem.scalars["K"] and run.problem.scalars["stride_wk"] == 1:
+        return "ignores_stride_wn"
     if name.startswith("stride_w"):
         return "weight_row_major or words_row_major_in_n"
     return f"ignores_{name}"

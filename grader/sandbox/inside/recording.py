@@ -214,6 +214,8 @@ class Recorder:
         addresses = np.asarray(pointers.data)
         active = np.broadcast_to(np.asarray(mask.data, dtype=bool), addresses.shape)
         offsets, tensor = self._elements(addresses, active)
+        if tensor >= 0 and np.asarray(result.data).itemsize > self.areas[tensor].width:
+            tensor = -1  # several elements in one: whose they are cannot be said of a lane
         inputs = [self._number(handle) for handle in (pointers, mask, other) if hasattr(handle, "dtype") and
                   hasattr(handle, "attr")]  # fmt: skip
         extra = (self._keep(offsets), self._keep(active), tensor)

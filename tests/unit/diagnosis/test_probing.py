@@ -19,7 +19,10 @@ from tests.probes import OPTIONS, described, probed
 from tests.submissions import TESTS, mistakes
 
 PLAIN = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in all_labs()}
-CASES = {"w8a8": ("one_tile", "all_tails"), "w4a16": ("one_tile", "all_tails"), "dds": ("one_block", "rectangular")}
+CASES = {
+    "w8a8": ("one_tile", "all_tails"), "w4a16": ("one_tile", "all_tails"), "dds": ("one_block", "rectangular"),
+    "w8a16": ("one_tile", "all_tails"),
+}  # fmt: skip
 Y = "    y = acc.to(tl.float32) * x_scale[:, None] * w_scale[None, :]\n"
 
 

@@ -59,7 +59,7 @@ def test_every_order_of_atomics_passes(lab, case):
         assert max(map(score, margins.atomics(judge, count, 2, together=False))) <= PASSES
 
 
-@pytest.mark.parametrize("lab", ["w8a8", "w4a16"])
+@pytest.mark.parametrize("lab", ["w8a8", "w4a16", "w8a16"])
 @pytest.mark.parametrize("count", [2, 4, 8, 16])
 def test_two_hundred_orders_of_atomics_pass(lab, count):
     """All 200 on the case with the longest sums, whose roundings are the largest beside the bound."""
@@ -118,7 +118,7 @@ def test_every_right_result_fits_fp16(lab, seed):
 @pytest.mark.parametrize(
     ("lab", "case"),
     [("w8a8", "several_tiles"), ("w8a8", "long_k"), ("w8a8", "every_config"),
-     ("w4a16", "large_sums"), ("w4a16", "every_config")],
+     ("w4a16", "large_sums"), ("w4a16", "every_config"), ("w8a16", "large_sums"), ("w8a16", "every_config")],
 )  # fmt: skip
 def test_a_sum_converted_before_it_is_scaled_overflows(lab, case):
     lab = get_lab(lab)
@@ -128,7 +128,7 @@ def test_a_sum_converted_before_it_is_scaled_overflows(lab, case):
     assert judge.scorer()(y) > 1
 
 
-@pytest.mark.parametrize("lab", ["w8a8", "w4a16"])
+@pytest.mark.parametrize("lab", ["w8a8", "w4a16", "w8a16"])
 def test_one_program_that_sums_long_k_in_fp16_fails_whatever_split_k_says(lab):
     """Steps of 16 to 64; sixteen additions, which is what sixteen slices make, are all that is forgiven."""
     lab = get_lab(lab)

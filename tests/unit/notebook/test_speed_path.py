@@ -17,6 +17,7 @@ from grader.notebook import checking, speeding
 from grader.notebook.cells import NotYet
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
+from grader.reporting.benchmarks import SHOWN, load
 from grader.reporting.inline import Inline
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +39,9 @@ NUMBERS = {
     ("w4a16", "split"): (4096 / 64, 4096 / 64 * 4),
     ("w4a16", "registers"): (128 * 64 * 2, 0),
     ("w4a16", "slices"): (4096 * 4096 / 2 / 256, 4096 * 4096 / 2 / 256),
+    ("w8a16", "one"): (4096 * 4096 / 64, 4096 * 4096 / 256),
+    ("w8a16", "split"): (4096 / 64, 4096 / 128 * 8),
+    ("w8a16", "registers"): (128 * 32 * 2, 0),
     ("dds", "order"): (4, 1),
     ("dds", "tiles"): (2048 / 64, 2048 / 256),
     ("dds", "pipelined"): (2 * (64 * 32 + 32 * 32), 2 * 2 * (128 * 32 + 32 * 32)),
@@ -189,6 +193,8 @@ def test_each_step_has_its_cells_its_rungs_and_its_times(lab_id):
         assert "= ...\n" in cells[f"{lab_id}_faster_{name}"].source
         assert step.case in {case.name for case in all_labs()[lab_id].speed_cases}
         assert step.small is not None or all(demand.quantity.needs != "traffic" for demand in step.demands)
-        assert " us" in speed_text(ROOT, lab_id, name, "here")
+        text = speed_text(ROOT, lab_id, name, "here")
+        assert (" us" in text) != ("not measured yet" in text)
+        assert (" us" in text) == bool(load(ROOT / SHOWN).timed(lab_id, "ladder"))
     with pytest.raises(BadSource, match=r"speed_steps\.py does not have"):
         speed_text(ROOT, lab_id, "nothing", "here")

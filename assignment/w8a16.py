@@ -1,0 +1,193 @@
+"""W8A16: int8 weights, one scale an output channel, with fp16 activations. A bonus lab.
+
+    w[n, k] = scales[n] * q[n, k],   q in -128..127
+    y[m, n] = scales[n] * sum_k x[m, k] * q[n, k]
+
+The scale is constant along K (per-channel), so it leaves the sum: the loop multiplies x with bare integers,
+which fp16 holds exactly, and the fp32 accumulator is scaled once, in the epilogue.
+
+There is no int8 x fp16 matrix instruction, so what is gained is bytes. With few tokens (small M) the time goes
+into reading the weight, half of its fp16 size. With many it goes into as many fp16 products as without
+quantisation, and making fp16 from bytes comes on top: every program that shares a row of the weight does it again.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+CONFIGS = [
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=3),
+]
+# YOUR CODE HERE
+
+
+# YOUR CODE HERE
+
+
+@triton.autotune(configs=CONFIGS, key=["M", "N", "K"], reset_to_zero=["y_ptr"])
+@triton.jit
+def W8A16_MM(
+    x_ptr, qweight_ptr, scales_ptr, y_ptr,
+    M, N, K,
+    stride_xm, stride_xk,
+    stride_wk, stride_wn,
+    stride_ym, stride_yn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,
+):  # fmt: skip
+    """Y = x @ (qweight * scales[None, :]).
+
+    x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
+    qweight int8 [K, N], -128 to 127, the transposed view of a stored [N, K]: stride_wk is 1; stride_wn is K or more,
+    a multiple of 16, as is the address of qweight.
+    scales fp16 [N].
+    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
+    M is any size, N and K are multiples of 16; none need be a multiple of the tile.
+
+    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in steps of
+    BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one slice, and a plain
+    store will do).
+
+    To do, for each step along K: load a tile of x and of qweight, turn the integers to fp16, add the product to an
+    fp32 accumulator. Apply the scales once, convert to fp16, store. Nothing outside the tensors may be read or
+    written.
+    """
+    # YOUR CODE HERE
+    pass
+
+
+def W8A16_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int]:
+    """One program for each tile of Y (axis 0) and each slice of K (axis 1)."""
+    return (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]), meta.get("SPLIT_K", 1))
+
+
+def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Symmetric int8 quantisation, one scale a row: row = q * scale, to within scale / 2 an element.
+
+    scale = max|row| / 127 in fp16, and 1 for a row of zeros. Where fp16 runs out of bits (max|row| below about
+    1e-3) that may round so far down that 127 * scale misses the largest element; the scale is then the next
+    fp16 number.
+
+    rows: floating [R, K]. Returns q int8 [R, K] in -128..127 and scale fp16 [R].
+    Raises ValueError when a value is infinite or NaN, or too large for an fp16 scale.
+    """
+    if not torch.isfinite(rows).all():
+        raise ValueError(
+            "quantise: found an infinite or NaN value, expected finite ones; clean the weight first"
+        )
+    peak = rows.abs().amax(dim=1).float()
+    scale = (peak / 127).to(torch.float16)
+    if torch.isinf(scale).any():
+        raise ValueError(
+            f"quantise: found a weight of size {peak.max().item():.3g}, expected at most 127 * 65504 so that "
+            "its scale fits fp16; rescale the layer"
+        )
+    scale = torch.where(scale.float() * 127.5 < peak, scale + 2.0**-24, scale)
+    scale = torch.where(peak > 0, scale, torch.ones_like(scale))
+    q = torch.round(rows.float() / scale.float()[:, None]).clamp(-128, 127)
+    return q.to(torch.int8), scale
+
+
+def naive(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """What W8A16_MM computes, in plain PyTorch and fp64.
+
+    x fp16 [M, K]; qweight int8 [K, N]; scales fp16 [N]. Returns fp16 [M, N].
+    """
+    return ((x.double() @ qweight.double()) * scales.double()[None, :]).to(torch.float16)
+
+
+class QuantLinear_w8a16(torch.nn.Module):
+    """y = x W^T + bias with W in int8; for inference only.
+
+    Buffers: qweight int8 [out_features, in_features], scales fp16 [out_features], bias fp16
+    [out_features] or None. in_features and out_features must be multiples of 16.
+    """
+
+    qweight: torch.Tensor
+    scales: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = False, device: torch.device | None = None
+    ) -> None:
+        super().__init__()
+        if in_features % 16 or out_features % 16 or in_features < 16 or out_features < 16:
+            raise ValueError(
+                f"QuantLinear_w8a16: found in_features={in_features} and out_features={out_features}, "
+                "expected positive multiples of 16; pad the Linear layer"
+            )
+        self.in_features, self.out_features = in_features, out_features
+        shape = (out_features, in_features)
+        self.register_buffer("qweight", torch.zeros(shape, dtype=torch.int8, device=device))
+        self.register_buffer("scales", torch.ones(out_features, dtype=torch.float16, device=device))
+        zeros = torch.zeros(out_features, dtype=torch.float16, device=device)
+        self.register_buffer("bias", zeros if bias else None)
+
+    @classmethod
+    def from_linear(cls, linear: torch.nn.Linear) -> "QuantLinear_w8a16":
+        """Quantises the weight of a Linear layer.
+
+        Raises TypeError for another module; ValueError for a bad shape or a weight that is not finite.
+        """
+        if not isinstance(linear, torch.nn.Linear):
+            raise TypeError(
+                f"from_linear: found {type(linear).__name__}, expected torch.nn.Linear; pass such a layer"
+            )
+        has_bias = linear.bias is not None
+        layer = cls(linear.in_features, linear.out_features, has_bias, linear.weight.device)
+        layer.qweight, layer.scales = quantise(linear.weight.detach())
+        if has_bias:
+            layer.bias = linear.bias.detach().to(torch.float16)
+        return layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x fp16 [..., in_features] -> fp16 [..., out_features], on the device of the layer.
+
+        Raises TypeError for another dtype; ValueError for another shape or device, or for a CPU tensor when
+        the kernel is compiled for a GPU.
+        """
+        self._check(x)
+        rows = x.reshape(-1, self.in_features)
+        y = torch.zeros(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
+        if rows.shape[0]:
+            launch(rows, self.qweight.t(), self.scales, y)
+        if self.bias is not None:
+            y += self.bias
+        return y.view(*x.shape[:-1], self.out_features)
+
+    def _check(self, x: torch.Tensor) -> None:
+        if x.dtype != torch.float16:
+            raise TypeError(f"forward: found x in {x.dtype}, expected torch.float16; call x.half()")
+        if self.scales.dtype != torch.float16:
+            raise TypeError(
+                f"forward: found scales in {self.scales.dtype}, expected torch.float16; "
+                "call .half() on the layer"
+            )
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
+            raise ValueError(
+                f"forward: found x of shape {tuple(x.shape)}, expected (..., {self.in_features}); "
+                "check which layer x belongs to"
+            )
+        if x.device != self.qweight.device:
+            raise ValueError(
+                f"forward: found x on {x.device}, expected {self.qweight.device} where the weight is; "
+                "move one of them"
+            )
+
+
+def launch(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, y: torch.Tensor) -> None:
+    """Runs W8A16_MM into y, which holds zeros. Shapes as for `naive`; x and y may have any strides.
+
+    Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
+    """
+    (M, K), N = x.shape, y.shape[1]
+    arguments = (x, qweight, scales, y, M, N, K, *x.stride(), *qweight.stride(), *y.stride())
+    if not isinstance(W8A16_MM.fn, triton.JITFunction):  # interpreted: autotuning would need a GPU to time
+        meta = CONFIGS[0].kwargs
+        W8A16_MM.fn[W8A16_MM_grid(M, N, K, meta)](*arguments, **meta)
+    elif x.device.type == "cpu":
+        raise ValueError(
+            "forward: found x on cpu and a kernel compiled for a GPU, expected a CUDA tensor; "
+            "move the layer and x with .cuda(), or set TRITON_INTERPRET=1 before Python starts"
+        )
+    else:
+        W8A16_MM[lambda meta: W8A16_MM_grid(M, N, K, meta)](*arguments)

@@ -1,0 +1,195 @@
+"""W8A16: int8 weights, one scale an output channel, fp16 activations. Y = X (q s)^T. A bonus lab."""
+
+from __future__ import annotations
+
+import torch
+
+from grader.labs.bound import U_FP16, matmul_reference
+from grader.labs.contract import Lab, dense_operations, tiled_grid
+from grader.labs.inputs import (
+    activations,
+    laid_out,
+    layout_strides,
+    normal,
+    output_like,
+    quantise_rows,
+    random_bytes,
+    timed_activations,
+    uniform,
+)
+from grader.labs.projection import Projected, Stack, half_product, row_norms
+from grader.labs.w8a16.mistakes import MISTAKES
+from grader.model import Case, Parameter, Problem, Reference
+
+CASES = (
+    Case("one_tile", "one small, aligned tile", 64, 64, 128),
+    Case("several_tiles", "several tiles in M, N and K", 256, 256, 256),
+    Case("single_token", "M = 1", 1, 1024, 512),
+    Case("odd_m", "a number of tokens that no tile divides", 77, 128, 128),
+    Case("n_tail", "N that ends inside a tile", 64, 80, 128),
+    Case("k_tail", "K that ends inside a tile, a multiple of 16 only", 64, 128, 112),
+    Case("all_tails", "M, N and K that all end inside a tile", 33, 80, 176),
+    Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K)", 48, 96, 128, x_layout="column_slice"),
+    Case("transposed_x", "X as a transposed view (stride_xk > 1)", 48, 96, 128, x_layout="transposed"),
+    Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N)", 48, 96, 128, y_layout="column_slice"),
+    Case("strided_weight", "the weight as a slice of a wider matrix (stride_wn > K)", 48, 96, 128, w="strided"),
+    Case("every_integer", "each value from -128 to 127, in each of four neighbouring places", 32, 64, 512, w="integers"),
+    Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
+    Case("zero_rows", "rows of zeros", 64, 128, 128, x="zero_rows"),
+    Case("channel_scales", "scales that differ 1000-fold between channels", 64, 128, 128, w="graded"),
+    Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 64, 4096, x="positive", w="positive"),
+    Case("large_sums", "sums of x q beyond fp16's range, which the scale brings back into it", 32, 64, 512,
+         x="large", w="small_scales"),
+    Case("every_config", "each of your configs on rows of every kind: tails in M and N and at the end of a long K, Y and W strided",
+         19, 272, 1232, x="traps", w="traps", y_layout="column_slice", configs="all"),
+    Case("every_config_tall",
+         "each of your configs on more tokens than a tile has: tails everywhere, X transposed, Y and W strided",
+         269, 48, 592, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
+)  # fmt: skip
+
+SPEED_CASES = (
+    Case("speed_m1", "1 token, 4096 x 4096 weight, weights cold in L2", 1, 4096, 4096, launches=16),
+    Case("speed_m16", "16 tokens, 4096 x 4096 weight, weights cold in L2", 16, 4096, 4096, launches=16),
+    Case("speed_m512", "512 tokens, 4096 x 4096 weight", 512, 4096, 4096, launches=8),
+)
+
+STRIDED = ("strided", "traps")
+"""Recipes whose weight is a slice of a wider matrix."""
+
+
+def scalars(case: Case) -> dict[str, int]:
+    """Sizes and strides of a case, in elements. Rows of the stored weight begin at multiples of 16 bytes."""
+    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
+    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
+    return {
+        "M": case.M, "N": case.N, "K": case.K,
+        "stride_xm": x_row, "stride_xk": x_column,
+        "stride_wk": 1, "stride_wn": 2 * case.K + 16 if case.w in STRIDED else case.K,
+        "stride_ym": y_row, "stride_yn": y_column,
+    }  # fmt: skip
+
+
+def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
+    """Inputs of a case. x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp16 [N]."""
+    q, scale = _weight(case, generator, device)
+    strides = scalars(case)
+    stored = torch.zeros(case.N, strides["stride_wn"], dtype=torch.int8, device=device)[:, : case.K]
+    stored.copy_(q)
+    return Problem(
+        tensors={
+            "x_ptr": laid_out(activations(case, generator, device), case.x_layout),
+            "qweight_ptr": stored.t(),
+            "scales_ptr": scale.to(torch.float16),
+            "y_ptr": output_like(case.M, case.N, case.y_layout, device),
+        },
+        scalars=strides,
+    )
+
+
+def _weight(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Integers [N, K] of -128 to 127 and scales float [N], by the recipe `case.w`.
+
+    normal, strided: a normal weight, quantised. graded: its rows differ 1000-fold. integers: every value in every place
+    of four. positive, small_scales: every other row positive, so that sums grow; small_scales keeps them in fp16's range.
+    traps: by row, in turn, a normal weight; extreme integers; positive ones with a small scale; a normal weight again.
+    """
+    if case.w == "integers":
+        n, k = torch.arange(case.N, device=device)[:, None], torch.arange(case.K, device=device)[None, :]
+        return (k + k // 4 + 37 * n) % 256 - 128, _scales(case, generator, device)
+    if case.w in ("positive", "small_scales"):
+        q = torch.randint(1, 128, (case.N, case.K), generator=generator, device=device)
+        q[1::2] *= 2 * torch.randint(0, 2, q[1::2].shape, generator=generator, device=device) - 1
+        return q, _scales(case, generator, device) / (16 if case.w == "small_scales" else 2)
+    w = normal(generator, case.N, case.K, device=device)
+    if case.w == "traps":
+        w = w / 2
+    elif case.w == "graded":
+        w = w * torch.logspace(-2, 1, case.N, device=device)[:, None]
+    q, scale = quantise_rows(w, 127)
+    if case.w == "traps":
+        q[1::4] = torch.randint(-128, 128, q[1::4].shape, generator=generator, device=device).to(torch.int32)
+        q[1::4, ::5] = -128
+        q[2::4] = torch.randint(64, 128, q[2::4].shape, generator=generator, device=device).to(torch.int32)
+        scale[1::4] = _scales(case, generator, device)[1::4] / 4
+        scale[2::4] = _scales(case, generator, device)[2::4] / 16
+    return q, scale
+
+
+def _scales(case: Case, generator: torch.Generator, device: torch.device) -> torch.Tensor:
+    return uniform(generator, 0.008, 0.016, case.N, device=device)
+
+
+def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, launches: int, rare: bool) -> Stack:
+    """Weights of all 256 values, scales that differ fourfold between channels, rows of x with outliers."""
+    x, _ = timed_activations(case, generator, device, launches)
+    qweight = random_bytes(generator, device, launches, case.N, case.K).transpose(1, 2)
+    scales = uniform(generator, 2.0**-8, 2.0**-6, launches, case.N, device=device).to(torch.float16)
+    return {"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scales}
+
+
+def project(stack: Stack, signs: torch.Tensor) -> Projected:
+    """A (W^T R), the scales multiplied into the signs. fp16 holds the integers exactly."""
+    x, scales = stack["x_ptr"], stack["scales_ptr"].float()
+    column = half_product(stack["qweight_ptr"].to(torch.float16), scales[:, :, None] * signs)
+    gain = row_norms(x) * 128 * torch.linalg.vector_norm(scales, dim=1, keepdim=True)
+    return Projected(half_product(x, column), gain, permitted=U_FP16 * gain)
+
+
+def dequantised(problem: Problem) -> torch.Tensor:
+    """The weight as float64 [N, K], exact."""
+    return problem.tensors["qweight_ptr"].t().double() * problem.tensors["scales_ptr"].double()[:, None]
+
+
+def reference(problem: Problem, roundings: int) -> Reference:
+    """fp64 product with the dequantised weight.
+
+    q * s rounded to fp16, or cut to the eleven bits of TF32, before the product is permitted: by how much that moves
+    an element of Y is known exactly, so no more than that is allowed.
+    """
+    a, w = problem.tensors["x_ptr"].double(), dequantised(problem)
+    rounded, cut = w.to(torch.float16).double(), (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
+    moved = torch.maximum((a @ (rounded - w).t()).abs(), (a @ (cut - w).t()).abs())
+    return matmul_reference(a, w, roundings=roundings, permitted=(1 + 2 * U_FP16) * moved)
+
+
+def baseline_weight(problem: Problem) -> torch.Tensor:
+    """The weight in fp16 [N, K], dequantised."""
+    return dequantised(problem).to(torch.float16)
+
+
+def bytes_moved(problem: Problem) -> int:
+    """x and Y in fp16, a byte a weight, the scales in fp16."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    return 2 * M * K + N * K + 2 * M * N + 2 * N
+
+
+LAB = Lab(
+    id="w8a16",
+    order=4,
+    title="W8A16: fp16 activations, int8 weights converted in the kernel",
+    kernel="W8A16_MM",
+    layer="QuantLinear_w8a16",
+    parameters=(
+        Parameter("x_ptr", "*fp16", ("M", "K")),
+        Parameter("qweight_ptr", "*i8", ("K", "N")),
+        Parameter("scales_ptr", "*fp16", ("N",)),
+        Parameter("y_ptr", "*fp16", ("M", "N")),
+        *(Parameter(name, "int") for name in (
+            "M", "N", "K", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_ym", "stride_yn",
+        )),
+    ),
+    cases=CASES,
+    speed_cases=SPEED_CASES,
+    scalars=scalars,
+    problem=problem,
+    reference=reference,
+    baseline_weight=baseline_weight,
+    timed_inputs=timed_inputs,
+    project=project,
+    default_grid=tiled_grid,
+    default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
+    bytes_moved=bytes_moved,
+    operations=dense_operations,
+    mistakes=MISTAKES,
+    bonus=True,
+)  # fmt: skip

@@ -1,0 +1,85 @@
+"""Numbers that a student of W8A16 should be able to find: bytes, the most to gain, the bytes of scales, a scale."""
+
+from __future__ import annotations
+
+from random import Random
+
+from grader.labs.question import Posed, Question, Trap
+
+WIDTHS = (2048, 3072, 4096, 5120, 6144, 8192)
+GPUS = ((1, 120), (2, 300), (3, 900), (5, 1000))
+"""TB/s and TFLOP/s in fp16 of the GPUs that are drawn; none of them is for sale."""
+
+
+def _bytes(random: Random) -> Posed:
+    M, N, K = random.choice((1, 2, 4, 8, 16)), *random.sample(WIDTHS, 2)
+    moved = 2 * M * K + N * K + 2 * N + 2 * M * N
+    return Posed(
+        f"A launch of W8A16 with M = {M}, N = {N}, K = {K}: how many MB must it move at least (1 MB = 10^6 bytes)? X, Y and the scales, "
+        "one for each output channel, are fp16.",
+        moved / 1e6, "MB", "a weight is one byte",
+        traps=(
+            Trap((moved + N * K) / 1e6, "That is with two bytes a weight: an int8 weight has one, and it is converted inside the kernel."),
+            Trap((moved - N * K / 2) / 1e6, "That is with half a byte a weight, which is int4."),
+        ),
+    )  # fmt: skip
+
+
+def _gain(random: Random) -> Posed:
+    M, N, K = random.choice((1, 8, 64, 96, 384, 1024)), *random.sample(WIDTHS, 2)
+    terabytes, teraflops = random.choice(GPUS)
+    compute = 2 * M * N * K / (teraflops * 1e6)
+    memory16, memory8 = ((2 * M * K + weight * N * K + 2 * M * N) / (terabytes * 1e6) for weight in (2, 1))  # microseconds
+    answer = max(memory16, compute) / max(memory8, compute)
+    return Posed(
+        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16, in which the products of both kernels "
+        "run. How many times as fast as dense fp16 can W8A16 be at most? Leave the scales out.",
+        answer, "times", "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
+        tolerance=0.02,
+        traps=(
+            Trap(memory16 / memory8, "That is the ratio of the bytes: look whether the products take longer."),
+            Trap(2, "Two is the ratio of the weights' bytes: X and Y move too, and the products take time."),
+            Trap(1 / answer, "That is the ratio of the times the other way round."),
+        ),
+    )  # fmt: skip
+
+
+def _overhead(random: Random) -> Posed:
+    N, K = random.sample(WIDTHS, 2)
+    group = random.choice((32, 64, 128, 256))
+    scales = 2 * N * K / group
+    return Posed(
+        f"An int8 weight of N = {N} output channels and K = {K}. How many KB (10^3 bytes) of fp16 scales does it have with one scale for "
+        f"every {group} elements of a channel?",
+        scales / 1e3, "KB", "count the groups of a channel, then those of all channels; a scale has two bytes",
+        tolerance=0.002,
+        traps=(
+            Trap(2 * N / 1e3, "That is one scale for each channel."),
+            Trap(scales / 2 / 1e3, "That counts the scales; each has two bytes."),
+            Trap(2 * K / group / 1e3, "Those are the scales of one channel."),
+        ),
+    )  # fmt: skip
+
+
+def _step(random: Random) -> Posed:
+    large, small = random.randint(20, 90) / 10, random.randint(2, 9) / 10
+    answer = large / 127
+    return Posed(
+        f"A weight has two output channels. The largest element of the one is {large}, that of the other {small}, in magnitude. "
+        "With one scale for the whole weight (per tensor), how far apart are neighbouring values that the second channel can take?",
+        answer, "", "the scale of the whole weight is max|w| / 127, and neighbouring integers are one scale apart",
+        tolerance=0.01,
+        traps=(
+            Trap(small / 127, "That is with a scale for each channel."),
+            Trap(large / 255, "127 positive values and their negatives lie in -max to max: the scale is max / 127."),
+            Trap(large / 127 / 2, "That is the largest rounding error, half of the distance."),
+        ),
+    )  # fmt: skip
+
+
+QUESTIONS = (
+    Question("bytes", 2, _bytes),
+    Question("gain", 2, _gain),
+    Question("overhead", 1, _overhead),
+    Question("step", 1, _step),
+)

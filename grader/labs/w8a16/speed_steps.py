@@ -1,0 +1,86 @@
+"""The way of W8A16 from a right kernel to a fast one: the ladder of solutions/ladder, as steps that are checked."""
+
+from __future__ import annotations
+
+from grader.labs.speed_step import (
+    FILLS_THE_GPU,
+    ON_WARP_GROUPS,
+    PROGRAMS,
+    Demand,
+    SpeedStep,
+    compiled,
+    launched,
+    tile_size,
+)
+
+ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
+
+STORED = compiled(lambda look: look.turn.shared_store_bytes * look.threads)
+
+SPEED_STEPS = (
+    SpeedStep(
+        name="one",
+        case="speed_m1",
+        question="The weight has 16,777,216 bytes. How many of them will each of your programs read, with 1 token?",
+        quantity=launched(lambda look: look.case.N * look.case.K / look.programs),
+        demands=(
+            Demand(
+                launched(lambda look: look.config.split_k),
+                "K is not split among programs, so Y is neither zeroed first nor added to.",
+                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
+                at_most=1,
+            ),
+            FILLS_THE_GPU,
+        ),
+        hint="give one token a form of its own, `if BLOCK_M == 1:`, with 16 columns a program and steps of 512 along K: the product "
+        "element by element, kept in a tile of fp32, and one tl.sum behind the loop",
+        right="Enough programs, each with one long stream of weights, and no matrix instruction that multiplies rows of nothing.",
+        rungs=("w8a16_1_naive", "w8a16_3_vectors"),
+        shapes=(ONE,),
+        prefer=lambda look: look.programs,
+    ),
+    SpeedStep(
+        name="split",
+        case="speed_m16",
+        question="How many programs will your launch with 16 tokens have, with the config that makes most of them for a tile of 16 rows?",
+        quantity=PROGRAMS,
+        demands=(
+            Demand(
+                launched(lambda look: look.size("BLOCK_M")),
+                "One tile of {found} rows holds all 16 tokens.",
+                "A tile of {found} rows for 16 tokens.",
+                at_least=16,
+                at_most=16,
+            ),
+            FILLS_THE_GPU,
+        ),
+        hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
+        "tl.atomic_add joins the slices in a Y that arrives zeroed",
+        right="A few tokens are a stream of weights, too: what counts is how many multiprocessors ask for them at once.",
+        rungs=("w8a16_1_naive", "w8a16_4_split"),
+        shapes=(FEW,),
+        prefer=lambda look: look.programs if look.constants.get("BLOCK_M") == 16 else 0,
+    ),
+    SpeedStep(
+        name="registers",
+        case="speed_m512",
+        question="How many bytes does one program store in shared memory in one turn of your loop, as the kernel is now?",
+        quantity=STORED,
+        demands=(
+            Demand(
+                STORED,
+                "The loop stores nothing in shared memory: each thread multiplies the weights that it converted itself.",
+                "The loop stores {found} bytes in shared memory, in each turn and program: the converted weights, on their way to tl.dot.",
+                at_most=0,
+            ),
+            ON_WARP_GROUPS,
+        ),
+        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and turn the "
+        "result over behind the loop",
+        right="wgmma takes its first operand from registers and its second from shared memory only.",
+        rungs=("w8a16_4_split", "w8a16_5_registers"),
+        shapes=(FEW, MANY),
+        prefer=tile_size,
+        about_now=True,
+    ),
+)
