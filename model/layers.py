@@ -51,8 +51,9 @@ def layer_inputs(model: nn.Module, tokens: torch.Tensor, choose: Choose = every)
 
 def relative_error(outputs: torch.Tensor, expected: torch.Tensor) -> float:
     """Frobenius norm of the difference by that of what was expected, taken in fp64; both [..., N]."""
-    difference = torch.linalg.vector_norm((outputs.double() - expected.double()).flatten())
-    return float(difference / torch.linalg.vector_norm(expected.double().flatten()))
+    right = expected.detach().double().flatten()
+    difference = torch.linalg.vector_norm(outputs.detach().double().flatten() - right)
+    return float(difference / torch.linalg.vector_norm(right))
 
 
 def weight_bytes(model: nn.Module) -> int:

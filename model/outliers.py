@@ -22,12 +22,12 @@ def plant(model: Transformer, features: int = 4, factor: float = FACTOR, seed: i
 
     Returns name of layer -> the features, int64 [features]. Raises ValueError for more features than there are.
     """
-    if not 0 <= features <= model.shape.width:
-        raise ValueError(f"plant: found features={features}, expected 0 to {model.shape.width}; 4 is enough to do harm")
+    if not 0 <= features <= model.sizes.width:
+        raise ValueError(f"plant: found features={features}, expected 0 to {model.sizes.width}; 4 is enough to do harm")
     generator = torch.Generator().manual_seed(seed)
     planted = {}
     for _, norm, name, layer in norms_before(model):
-        chosen = torch.randperm(model.shape.width, generator=generator)[:features].to(norm.weight.device)
+        chosen = torch.randperm(model.sizes.width, generator=generator)[:features].to(norm.weight.device)
         norm.weight[chosen] *= factor
         layer.weight[:, chosen] /= factor
         planted[name] = chosen

@@ -32,7 +32,7 @@ class NoWeights(FileNotFoundError):
 class Origin:
     """How weights came about, and how good they are in fp16: what the card says."""
 
-    shape: Sizes
+    sizes: Sizes
     recipe: Recipe
     course: Course
     quality: Quality
@@ -52,7 +52,7 @@ def origin_of(
     device = next(model.parameters()).device
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Origin(
-        model.shape, recipe, course, quality, parameters, training_bytes, differing, device_name(device),
+        model.sizes, recipe, course, quality, parameters, training_bytes, differing, device_name(device),
         torch.get_num_threads(), versions(), today(),
     )  # fmt: skip
 
@@ -90,7 +90,7 @@ def load_origin(weights: Path = WEIGHTS) -> Origin:
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         parts: dict[str, Any] = {
-            "shape": Sizes(**data.pop("shape")), "recipe": Recipe(**data.pop("recipe")), "course": Course(**data.pop("course")),
+            "sizes": Sizes(**data.pop("sizes")), "recipe": Recipe(**data.pop("recipe")), "course": Course(**data.pop("course")),
             "quality": Quality(**data.pop("quality")), "differing": tuple(data.pop("differing")),
         }  # fmt: skip
         return Origin(**parts, **data)
@@ -100,7 +100,7 @@ def load_origin(weights: Path = WEIGHTS) -> Origin:
 
 def load(weights: Path = WEIGHTS, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> Transformer:
     """The trained model, for inference. Raises NoWeights, and BadWeights for a file that is damaged."""
-    model = Transformer(load_origin(weights).shape)
+    model = Transformer(load_origin(weights).sizes)
     if not weights.is_file():
         raise NoWeights(f"{weights} is not there; run `make model`")
     try:

@@ -77,11 +77,11 @@ def optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def train(
-    shape: Sizes, text: bytes, recipe: Recipe, device: torch.device, listen: Listener = lambda text: None
+    sizes: Sizes, text: bytes, recipe: Recipe, device: torch.device, listen: Listener = lambda text: None
 ) -> tuple[Transformer, Course]:
     """A new model trained on a text: weights in fp32, products in bf16. Raises ValueError for a text that is too short."""
     torch.manual_seed(recipe.seed)
-    model = Transformer(shape).to(device)
+    model = Transformer(sizes).to(device)
     return model, continue_training(model, text, recipe, listen)
 
 
@@ -89,7 +89,7 @@ def continue_training(model: Transformer, text: bytes, recipe: Recipe, listen: L
     """Trains a model on, in place. Raises ValueError for a text that is too short."""
     device = next(model.parameters()).device
     rule = optimiser(model, recipe)
-    source = batches(text, model.shape.context, recipe.batch, torch.Generator().manual_seed(recipe.seed))
+    source = batches(text, model.sizes.context, recipe.batch, torch.Generator().manual_seed(recipe.seed))
     started, recent, step, progress = time.monotonic(), [], 0, 0.0
     model.train()
     while progress < 1.0:

@@ -43,11 +43,11 @@ class Sizes:
 class Attention(nn.Module):
     """Causal self-attention over several heads; rotary positions turn queries and keys."""
 
-    def __init__(self, shape: Sizes) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.heads = shape.heads
-        self.qkv = nn.Linear(shape.width, 3 * shape.width, bias=False)
-        self.out = nn.Linear(shape.width, shape.width, bias=False)
+        self.heads = sizes.heads
+        self.qkv = nn.Linear(sizes.width, 3 * sizes.width, bias=False)
+        self.out = nn.Linear(sizes.width, sizes.width, bias=False)
 
     def forward(self, x: torch.Tensor, turns: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         """x [batch, length, width] -> the same shape; turns: cosines and sines [length, head size / 2]."""
@@ -61,10 +61,10 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """Two layers with GELU between them, four times as wide inside."""
 
-    def __init__(self, shape: Sizes) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.up = nn.Linear(shape.width, 4 * shape.width, bias=False)
-        self.down = nn.Linear(4 * shape.width, shape.width, bias=False)
+        self.up = nn.Linear(sizes.width, 4 * sizes.width, bias=False)
+        self.down = nn.Linear(4 * sizes.width, sizes.width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.down(F.gelu(self.up(x)))  # type: ignore[no-any-return]
@@ -73,12 +73,12 @@ class MLP(nn.Module):
 class TransformerBlock(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
-    def __init__(self, shape: Sizes) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.attention_norm = nn.RMSNorm(shape.width, eps=1e-6)
-        self.attention = Attention(shape)
-        self.mlp_norm = nn.RMSNorm(shape.width, eps=1e-6)
-        self.mlp = MLP(shape)
+        self.attention_norm = nn.RMSNorm(sizes.width, eps=1e-6)
+        self.attention = Attention(sizes)
+        self.mlp_norm = nn.RMSNorm(sizes.width, eps=1e-6)
+        self.mlp = MLP(sizes)
 
     def forward(self, x: torch.Tensor, turns: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x), turns)
@@ -88,17 +88,17 @@ class TransformerBlock(nn.Module):
 class Transformer(nn.Module):
     """Bytes in, a distribution over the next byte out at every place."""
 
-    def __init__(self, shape: Sizes) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.shape = shape
-        self.embedding = nn.Embedding(VOCABULARY, shape.width)
-        self.blocks = nn.ModuleList(TransformerBlock(shape) for _ in range(shape.layers))
-        self.norm = nn.RMSNorm(shape.width, eps=1e-6)
-        self.head = nn.Linear(shape.width, VOCABULARY, bias=False)
+        self.sizes = sizes
+        self.embedding = nn.Embedding(VOCABULARY, sizes.width)
+        self.blocks = nn.ModuleList(TransformerBlock(sizes) for _ in range(sizes.layers))
+        self.norm = nn.RMSNorm(sizes.width, eps=1e-6)
+        self.head = nn.Linear(sizes.width, VOCABULARY, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
                 into_stream = name.endswith(("attention.out.weight", "mlp.down.weight"))
-                nn.init.normal_(parameter, std=INITIAL_SPREAD / ((2 * shape.layers) ** 0.5 if into_stream else 1.0))
+                nn.init.normal_(parameter, std=INITIAL_SPREAD / ((2 * sizes.layers) ** 0.5 if into_stream else 1.0))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """tokens int64 [batch, length], length at most the context -> logits [batch, length, 256] in the dtype of the weights.
@@ -106,10 +106,10 @@ class Transformer(nn.Module):
         Raises ValueError for a text that is longer than the context.
         """
         length = tokens.shape[-1]
-        if length > self.shape.context:
-            raise ValueError(f"found {length} bytes, expected at most {self.shape.context}; cut the text into windows")
+        if length > self.sizes.context:
+            raise ValueError(f"found {length} bytes, expected at most {self.sizes.context}; cut the text into windows")
         x = self.embedding(tokens)
-        turns = rotary_turns(length, self.shape.width // self.shape.heads, x.device)
+        turns = rotary_turns(length, self.sizes.width // self.sizes.heads, x.device)
         for block in self.blocks:
             x = block(x, turns)
         return self.head(self.norm(x))  # type: ignore[no-any-return]
