@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.store import WEIGHTS, Origin
-from model.table import TIMED_LAYER, TIMED_TOKENS, Results, markdown
+from model.table import TIMED_LAYER, TIMED_TOKENS, CostTable, markdown
 
 CARD = Path(__file__).with_name("README.md")
 
@@ -49,7 +49,7 @@ These weights were trained on a CPU for {minutes:.0f} minutes. That is enough fo
 """
 
 
-def card(origin: Origin, results: Results) -> str:
+def card(origin: Origin, results: CostTable) -> str:
     """The card's text."""
     sizes, recipe, course, quality = origin.sizes, origin.recipe, origin.course, origin.quality
     minutes = course.seconds / 60

@@ -25,7 +25,7 @@ from model.swap import swap
 from model.transformer import Transformer
 
 RESULTS = Path(__file__).with_name("results.json")
-SAMPLE_BYTES = 65_536
+SAMPLE_BYTES = 32_768
 """How much of the held-out text is read for each row."""
 
 TIMED_LAYER, TIMED_TOKENS = "blocks.0.mlp.up", 4096
@@ -39,7 +39,7 @@ class UnusableResults(ValueError):
 
 
 @dataclass(frozen=True)
-class Row:
+class CostRow:
     """One method. weight_bits: a weight of the quantised layers, scales counted. time_us: of TIMED_LAYER with TIMED_TOKENS tokens."""
 
     method: str
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Results:
+class CostTable:
     """A table, and what its numbers rest on. weights_sha256: of the weights' file; sample_bytes: predicted for each row."""
 
     device: str
@@ -62,9 +62,9 @@ class Results:
     weights_sha256: str
     sample_bytes: int
     differing: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
 
-    def of(self, method: str, *, planted: bool = False) -> Row:
+    def of(self, method: str, *, planted: bool = False) -> CostRow:
         """The row of this method; KeyError when there is none."""
         found = [row for row in self.rows if row.method == method and row.planted == planted]
         if not found:
@@ -75,7 +75,7 @@ class Results:
 def tabulate(
     model: Transformer, weights: Path, training: bytes, sample: bytes, differing: tuple[str, ...] = (),
     methods: tuple[Method, ...] = METHODS, listen: Listener = lambda text: None,
-) -> Results:  # fmt: skip
+) -> CostTable:  # fmt: skip
     """Measures every method and every lab's layers on `model`, which stays as it is."""
     device = next(model.parameters()).device
     rows, predicted = [], 0
@@ -84,15 +84,15 @@ def tabulate(
         predicted = count
         listen(f"{row.method}{' (planted outliers)' if row.planted else ''}: perplexity {row.perplexity:.4f}")
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
-    return Results(device_name(device), versions(), today(), digest, predicted, differing, tuple(rows))
+    return CostTable(device_name(device), versions(), today(), digest, predicted, differing, tuple(rows))
 
 
-def _rows(model: Transformer, examples: Examples, sample: bytes, methods: tuple[Method, ...]) -> Iterator[tuple[Row, int]]:
+def _rows(model: Transformer, examples: Examples, sample: bytes, methods: tuple[Method, ...]) -> Iterator[tuple[CostRow, int]]:
     for method in methods:
         quality = measure(quantised(method, model, examples), sample, model.sizes.context)
         time_us = layer_time(model.get_submodule(TIMED_LAYER)) if method.weights is None and not method.planted else None
         bits = weight_bits(method, model)
-        yield Row(
+        yield CostRow(
             method.name, bits, method.activation_bits, method.planted, quality.bits_per_byte, quality.perplexity, time_us
         ), quality.predicted
     for lab_id, lab in all_labs().items():
@@ -100,7 +100,7 @@ def _rows(model: Transformer, examples: Examples, sample: bytes, methods: tuple[
         names = swap(changed, lab_id, choose=but_the_head)
         quality = measure(changed, sample, model.sizes.context)
         bits, activations = stored_bits(changed, names, model), 8 if lab.operand == "int8" else 16
-        yield Row(
+        yield CostRow(
             f"{lab.layer}", bits, activations, False, quality.bits_per_byte, quality.perplexity,
             layer_time(changed.get_submodule(TIMED_LAYER)), lab_id,
         ), quality.predicted  # fmt: skip
@@ -126,22 +126,22 @@ def layer_time(layer: nn.Module, tokens: int = TIMED_TOKENS) -> float | None:
     return 1000.0 * float(triton.testing.do_bench(lambda: inner(x), return_mode="median"))
 
 
-def to_json(results: Results) -> str:
+def to_json(results: CostTable) -> str:
     """The results as text that `load` reads."""
     return json.dumps(asdict(results), indent=1) + "\n"
 
 
-def load(path: Path = RESULTS) -> Results:
+def load(path: Path = RESULTS) -> CostTable:
     """Reads results. Raises UnusableResults."""
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        rows = tuple(Row(**row) for row in data.pop("rows"))
-        return Results(differing=tuple(data.pop("differing")), rows=rows, **data)
+        rows = tuple(CostRow(**row) for row in data.pop("rows"))
+        return CostTable(differing=tuple(data.pop("differing")), rows=rows, **data)
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise UnusableResults(f"{path} cannot be used ({problem}); run `python -m model table`") from None
 
 
-def markdown(results: Results) -> str:
+def markdown(results: CostTable) -> str:
     """The table in Markdown: methods on the model as it is, then with planted outliers."""
     base = results.rows[0].perplexity
     lines = []
@@ -157,7 +157,7 @@ def markdown(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Row, base: float) -> str:
+def _line(row: CostRow, base: float) -> str:
     time = NOT_MEASURED if row.time_us is None else f"{row.time_us:.1f} us"
     name = f"`{row.method}` (lab {row.lab})" if row.lab else row.method
     return (

@@ -5,7 +5,7 @@
 
 a = 0 is round to nearest, so on those inputs it is never worse. X / s is folded into the norm before the layer, or, as here,
 s back into the weight: the outputs are the same. Source: Lin et al. 2024, "AWQ: Activation-aware Weight Quantization for
-On-Device LLM Compression and Acceleration", arXiv:2306.00978, equations 4 and 5; its search for a clipped range is not here.
+LLM Compression and Acceleration", arXiv:2306.00978, equations 4 and 5; its search for a clipped range is not here.
 """
 
 from __future__ import annotations
