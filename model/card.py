@@ -26,14 +26,15 @@ Written by `python -m model card` from `{record}` and `results.json`; change tho
 |---|---|
 | text | the standard library of Python {python}, {megabytes:.1f} MB; `model/corpus.py` says which files, and which are held out |
 | training | {steps} steps of {batch} windows, {seen:.1f} MB seen, {minutes:.0f} minutes; AdamW, peak rate {rate:g}, seed {seed} |
+| command | `{command}` |
 | device | {device}{threads}, torch {torch} |
 | date | {date} |
 | last training loss | {loss:.3f} nats a byte |
 | held-out text | **{bits:.3f} bits per byte, perplexity {perplexity:.3f}**, over {predicted} bytes{differing} |
 {remark}
-`make model` trains it anew on whatever device there is: {default_layers} blocks, {default_steps} steps of {default_batch} windows, minutes
-on a GPU, and further than a CPU goes in an hour. It overwrites the weights and their record, so that results measured before no longer fit:
-run `python -m model table` and `python -m model card` after it.
+`make model` trains it anew on whatever device there is; without `ARGS` that is {default_layers} blocks and {default_steps} steps of
+{default_batch} windows, sized for a GPU. It overwrites the weights and their record, so that results measured before no longer fit: run
+`python -m model table` and `python -m model card` after it.
 
 ## What quantising it costs
 
@@ -45,8 +46,20 @@ run their kernels on a GPU and their `naive` on a CPU. The time is that of `{lay
 """
 
 ON_A_CPU = """
-These weights were trained on a CPU for {minutes:.0f} minutes. That is enough for the comparisons below; a GPU's `make model` goes further.
+These weights were trained on a CPU for {minutes:.0f} minutes. That is enough for the comparisons below; a GPU's `make model` goes
+further, how far was not measured.
 """
+
+
+def command(origin: Origin) -> str:
+    """What trains such a model again."""
+    recipe = origin.recipe
+    length = f"--steps {recipe.steps}" if recipe.minutes is None else f"--minutes {recipe.minutes:g}"
+    threads = f" --threads {origin.threads}" if origin.device.startswith("CPU") else ""
+    return (
+        f"python -m model{threads} train --layers {origin.sizes.layers} {length} --batch {recipe.batch} "
+        f"--learning-rate {recipe.learning_rate:g} --seed {recipe.seed}"
+    )
 
 
 def card(origin: Origin, results: CostTable) -> str:
@@ -62,7 +75,7 @@ def card(origin: Origin, results: CostTable) -> str:
         seen=course.steps * recipe.batch * sizes.context / 1e6, rate=recipe.learning_rate, seed=recipe.seed, device=origin.device,
         threads=f", {origin.threads} thread{'s' * (origin.threads > 1)}" if on_cpu else "", torch=origin.versions["torch"],
         date=origin.date, loss=course.loss, bits=quality.bits_per_byte, perplexity=quality.perplexity, predicted=quality.predicted,
-        differing=f"; {len(origin.differing)} files differed" if origin.differing else "",
+        differing=f"; held-out files that differed: {len(origin.differing)}" if origin.differing else "", command=command(origin),
         remark=ON_A_CPU.format(minutes=minutes) if on_cpu else "", default_layers=default_sizes.layers, default_steps=defaults.steps,
         default_batch=defaults.batch, table=markdown(results), table_device=results.device, table_torch=results.versions["torch"],
         table_date=results.date, sample=results.sample_bytes, layer=TIMED_LAYER, tokens=TIMED_TOKENS,

@@ -28,7 +28,7 @@ Listener = Callable[[str], None]
 class Recipe:
     """How a model is trained. The training ends after `steps`, or after `minutes` where they are given."""
 
-    steps: int = 8000
+    steps: int = 4000
     minutes: float | None = None
     batch: int = 64
     learning_rate: float = 2e-3

@@ -50,7 +50,8 @@ def test_from_text_to_a_card(run, tmp_path, monkeypatch):
     assert f"**{origin.quality.bits_per_byte:.3f} bits per byte" in text
     assert "1 thread" in text
     assert "trained on a CPU" in text
-    assert "1 files differed" in text
+    assert "held-out files that differed: 1" in text
+    assert "`python -m model --threads 1 train --layers 1 --steps 2 --batch 2 --learning-rate 0.002 --seed 5`" in text
     assert tables.markdown(tables.load(results)) in text
 
 
