@@ -33,7 +33,7 @@ GROUP = 128
 EXAMPLES = 16
 """Windows of the training text that a method may look at."""
 
-TAUGHT = Recipe(steps=100, batch=8, learning_rate=3e-4)
+TAUGHT = Recipe(steps=100, batch=8, learning_rate=5e-5)
 """The training of quantisation-aware training."""
 
 INT8, INT4, INT3 = Format(8), Format(4), Format(3)
