@@ -3,8 +3,8 @@
     O = {k : some |x[m, k]| >= a};    Y = X[:, O] W[:, O]^T + Q(X[:, not O]) Q(W[:, not O])^T
 
 Q is symmetric int8 with one scale a token and one a channel ("vector-wise"); a is 6 in the paper. Which features are outliers is
-known only when X is, so the weight is kept as it was trained; bits counted for it leave out the 16 of outlier columns. Source: Dettmers et al. 2022,
-"LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale", arXiv:2208.07339.
+known only when X is, so the weight is kept as it was trained; bits counted for it leave out the 16 of outlier columns. Source: Dettmers
+et al. 2022, "LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale", arXiv:2208.07339.
 """
 
 from __future__ import annotations
