@@ -319,11 +319,12 @@ print(f"{results.device}, {results.date}, {results.sample_bytes} held-out bytes"
 Markdown(markdown(results))
 
 # %% [markdown]
-# **To think about.** What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: why does
-# rounding only the weights not care, while int8 x int8 does?
+# **To think about.** What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: what do
+# SmoothQuant and LLM.int8() do about them that groups of weights do not? In section 4, which lab lost more to them, and why?
 
 # %% [markdown] lang="zh"
-# **想一想。** 分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上 outlier 之后，为什么只量化权重的方法不受影响，而 int8 x int8 受影响？
+# **想一想。** 分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上 outlier 之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
+# 第 4 节里哪个 lab 因 outlier 损失更多，为什么？
 
 # %% [markdown]
 # ## 7. Pruning blocks
