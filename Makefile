@@ -104,6 +104,10 @@ bench-grader: $(TEST_INSTALLED) ## time the grader's own stages, and compare wit
 coverage: $(TEST_INSTALLED) ## the quick tests with coverage; build/coverage/index.html
 	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow and not gpu" --cov=grader --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
 
+.PHONY: model
+model: $(INSTALLED) ## train the small language model on this machine
+	@$(PY) -m model train $(ARGS)
+
 figures: $(TEST_INSTALLED) ## draw bench/results/ and write docs/benchmarks.md
 	@$(PY) -m bench figures $(ARGS)
 

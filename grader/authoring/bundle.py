@@ -10,7 +10,7 @@ from grader.authoring.archive import write_archive
 
 SINGLE = ("Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore",
           "bench/results/nvidia_h200.json")  # fmt: skip
-FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "docs": "*.md", "bench/figures": "*.svg"}
+FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "model": "**/*", "docs": "*.md", "bench/figures": "*.svg"}
 HANDOUTS = "notebooks/*.md"
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip

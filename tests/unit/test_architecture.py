@@ -29,7 +29,7 @@ def test_every_package_has_its_place():
 
 def test_no_two_classes_have_one_name():
     places: dict[str, list[str]] = {}
-    for path in [*(ROOT / "grader").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]:
+    for path in [*(ROOT / "grader").rglob("*.py"), *(ROOT / "bench").rglob("*.py"), *(ROOT / "model").rglob("*.py")]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))

@@ -29,7 +29,7 @@ def seed_of(secrets: str) -> int:
 @pytest.fixture
 def repository(tmp_path):
     root = tmp_path / "repository"
-    for folder in ("assignment", "notebooks", "grader", "bench"):
+    for folder in ("assignment", "notebooks", "grader", "bench", "model"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, root / name)
@@ -44,7 +44,7 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
     assert len(names) == count
     assert {
         "assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/zh/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile",
-        SHOWN.as_posix(),
+        SHOWN.as_posix(), "model/swap.py", "model/weights/base.safetensors", "model/weights/base.json", "model/results.json",
     } <= set(names)  # fmt: skip
     assert [name for name in names if name.startswith("bench/results")] == [SHOWN.as_posix()]
     others = ("solutions", "tests", "notebooks/source", "bench/labs", "grader/classroom", "grader/authoring", "grader/cli/batch.py")

@@ -1,0 +1,361 @@
+# %% [markdown]
+# # What does quantising do to a language model?
+#
+# The labs ask whether a kernel is *right* and how *fast* it is. This notebook asks what it is *for*: a small language model runs
+# with the labs' layers in the place of its own, and you see what that costs in quality and saves in bytes.
+#
+# The model is a transformer over bytes, trained on the sources of Python's standard library; its
+# [card](../model/README.md) says how. It is small, so everything here runs on a CPU in minutes. Without a GPU the labs' layers compute
+# with `naive`, in plain PyTorch: quality is then exact, and time means nothing.
+#
+# Nothing here is graded.
+
+# %% [markdown] lang="zh"
+# # 量化对语言模型做了什么？
+#
+# 各个 lab 问的是 kernel *对不对*、*快不快*。这个 notebook 问的是它*为了什么*：把一个小语言模型里的线性层换成 lab 的层，
+# 看质量损失多少、字节省下多少。
+#
+# 模型是一个以字节为 token 的 transformer，用 Python 标准库的源码训练；训练过程见它的[说明卡](../model/README.md)。它很小，所以这里的
+# 一切在 CPU 上几分钟就能跑完。没有 GPU 时，lab 的层用 `naive`（普通 PyTorch）计算：质量是准确的，时间则没有意义。
+#
+# 这里不计分。
+
+# %%
+# include notebooks/source/parts/setup.py
+
+# %%
+import copy
+import time
+
+from grader.labs import all_labs
+from model.corpus import held_out_text, training_text
+from model.drawings import curves, spreads
+from model.exercises import captured, check_outputs
+from model.layers import but_the_head, layer_inputs, relative_error, weight_bytes
+from model.outliers import plant
+from model.perplexity import measure, windows
+from model.pruning import prune
+from model.store import load
+from model.swap import swap
+from model.training import Recipe
+from model.transformer import linear_layers
+
+model = load(device=device)
+held_out = held_out_text()
+context = model.sizes.context
+sample = held_out.text[: 16 * context + 1]
+print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} million parameters, {len(linear_layers(model))} Linear layers")
+print(f"{len(held_out.differing)} of {held_out.files} held-out files differ from those of the record")
+
+# %% [markdown]
+# ## 1. Perplexity
+#
+# The model gives each next byte a probability. *Bits per byte* is the mean of $-\log_2 p$ over a text that it was not trained on,
+# and perplexity is $2$ to the power of that: among so many equally likely bytes it would have to guess. A model that knows nothing has 8 bits
+# and a perplexity of 256.
+
+# %% [markdown] lang="zh"
+# ## 1. Perplexity（困惑度）
+#
+# 模型给每个“下一个字节”一个概率。在没有训练过的文本上取 $-\log_2 p$ 的平均，就是 *bits per byte*；perplexity 是 $2$ 的这个次方：
+# 相当于要在这么多个等可能的字节里猜。什么都不懂的模型是 8 bit，perplexity 为 256。
+
+# %%
+def perplexity(changed, text=sample):
+    return measure(changed, text, context).perplexity
+
+base = perplexity(model)
+print(f"perplexity {base:.3f} over {len(sample) - 1} bytes")
+
+# %% [markdown]
+# And this is what it writes. Temperature 0.7; the first line is given.
+
+# %% [markdown] lang="zh"
+# 它写出来的东西是这样的。温度 0.7；第一行是给定的。
+
+# %%
+@torch.no_grad()
+def write(changed, start, count=160, temperature=0.7):
+    generator = torch.Generator(device=device).manual_seed(1)
+    text = torch.tensor([list(start.encode())], device=device)
+    for _ in range(count):
+        logits = changed(text[:, -context:])[0, -1].float() / temperature
+        text = torch.cat((text, torch.multinomial(logits.softmax(0), 1, generator=generator)[None]), dim=1)
+    return bytes(text[0].tolist()).decode(errors="replace")
+
+print(write(model, "def read(self, path):\n"))
+
+# %% [markdown]
+# ## 2. The labs' layers
+#
+# `swap(model, "w8a8")` puts the layer of a lab in the place of each Linear layer. The last layer stays as it is here, as usual. Before you
+# run the cell: which lab costs most? To run your own kernel on a GPU, say `submission=Path("w8a8.ipynb")`.
+
+# %% [markdown] lang="zh"
+# ## 2. Lab 的层
+#
+# `swap(model, "w8a8")` 把每个 Linear 层换成某个 lab 的层。最后一层照例保持原样。运行之前先想一想：哪个 lab 损失最大？
+# 想在 GPU 上跑自己的 kernel，可以写 `submission=Path("w8a8.ipynb")`。
+
+# %%
+def tokens_a_second(changed):
+    """Bytes a second in windows of the sample, on a GPU; a CPU runs `naive`, whose time says nothing."""
+    if device.type != "cuda":
+        return None
+    batch = windows(sample, context)[:, :-1].to(device)
+    with torch.no_grad():
+        changed(batch)
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        for _ in range(20):
+            changed(batch)
+        torch.cuda.synchronize()
+    return 20 * batch.numel() / (time.perf_counter() - started)
+
+def said(rate):
+    return "not measured" if rate is None else f"{rate:,.0f}"
+
+halves = copy.deepcopy(model).half()
+print(f"{'':10}{'perplexity':>12}{'bytes':>12}{'tokens a second':>18}")
+print(f"{'fp16':10}{base:12.3f}{weight_bytes(halves):12,}{said(tokens_a_second(halves)):>18}")
+found = {"fp16": base}
+for lab in all_labs():
+    changed, small = copy.deepcopy(model), copy.deepcopy(halves)
+    swap(changed, lab, choose=but_the_head)
+    swap(small, lab, choose=but_the_head)
+    found[lab] = perplexity(changed)
+    print(f"{lab:10}{found[lab]:12.3f}{weight_bytes(small):12,}{said(tokens_a_second(small)):>18}")
+pictures.bars(found, "perplexity", "The whole model with each lab's layers")
+
+# %% [markdown]
+# `dds` pruned half of all blocks without asking anybody. Section 7 comes back to it.
+
+# %% [markdown] lang="zh"
+# `dds` 不由分说剪掉了一半的块。第 7 节会回到这一点。
+
+# %% [markdown]
+# ## 3. Which layer suffers most?
+#
+# Each layer is given what it is given in the model, and its outputs with the lab's weights are compared with the right ones:
+# $\|Y' - Y\| / \|Y\|$. That is cheap. What it does to the model is another question: the last picture replaces one layer at a time by
+# that of `w4a16` and measures perplexity.
+
+# %% [markdown] lang="zh"
+# ## 3. 哪一层最吃亏？
+#
+# 给每一层它在模型里真正得到的输入，把换上 lab 权重之后的输出同正确的输出相比：$\|Y' - Y\| / \|Y\|$。这很便宜。
+# 对整个模型影响多大是另一个问题：最后一张图每次只把一层换成 `w4a16` 的层，再测 perplexity。
+
+# %%
+batch = windows(sample, context)[:2, :-1]
+inputs = layer_inputs(model, batch, but_the_head)
+print(f"{'':24}" + "".join(f"{lab:>10}" for lab in all_labs()))
+errors = {}
+for name, layer in linear_layers(model).items():
+    if not but_the_head(name):
+        continue
+    row = []
+    for lab in all_labs():
+        alone = torch.nn.ModuleDict({"layer": copy.deepcopy(layer)})
+        swap(alone, lab)
+        with torch.no_grad():
+            row.append(relative_error(alone["layer"](inputs[name]), layer(inputs[name])))
+    errors[name] = row
+    print(f"{name:24}" + "".join(f"{error:10.4f}" for error in row))
+
+# %%
+short = sample[: 8 * context + 1]
+before = perplexity(model, short)
+rise = {}
+for name in errors:
+    changed = copy.deepcopy(model)
+    swap(changed, "w4a16", choose=lambda layer, name=name: layer == name)
+    rise[name] = 100 * (perplexity(changed, short) / before - 1)
+worst = max(rise, key=rise.get)
+print(f"{worst} suffers most: {rise[worst]:+.2f} % perplexity")
+pictures.bars({name: max(value, 0.0) for name, value in rise.items()}, "% more perplexity", "One layer in int4, one scale a channel")
+
+# %% [markdown]
+# **To think about.** Is the layer with the largest output error the one that the model misses most? Does the kind of layer matter, or its depth?
+
+# %% [markdown] lang="zh"
+# **想一想。** 输出误差最大的那一层，就是模型最离不开的那一层吗？起作用的是层的种类，还是它的深度？
+
+# %% [markdown]
+# ## 4. Weights and activations
+#
+# Weights look much like a normal distribution. Activations do not: after the MLP's GELU most are near zero and a few are large. One
+# scale for all of them must reach to the largest.
+
+# %% [markdown] lang="zh"
+# ## 4. 权重与激活
+#
+# 权重看上去很像正态分布。激活不是：经过 MLP 的 GELU 之后，大多数接近零，少数很大。共用一个 scale，就得照顾到最大的那个。
+
+# %%
+layers = linear_layers(model)
+spreads({
+    "weights of blocks.1.mlp.up": layers["blocks.1.mlp.up"].weight, "weights of blocks.1.mlp.down": layers["blocks.1.mlp.down"].weight,
+}, "weight")
+
+# %%
+spreads({
+    "what blocks.1.mlp.up is given": inputs["blocks.1.mlp.up"], "what blocks.1.mlp.down is given": inputs["blocks.1.mlp.down"],
+}, "activation")
+
+# %% [markdown]
+# ### Outliers
+#
+# In large models a few features of the activations are a hundred times as large as the others, in every token
+# ([Dettmers et al. 2022](https://arxiv.org/abs/2208.07339)). A small model has none, so `plant` makes some: it multiplies a norm's gain by 64 and
+# divides the column of the weight behind it by 64. The function stays the same. What becomes of int8?
+
+# %% [markdown] lang="zh"
+# ### 离群特征（outlier）
+#
+# 在大模型里，激活的少数几个特征在每个 token 上都比其余的大上百倍（[Dettmers et al. 2022](https://arxiv.org/abs/2208.07339)）。
+# 小模型没有，所以用 `plant` 造几个：把 norm 的增益乘以 64，再把后面权重的对应列除以 64。函数没有变。int8 会怎样？
+
+# %%
+planted = copy.deepcopy(model)
+features = plant(planted)
+print(f"planted, nothing quantised: perplexity {perplexity(planted):.3f} (before {base:.3f})")
+for lab in ("w8a8", "w4a16"):
+    changed = copy.deepcopy(planted)
+    swap(changed, lab, choose=but_the_head)
+    print(f"planted, {lab}: perplexity {perplexity(changed):.3f} (without outliers {found[lab]:.3f})")
+spreads({
+    "blocks.1.mlp.up, as trained": inputs["blocks.1.mlp.up"],
+    "blocks.1.mlp.up, planted": layer_inputs(planted, batch, but_the_head)["blocks.1.mlp.up"],
+}, "activation")
+
+# %% [markdown]
+# ## 5. Write them yourself
+#
+# Three methods, each a few lines of PyTorch. `captured()` has the weight of a layer `[N, K]` and what it was given `[M, K]`, outliers planted.
+# `check_outputs` compares the error of the layer's outputs with what the definition gives.
+#
+# **Groups.** Symmetric: each `group` consecutive elements of a row have a scale, $s = \max|w| / (2^{b-1} - 1)$, $q = \mathrm{clamp}(\mathrm{round}(w / s),
+# -2^{b-1}, 2^{b-1} - 1)$. Return $q s$, shaped as the weight.
+
+# %% [markdown] lang="zh"
+# ## 5. 自己写一写
+#
+# 三种方法，每种只有几行 PyTorch。`captured()` 里有某一层的权重 `[N, K]` 和它得到的输入 `[M, K]`，已经种上 outlier。
+# `check_outputs` 把这一层的输出误差同按定义算出来的相比。
+#
+# **分组。** 对称量化：一行里每 `group` 个相邻元素共用一个 scale，$s = \max|w| / (2^{b-1} - 1)$，$q = \mathrm{clamp}(\mathrm{round}(w / s),
+# -2^{b-1}, 2^{b-1} - 1)$。返回 $q s$，形状同权重。
+
+# %% solution="model_groups"
+def in_groups(weight, bits, group):
+    ### BEGIN SOLUTION
+    parts = weight.reshape(weight.shape[0], -1, group)
+    largest = 2 ** (bits - 1) - 1
+    scale = parts.abs().amax(dim=-1, keepdim=True) / largest
+    return ((parts / scale).round().clamp(-largest - 1, largest) * scale).reshape(weight.shape)
+    ### END SOLUTION
+
+# %%
+check_outputs("groups", in_groups);
+
+# %% [markdown]
+# **SmoothQuant.** Return $s$ `[K]` with $s_k = \sqrt{\max|X_k| / \max|W_k|}$ over the columns of both. Then $X / s$ and $W s$ are rounded to int8.
+
+# %% [markdown] lang="zh"
+# **SmoothQuant。** 返回 $s$ `[K]`：$s_k = \sqrt{\max|X_k| / \max|W_k|}$，分别在两者的列上取最大值。之后把 $X / s$ 和 $W s$ 量化到 int8。
+
+# %% solution="model_smooth"
+def smoothing_scales(x, weight):
+    ### BEGIN SOLUTION
+    return (x.abs().amax(dim=0) / weight.abs().amax(dim=0)).sqrt()
+    ### END SOLUTION
+
+# %%
+check_outputs("smooth", smoothing_scales);
+
+# %% [markdown]
+# **LLM.int8().** Features with some $|x| \ge$ `threshold` are multiplied as they are; the rest is rounded to int8, one scale a row of X and one a row of W,
+# and multiplied. Return the sum of both products, `[M, N]`.
+
+# %% [markdown] lang="zh"
+# **LLM.int8()。** 凡是有 $|x| \ge$ `threshold` 的特征照原样相乘；其余的量化到 int8（X 每行一个 scale，W 每行一个 scale）再相乘。返回两个乘积之和，`[M, N]`。
+
+# %% solution="model_decompose"
+def decomposed(x, weight, threshold):
+    ### BEGIN SOLUTION
+    def int8(rows):
+        scale = rows.abs().amax(dim=1, keepdim=True) / 127
+        return (rows / scale).round() * scale
+
+    outlier = (x.abs() >= threshold).any(dim=0)
+    return x[:, outlier] @ weight[:, outlier].t() + int8(x[:, ~outlier]) @ int8(weight[:, ~outlier]).t()
+    ### END SOLUTION
+
+# %%
+check_outputs("decompose", decomposed);
+
+# %% [markdown]
+# ## 6. All methods
+#
+# `python -m model table` measured the methods of the literature on this model, once, and kept the numbers; `model/quantisers/` has a page for
+# each, with its formula and source. Rounding to nearest needs nothing but the weights; GPTQ and AWQ look at examples; quantisation-aware
+# training changes the weights until they fit the grid.
+
+# %% [markdown] lang="zh"
+# ## 6. 各种方法
+#
+# `python -m model table` 在这个模型上把文献里的方法都测过一遍，结果保存了下来；`model/quantisers/` 里每种方法一页，有公式和出处。
+# 就近取整（round to nearest）只需要权重；GPTQ 和 AWQ 要看样本；量化感知训练（QAT）则一直改权重，直到它们适应网格。
+
+# %%
+from IPython.display import Markdown
+from model.table import load as load_results
+from model.table import markdown
+
+results = load_results()
+print(f"{results.device}, {results.date}, {results.sample_bytes} held-out bytes")
+Markdown(markdown(results))
+
+# %% [markdown]
+# **To think about.** What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: what do
+# SmoothQuant and LLM.int8() do about them that groups of weights do not? In section 4, which lab lost more to them, and why?
+
+# %% [markdown] lang="zh"
+# **想一想。** 分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上 outlier 之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
+# 第 4 节里哪个 lab 因 outlier 损失更多，为什么？
+
+# %% [markdown]
+# ## 7. Pruning blocks
+#
+# `dds` drops the 32 x 32 blocks with the smallest norms. How many can go? And how much comes back when the model is trained on for a few steps
+# with the zeros held? Twenty short steps here; a real recipe takes thousands and prunes bit by bit.
+
+# %% [markdown] lang="zh"
+# ## 7. 按块剪枝
+#
+# `dds` 去掉范数最小的 32 x 32 块。能去掉多少？如果把零固定住、再训练几步，又能找回多少？这里只有短短二十步；真正的做法要几千步，并且逐步地剪。
+
+# %%
+text = training_text()
+recipe = Recipe(steps=20, batch=4, learning_rate=5e-4)
+pruned, retrained = {0.0: before}, {0.0: before}
+for sparsity in (0.2, 0.4, 0.6, 0.8):
+    changed = copy.deepcopy(model)
+    prune(changed, sparsity, but_the_head)
+    pruned[sparsity] = perplexity(changed, short)
+    changed = copy.deepcopy(model)
+    prune(changed, sparsity, but_the_head, text, recipe)
+    retrained[sparsity] = perplexity(changed, short)
+    print(f"{sparsity:.0%} of blocks gone: perplexity {pruned[sparsity]:.2f}, after {recipe.steps} steps {retrained[sparsity]:.2f}")
+curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "share of blocks gone", "perplexity",
+       "Magnitude pruning of 32 x 32 blocks")
+
+# %% [markdown]
+# A sparse kernel is faster than cuBLAS only beyond some sparsity; the [benchmarks](../docs/benchmarks.md) say which on one GPU. Compare that with where
+# this curve begins to rise: whether block sparsity pays is decided between the two.
+
+# %% [markdown] lang="zh"
+# 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；[benchmarks](../docs/benchmarks.md) 里有一种 GPU 上的数字。把它同这条曲线开始上升的位置比一比：
+# 块稀疏划不划算，就看这两者之间。

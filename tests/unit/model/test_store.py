@@ -1,0 +1,47 @@
+"""Weights and their record: what is saved is loaded, and what does not fit is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.perplexity import Quality
+from model.store import NoWeights, load, load_origin, origin_of, save
+from model.training import Course, Recipe
+from tests.unit.model.small import tiny_model, tokens
+
+
+def saved(tmp_path, model):
+    path = tmp_path / "weights" / "base.safetensors"
+    save(model, origin_of(model, Recipe(seed=3), Course(7, 1.5, 0.9), Quality(1.5, 1000), 5000, ("os.py",)), path)
+    return path
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    model = tiny_model()
+    path = saved(tmp_path, model)
+    found = load(path)
+    assert not found.training
+    assert torch.equal(found(tokens()), model.half().float()(tokens()))
+    assert load(path, dtype=torch.float16).head.weight.dtype == torch.float16
+    origin = load_origin(path)
+    assert (origin.recipe.seed, origin.course.steps, origin.differing) == (3, 7, ("os.py",))
+    assert origin.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert origin.quality == Quality(1.5, 1000)
+
+
+def test_what_is_missing_or_does_not_fit_is_refused(tmp_path):
+    with pytest.raises(NoWeights, match="run `make model`"):
+        load(tmp_path / "none.safetensors")
+    path = saved(tmp_path, tiny_model())
+    record = path.with_suffix(".json").read_text()
+    path.with_suffix(".json").write_text(record.replace('"width": 64', '"width": 128'))
+    with pytest.raises(NoWeights, match="does not fit"):
+        load(path)
+    path.with_suffix(".json").write_text("{}")
+    with pytest.raises(NoWeights, match="cannot be used"):
+        load(path)
+    path.with_suffix(".json").write_text(record)
+    path.unlink()
+    with pytest.raises(NoWeights, match="is not there"):
+        load(path)
