@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grader.classroom.gradebook import ASSIGNMENT
+from grader.classroom.gradebook import ASSIGNMENT, BONUS
 from grader.cli.arguments import refuse
 
 
@@ -43,3 +43,5 @@ def course(
         f"Hand out {folder}/release/{assignment}, put what comes back into {folder}/submitted/STUDENT/{assignment}, then "
         f"run `nbgrader autograde {assignment}` in {folder}"
     )
+    if (folder / "release" / (assignment + BONUS)) in written:
+        typer.echo(f"The bonus labs are the assignment {assignment}{BONUS}; do the same with it")

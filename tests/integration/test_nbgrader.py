@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ import nbformat
 import pytest
 from nbformat import v4
 
+from grader.classroom.gradebook import BONUS
 from grader.classroom.gradebook.course import CannotMakeCourse, make_course
 from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
 from grader.classroom.hidden_cases import load_secrets
 from grader.gpu.devices import choose
-from grader.labs import get_lab
+from grader.labs import all_labs, get_lab
 from grader.labs.question import posed, questions_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
@@ -274,7 +275,7 @@ def test_feedback_hides_what_is_hidden_and_shows_nothing_forged(course):
 
 def test_export_has_the_same_scores(course, ours):
     with open(course.folder / "grades.csv", encoding="utf-8") as file:
-        exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+        exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file) if row["assignment"] == ASSIGNMENT}
     wrong = ours["labs"]["w8a8"]["points"]
     answered = sum(question.points for question in questions_of("w8a8").values()) - 1
     assert exported == {MISPLACED: 0, "broken": 0, "hostile": 60, "right": 60 + answered, "stub": 0, "wrong": wrong}
@@ -312,6 +313,27 @@ def test_a_report_of_a_gpu_brings_its_speed_points(empty_gradebook):
     assert written["w8a8_correctness"] == 60
     assert written["w8a8_speed"] == pytest.approx(lab.speed_points / lab.speed_max * 40, abs=1e-6)
     assert set(written) == {f"{lab_id}_{part}" for lab_id in report.labs for part in ("correctness", "speed")}
+
+
+def test_bonus_labs_are_an_assignment_of_their_own(course, empty_gradebook):
+    from nbgrader.api import Gradebook
+
+    bonus = [lab.id for lab in all_labs().values() if lab.bonus]
+    assert {path.stem for path in (course.folder / "release" / f"{ASSIGNMENT}{BONUS}").glob("*.ipynb")} == set(bonus)
+    assert not {path.stem for path in (course.folder / "release" / ASSIGNMENT).glob("*.ipynb")} & set(bonus)
+    report = gpu_report()
+    extra = replace(report.labs["w8a8"], lab_id=bonus[0], bonus=True)
+    plain = set(write_scores(empty_gradebook, ASSIGNMENT, "plain", report))
+    with Gradebook(f"sqlite:///{empty_gradebook}") as book:
+        assert "plain" not in {one.student.id for one in book.assignment_submissions(f"{ASSIGNMENT}{BONUS}")}
+    report = replace(report, labs={**report.labs, bonus[0]: extra})
+    written = write_scores(empty_gradebook, ASSIGNMENT, "fast", report)
+    apart = {f"{bonus[0]}_correctness", f"{bonus[0]}_speed"}
+    assert set(written) == plain | apart
+    with Gradebook(f"sqlite:///{empty_gradebook}") as book:
+        scores = [book.find_submission(name, "fast").score for name in (ASSIGNMENT, f"{ASSIGNMENT}{BONUS}")]
+    assert scores == pytest.approx([sum(written[name] for name in part) for part in (plain, apart)], abs=1e-3)
+    assert min(scores) > 0
 
 
 def test_what_a_human_gave_stays(ours, empty_gradebook):
