@@ -20,11 +20,13 @@ CONFIGS = [
 ### BEGIN SOLUTION
 # Y^T = W X^T, split-K and slices of K among warps are those of solutions/w4a16.py, which says why. What is new:
 #
-# - The zero point is free. A nibble becomes fp16 by its bits: 0x6400 | q is the number 1024 + q. Something has to be
-#   subtracted in any case, and 1024 + (z + 1) is as exact in fp16 as 1024 is: the difference is the integer itself.
+# - The zero point costs an addition of integers. 0x6400 + q are the bits of 1024 + q in fp16, and 0x6400 + 16 - (z + 1) + q
+#   those of 1040 + q - (z + 1): a word with the sum of all but q in either half is made once for a group and added to two
+#   nibbles. What is subtracted then is 1040 everywhere, and the compiler does that for two weights at a time, which
+#   it does not where the number to subtract differs from row to row.
 # - The scale multiplies sums. A tile along K that lies in one group is multiplied by itself, scaled in fp32 and added:
 #   BLOCK_M multiplications for each column, where scaling weights takes BLOCK_K of them. With few tokens that is an
-#   eighth, and no weight is rounded. From 64 tokens on it is no fewer; then weights are scaled, two at a time.
+#   eighth, and no weight is rounded. Where a tile has more rows than it is deep, weights are scaled, two at a time.
 # - A tile must know at compile time that it lies in one group, or it would look for a scale for each word. That is
 #   a heuristic: TILES_A_GROUP is how many tiles (or slices of a tile) make a group, 0 where a group ends inside one.
 # - The scales and zero points of the next turn are asked for in this one: their loads are too small for the pipeline.
@@ -35,11 +37,12 @@ CONFIGS = [
     # a few tokens: K split among programs
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 4}, num_warps=4, num_stages=4),
-    # a few dozen tokens
+    # a few dozen tokens: scaled weights in tiles 64 deep, scaled sums in tiles of a whole group
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 4}, num_warps=4, num_stages=4),
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 4}, num_warps=4, num_stages=3),
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=5),
-    # many tokens
+    # many tokens: tall tiles, because a nibble is opened once for every BLOCK_M rows of Y
     triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 2}, num_warps=4, num_stages=5),
     triton.Config({"BLOCK_M": 256, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=4),
 ]
@@ -49,46 +52,46 @@ CONFIGS = [
 ### BEGIN SOLUTION
 @triton.jit
 def to_fp16(two):
-    """int32 with 1024 + q in each half, as fp16 bits -> fp16 [..., 2] of 1024 + q, the lower half first."""
+    """int32, the bits of an fp16 number in each half -> fp16 [..., 2], the lower half first."""
     lower = two.to(tl.int16).to(tl.float16, bitcast=True)
     upper = (two >> 16).to(tl.int16).to(tl.float16, bitcast=True)
     return tl.join(lower, upper)
 
 
 @triton.jit
-def open_words(words, mask):
-    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] of 1024 + q, in the order of K. `mask`: 0x000F000F."""
+def open_words(words, zeros, scales, mask, SCALED: tl.constexpr):
+    """int32 [R, C], eight nibbles a word -> fp16 [R, 8 * C] of q - (z + 1), SCALED or not, in the order of K.
+
+    zeros, scales: int32 [R, C] or [R, 1], 1040 - (z + 1) and the scale in fp16, twice each. `mask`: 0x000F000F.
+    """
     # A byte times 2^12 + 1 stands at bits 0..7 and at 12..19: its lower nibble at 0..3, its upper one at 16..19.
     byte = (words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]) & 0xFF
-    return tl.reshape(to_fp16(((byte * 4097) & mask) | 0x64006400), (words.shape[0], 8 * words.shape[1]))
+    w = to_fp16(((byte * 4097) & mask) + zeros[:, :, None]) - 1040.0
+    if SCALED:
+        w = w * to_fp16(scales[:, :, None])
+    return tl.reshape(w, (words.shape[0], 8 * words.shape[1]))
 
 
 @triton.jit
-def along_words(values):
-    """[R, C], one value a word -> [R, 8 * C], the value of each element's word in the order of `open_words`."""
-    eight = tl.broadcast_to(values[:, :, None], (values.shape[0], values.shape[1], 8))
-    return tl.reshape(eight, (values.shape[0], 8 * values.shape[1]))
-
-
-@triton.jit
-def open_whole_words(words, mask):
-    """int32 [R, C], C a multiple of 4 -> fp16 [R, 8 * C] of 1024 + q in the order that `follow_words` gives X.
+def open_whole_words(words, zeros, scales, mask, SCALED: tl.constexpr):
+    """The same for C a multiple of 4, in the order that `follow_words` gives X.
 
     Nibbles i and i + 4 stand in the two halves of a word already. The four words of a group are those of four
     threads, each of which opens its own: positions 0 to 15 are nibbles 0, 4, 1, 5 of words 0, 1, 2 and 3,
-    positions 16 to 31 their nibbles 2, 6, 3, 7. `mask`: 0x000F000F.
+    positions 16 to 31 their nibbles 2, 6, 3, 7.
     """
-    word = tl.reshape(words, (words.shape[0], words.shape[1] // 4, 4))[:, :, None, :, None]
     i = 2 * tl.arange(0, 2)[None, None, :, None, None] + tl.arange(0, 2)[None, None, None, None, :]
-    return tl.reshape(to_fp16(((word >> (4 * i)) & mask) | 0x64006400), (words.shape[0], 8 * words.shape[1]))
+    w = to_fp16(((in_fours(words) >> (4 * i)) & mask) + in_fours(zeros)) - 1040.0
+    if SCALED:
+        w = w * to_fp16(in_fours(scales))
+    return tl.reshape(w, (words.shape[0], 8 * words.shape[1]))
 
 
 @triton.jit
-def along_whole_words(values):
-    """[R, C], one value a word -> [R, 8 * C], the value of each element's word in the order of `open_whole_words`."""
-    of_four = tl.reshape(values, (values.shape[0], values.shape[1] // 4, 1, 4, 1))
-    eight = tl.broadcast_to(of_four, (values.shape[0], values.shape[1] // 4, 2, 4, 4))
-    return tl.reshape(eight, (values.shape[0], 8 * values.shape[1]))
+def in_fours(words):
+    """[R, C] -> [R, C / 4, 1, 4, 1]; [R, 1] -> [R, 1, 1, 1, 1]."""
+    FOUR: tl.constexpr = 4 if words.shape[1] > 1 else 1
+    return tl.reshape(words, (words.shape[0], words.shape[1] // FOUR, FOUR))[:, :, None, :, None]
 
 
 @triton.jit
@@ -102,12 +105,21 @@ def follow_words(x):
 
 @triton.jit
 def load_groups(scales_ptr, zeros_ptr, g, n, inside, stride_sg, stride_sn, stride_zg, stride_zn):
-    """Scales fp16 and 1024 + z + 1 in fp16 of groups g and columns n, two tiles that are spread over each other."""
-    n = n.to(tl.int64)
-    g = g.to(tl.int64)
+    """Of groups g and columns n, two tiles that are spread over each other: scales, and zero points as `open_words` wants them.
+
+    Those are int32, the bits of 1040 - (z + 1) in fp16 twice. A nibble that is added to them makes 1040 - (z + 1) + q.
+    """
+    n, g = n.to(tl.int64), g.to(tl.int64)
     scale = tl.load(scales_ptr + g * stride_sg + n * stride_sn, mask=inside, other=0.0)
     word = tl.load(zeros_ptr + g * stride_zg + n // 8 * stride_zn, mask=inside, other=0)
-    return scale, ((word >> (4 * (n % 8)).to(tl.int32)) & 0xF).to(tl.float16) + 1025.0
+    zero = (word >> (4 * (n % 8)).to(tl.int32)) & 0xF
+    return scale, (0x640F - zero) * 0x10001
+
+
+@triton.jit
+def twice(scale):
+    """fp16 -> int32 with its bits in each half."""
+    return (scale.to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF) * 0x10001
 
 
 def tiles_a_group(args):
@@ -160,9 +172,10 @@ def GPTQ_MM(
     SLICES: tl.constexpr = 1 if BLOCK_N >= 64 else 8  # two a warp
     SLICE_K: tl.constexpr = BLOCK_K // SLICES
     WORDS: tl.constexpr = SLICE_K // 8
+    ROWS: tl.constexpr = SLICES * BLOCK_N
     COLUMNS: tl.constexpr = BLOCK_M if BLOCK_M > 8 else 8  # the matrix instruction has eight at least
     STEP: tl.constexpr = BLOCK_K * SPLIT_K
-    SCALE_SUMS: tl.constexpr = TILES_A_GROUP > 0 and BLOCK_M <= 32
+    SCALE_SUMS: tl.constexpr = TILES_A_GROUP > 0 and BLOCK_M < BLOCK_K  # the fewer multiplications
 
     # Programs that run at the same time take GROUP row tiles of X by all columns: their operands fit in L2.
     pid = tl.program_id(0)
@@ -172,7 +185,8 @@ def GPTQ_MM(
     group_m = tl.minimum(tiles_m - first_m, GROUP)
     pid_in_group = pid % (GROUP * tiles_n)
     first_row = (first_m + pid_in_group % group_m) * BLOCK_M
-    offs_n = pid_in_group // group_m * BLOCK_N + tl.arange(0, BLOCK_N)
+    first_n = pid_in_group // group_m * BLOCK_N
+    offs_n = first_n + tl.arange(0, BLOCK_N)
     in_n = offs_n < N
 
     # Rows of X beyond the matrix read its last one again, and the final store leaves them out; slices leave them
@@ -197,11 +211,13 @@ def GPTQ_MM(
     x_ptrs = x_ptr + (k_start + k_x).to(tl.int64) * stride_xk + m.to(tl.int64) * stride_xm
     w_ptrs = qweight_ptr + n.to(tl.int64) * stride_wn + (k_start // 8 + k_w).to(tl.int64) * stride_wk
 
-    # Scales and zero points [slice, n], of this turn and of the next.
+    # Scales and zero points of this turn, one for each row of W as the loop opens it, [slice * n, k]; those of the next
+    # turn are asked for in the loop.
+    row = tl.arange(0, ROWS)[:, None]
+    row_k, row_n = row // BLOCK_N * SLICE_K, first_n + row % BLOCK_N
     if TILES_A_GROUP > 0:
-        first = k_start + rs[:, None] * SLICE_K
         scale, zero = load_groups(
-            scales_ptr, zeros_ptr, first // SLICE_K // TILES_A_GROUP, offs_n[None, :], (first < K) & in_n[None, :],
+            scales_ptr, zeros_ptr, (k_start + row_k) // SLICE_K // TILES_A_GROUP, row_n, (k_start + row_k < K) & (row_n < N),
             stride_sg, stride_sn, stride_zg, stride_zn,
         )  # fmt: skip
 
@@ -214,42 +230,28 @@ def GPTQ_MM(
         x = tl.load(x_ptrs, mask=in_x, other=0.0)
         in_w = (n < N) & (k_w < (K - k) // 8)
         words = tl.load(w_ptrs, mask=in_w, other=0)
-        flat = words if SLICES == 1 else tl.reshape(words, (SLICES * BLOCK_N, WORDS))
+        if TILES_A_GROUP > 0:
+            following = k + STEP + row_k
+            next_scale, next_zero = load_groups(
+                scales_ptr, zeros_ptr, following // SLICE_K // TILES_A_GROUP, row_n, (following < K) & (row_n < N),
+                stride_sg, stride_sn, stride_zg, stride_zn,
+            )  # fmt: skip
+        else:  # a scale and a zero point for each word
+            word_k = k + row_k + 8 * tl.arange(0, WORDS)[None, :]
+            scale, zero = load_groups(
+                scales_ptr, zeros_ptr, word_k // group_size, row_n, (word_k < K) & (row_n < N),
+                stride_sg, stride_sn, stride_zg, stride_zn,
+            )  # fmt: skip
         if SLICES == 1:
-            w = open_words(flat, mask)
+            w = open_words(words, zero, twice(scale), mask, not SCALE_SUMS)
         else:
             x = tl.broadcast_to(follow_words(x), (SLICES, SLICE_K, COLUMNS))  # one token fills all columns
-            w = open_whole_words(flat, mask)
-
-        if TILES_A_GROUP > 0:
-            following = k + STEP + rs[:, None] * SLICE_K
-            next_scale, next_zero = load_groups(
-                scales_ptr, zeros_ptr, following // SLICE_K // TILES_A_GROUP, offs_n[None, :],
-                (following < K) & in_n[None, :], stride_sg, stride_sn, stride_zg, stride_zn,
-            )  # fmt: skip
-            w = w - tl.reshape(zero, (SLICES * BLOCK_N, 1))
-            if not SCALE_SUMS:
-                w = w * tl.reshape(scale, (SLICES * BLOCK_N, 1))
-        else:  # a scale and a zero point for each word
-            g = (k + 8 * k_w) // group_size
-            scales, zeros = load_groups(
-                scales_ptr, zeros_ptr, g, n, in_w, stride_sg, stride_sn, stride_zg, stride_zn
-            )
-            scales = tl.reshape(scales, (SLICES * BLOCK_N, WORDS))
-            zeros = tl.reshape(zeros, (SLICES * BLOCK_N, WORDS))
-            if SLICES == 1:
-                w = (w - along_words(zeros)) * along_words(scales)
-            else:
-                w = (w - along_whole_words(zeros)) * along_whole_words(scales)
-
-        if SLICES > 1:
+            w = open_whole_words(tl.reshape(words, (ROWS, WORDS)), zero, twice(scale), mask, not SCALE_SUMS)
             w = tl.reshape(w, (SLICES, BLOCK_N, SLICE_K))
-        if SCALE_SUMS:
-            part = tl.dot(w, x)
-            if SLICES == 1:
-                acc += part * tl.reshape(scale, (BLOCK_N, 1)).to(tl.float32)
-            else:
-                acc += part * scale[:, :, None].to(tl.float32)
+        if SCALE_SUMS and SLICES == 1:
+            acc += tl.dot(w, x) * scale.to(tl.float32)
+        elif SCALE_SUMS:
+            acc += tl.dot(w, x) * tl.reshape(scale, (SLICES, BLOCK_N, 1)).to(tl.float32)
         else:
             acc = tl.dot(w, x, acc)
         if TILES_A_GROUP > 0:
