@@ -143,9 +143,9 @@ def GPTQ_MM(
     stride_zg, stride_zn,
     stride_ym, stride_yn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,
-    ### BEGIN SOLUTION
+### BEGIN SOLUTION
     TILES_A_GROUP: tl.constexpr,
-    ### END SOLUTION
+### END SOLUTION
 ):  # fmt: skip
     """Y = x @ w, w[k, n] = scales[g, n] * (q[k, n] - (z[g, n] + 1)) with g = k // group_size.
 

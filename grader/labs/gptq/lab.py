@@ -56,7 +56,7 @@ CASES = (
          "X transposed, Y strided",
          269, 40, 584, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", group_size=584, configs="all"),
     Case("every_config_groups", "each of your configs on groups of 32: few tokens, a K that ends inside a tile, X strided",
-         7, 72, 1184, x="traps", w="traps", x_layout="column_slice", group_size=32, configs="all"),
+         13, 136, 1184, x="traps", w="traps", x_layout="column_slice", group_size=32, configs="all"),
 )  # fmt: skip
 
 SPEED_CASES = (
@@ -122,7 +122,8 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
 def _drawn(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """q of 0..15 [K, N], zero points of 1..16 [G, N] and scales [G, N], by the recipe `case.w`.
 
-    traps: of four columns one has any q and any zero point, one only weights above zero, and two are quantised.
+    traps: of four columns one has any q and a zero point of its own, one only weights above zero, and two are quantised.
+    (With any zero point for each group, groups of large sums would cancel, and few slices of K stray from their share of Y.)
     """
     size = group_size(case)
     groups = case.K // size
@@ -147,9 +148,10 @@ def _drawn(case: Case, generator: torch.Generator, device: torch.device) -> tupl
     if case.w == "graded":
         w = w * spread(torch.logspace(-2, 1, groups * case.N, device=device).view(case.N, groups).t(), size)
     any_q, any_zeros, any_scales = q, zeros, scales
+    one_zero = any_zeros[:1].expand(groups, -1)
     q, zeros, scales = quantise_groups(w, size)
     if case.w == "traps":
-        q[:, 1::4], zeros[:, 1::4], scales[:, 1::4] = any_q[:, 1::4], any_zeros[:, 1::4], any_scales[:, 1::4] / 2
+        q[:, 1::4], zeros[:, 1::4], scales[:, 1::4] = any_q[:, 1::4], one_zero[:, 1::4], any_scales[:, 1::4] / 4
         zeros[:, 2::4], scales[:, 2::4] = any_zeros[:, 2::4].clamp(max=8), any_scales[:, 2::4] / 12
         q[:, 2::4] = spread(zeros, size)[:, 2::4] + steps[:, 2::4]
     return q, zeros, scales

@@ -137,8 +137,11 @@ def test_contestants_are_the_solutions_and_the_ladder():
 @pytest.mark.parametrize("path", sorted((ROOT / "solutions" / "ladder").glob("*.py")), ids=lambda path: path.stem)
 def test_a_step_of_the_ladder_tells_what_was_measured(path):
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    told = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
     entries = [e for e in load(COMMITTED).timed(kind="ladder") if e.contestant == f"ladder/{path.stem}"]
+    if not entries:
+        assert text.splitlines()[-1] == "Not measured yet."
+        return
+    told = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
     pairs = re.findall(r"([\d.]+) \(([\d.]+)\)", told)
     assert len(pairs) == len(entries)
     for time_us, cublas_us in pairs:
