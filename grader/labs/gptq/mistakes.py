@@ -43,7 +43,8 @@ def zeros_as(*elements: int) -> Place:
     return lambda problem, g, n: (zeros_at(problem, g, n // 8), nibble_of[n % 8])
 
 
-IN_ORDER = tuple(range(8))
+q_in_order = packed_as(*range(8))
+zeros_in_order = zeros_as(*range(8))
 BACKWARDS = tuple(reversed(range(8)))
 AWQ = (0, 2, 4, 6, 1, 3, 5, 7)
 """Nibble i of a word in AWQ's checkpoints, which look much like GPTQ's otherwise, holds element AWQ[i]."""
@@ -58,9 +59,9 @@ def own_group(problem: Problem, k: torch.Tensor) -> torch.Tensor:
 class Form:
     """One way to make the weight: where q, zero point and scale are looked for, what a nibble means, how they are put together."""
 
-    place: Place = packed_as(*IN_ORDER)
+    place: Place = q_in_order
     meaning: Meaning = lambda nibble: nibble
-    zero_place: Place = zeros_as(*IN_ORDER)
+    zero_place: Place = zeros_in_order
     zero_meaning: Meaning = lambda stored: stored + 1
     zero_group: Group = own_group
     scale_group: Group = own_group
