@@ -93,7 +93,8 @@ class Case:
 
     `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs
     in turn) or "all". Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`: how
-    many launches one timed graph holds, each on its own inputs.
+    many launches one timed graph holds, each on its own inputs. `group_size`: how many neighbours along K share a
+    scale, in labs that have groups; 0 means all K of them.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Case:
     configs: Literal["one", "all"] = "one"
     launches: int = 0
     hidden: bool = False
+    group_size: int = 0
 
     @property
     def kind(self) -> TestKind:

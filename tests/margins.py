@@ -19,6 +19,7 @@ import torch
 
 from grader.judging.checking import compare
 from grader.labs import Lab, all_labs, get_lab
+from grader.labs.gptq.packing import levels
 from grader.labs.inputs import quantise_rows, unpack_int4
 from grader.labs.problems import generator_for, make_problem
 from grader.labs.slices import MOST_SLICES, SHORTEST_SLICE
@@ -348,7 +349,7 @@ def _cut(values: torch.Tensor, largest: torch.Tensor, bits: int) -> torch.Tensor
 
 
 def other_roundings(judge: Judge) -> Iterator[torch.Tensor]:
-    """What a lab permits: ties either way and a reciprocal (w8a8), weights dequantised to fp16 or TF32 (w4a16, w8a16)."""
+    """What a lab permits: ties either way and a reciprocal (w8a8), weights dequantised to fp16 or TF32 (the others but dds)."""
     parts = operands(judge.lab.id, judge.problem)
     if judge.lab.id == "w8a8":
         x, scale = judge.problem.tensors["x_ptr"].float(), judge.problem.tensors["input_scale_ptr"][:, None]
@@ -358,7 +359,11 @@ def other_roundings(judge: Judge) -> Iterator[torch.Tensor]:
                 left = rounded.clamp(-128, 127).double()
                 yield parts.finish(left @ parts.right.t())
         yield ((parts.left @ parts.right.t()).float() * (parts.rows[:, None] * parts.columns).float()).half()
-    if judge.lab.id in ("w4a16", "w8a16"):
+    if judge.lab.id == "gptq":
+        q, zeros, scales = (part.t() for part in levels(judge.problem))
+        yield (parts.left @ ((q * scales).half() - (zeros * scales).half()).double().t()).float().half()
+        yield (parts.left @ (q * scales - (zeros * scales).half().double()).half().double().t()).float().half()
+    if judge.lab.id in ("w4a16", "w8a16", "gptq"):
         w = parts.scaled.right
         cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
         for rounded in (w.half().double(), cut):

@@ -33,14 +33,17 @@ CONFIGS = {
         "num_warps=8": '{"BLOCK_M": 32}, num_warps=8',
     },
 }
-CONFIGS["w4a16"] = CONFIGS["w8a16"] = CONFIGS["w8a8"]
+CONFIGS["w4a16"] = CONFIGS["w8a16"] = CONFIGS["gptq"] = CONFIGS["w8a8"]
 """What a mistake is planted behind, by lab."""
 
 SLICED = {
     "w8a8": "qweight_ptr += first * stride_wk",
     "w4a16": "qweight_ptr += first // 8 * stride_wk",
     "w8a16": "qweight_ptr += first * stride_wk",
+    "gptq": "qweight_ptr += first // 8 * stride_wk; scales_ptr += first // group_size * stride_sg; "
+            "zeros_ptr += first // group_size * stride_zg",
 }
+"""How a slice of K begins in the weight and what belongs to it."""
 
 
 def planted(mistake: Mistake, configs: Sequence[str]) -> str:
@@ -53,7 +56,8 @@ def planted(mistake: Mistake, configs: Sequence[str]) -> str:
         return text
     head, body = text.split("BLOCK_K: tl.constexpr,\n):\n")
     prologue = f"""
-    size = tl.cdiv(tl.cdiv(K, SPLIT_K), 16) * 16
+    unit = {"group_size" if lab == "gptq" else 16}
+    size = tl.cdiv(tl.cdiv(K, SPLIT_K), unit) * unit
     first = tl.program_id(1) * size
     x_ptr += first * stride_xk
     {SLICED[lab]}

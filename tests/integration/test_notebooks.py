@@ -253,6 +253,13 @@ PUT_TOGETHER = {
     )
     store_tile(y_ptr, apply_scales(acc, scales), rows, columns, M, N, stride_ym, stride_yn)
 """,
+    "gptq": f"""{TILE}
+    acc = accumulate(
+        x_ptr, qweight_ptr, scales_ptr, zeros_ptr, rows, columns, M, N, K, group_size, stride_xm, stride_xk, stride_wk, stride_wn,
+        stride_sg, stride_sn, stride_zg, stride_zn, BLOCK_M, BLOCK_N, BLOCK_K,
+    )
+    store_tile(y_ptr, acc.to(tl.float16), rows, columns, M, N, stride_ym, stride_yn)
+""",
     "dds": """\
     block_rows = N // BLOCK
     rows = tl.program_id(0) // block_rows * BLOCK_M + tl.arange(0, BLOCK_M)

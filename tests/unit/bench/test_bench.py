@@ -141,8 +141,8 @@ def test_a_step_of_the_ladder_tells_what_was_measured(path):
         assert text.splitlines()[-1] == "Not measured yet."
         assert "microseconds" not in text
         return
-    told = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
     entries = [e for e in load(COMMITTED).timed(kind="ladder") if e.contestant == f"ladder/{path.stem}"]
+    told = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
     pairs = re.findall(r"([\d.]+) \(([\d.]+)\)", told)
     assert len(pairs) == len(entries)
     for time_us, cublas_us in pairs:

@@ -1,0 +1,293 @@
+"""GPTQ: the format of GPTQ checkpoints, int4 weights with a scale and a zero point for each group along K."""
+
+from __future__ import annotations
+
+import torch
+
+from grader.labs.bound import U_FP16, matmul_reference
+from grader.labs.contract import Lab, dense_operations, tiled_grid
+from grader.labs.gptq.mistakes import MISTAKES
+from grader.labs.gptq.packing import levels, pack_weight, pack_zeros, spread
+from grader.labs.inputs import (
+    activations,
+    laid_out,
+    layout_strides,
+    normal,
+    output_like,
+    random_bytes,
+    timed_activations,
+    uniform,
+)
+from grader.labs.projection import Projected, Stack, half_product, row_norms
+from grader.model import Case, Parameter, Problem, Reference
+
+CASES = (
+    Case("one_tile", "one small, aligned tile, one group of 128", 64, 64, 128, group_size=128),
+    Case("several_tiles", "several tiles in M, N and K, groups of 128", 256, 256, 256, group_size=128),
+    Case("single_token", "M = 1, groups of 128", 1, 512, 1024, x="positive", w="positive", group_size=128),
+    Case("odd_m", "a number of tokens that no tile divides, groups of 64", 77, 128, 128, group_size=64),
+    Case("n_tail", "N that ends inside a tile", 64, 72, 128, group_size=64),
+    Case("k_tail", "K that ends inside a tile, a multiple of 8 only, with a group of all of K", 64, 128, 104, group_size=104),
+    Case("all_tails", "M, N and K that all end inside a tile, with a group of all of K", 33, 88, 168, group_size=168),
+    Case("groups_of_32", "groups of 32, shorter than most tiles, and a K that ends inside a tile", 80, 128, 224, group_size=32),
+    Case("groups_of_64", "groups of 64, and a K that ends inside a tile", 48, 128, 320, group_size=64),
+    Case("one_group", "one group of all of K, longer than any tile", 32, 64, 1024, group_size=1024),
+    Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K)", 64, 96, 128, x_layout="column_slice", group_size=64),
+    Case("transposed_x", "X as a transposed view (stride_xk > 1)", 48, 96, 128, x_layout="transposed", group_size=64),
+    Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N)", 64, 96, 128, y_layout="column_slice", group_size=64),
+    Case("strided_scales", "scales as a transposed view, zeros and words as slices of wider matrices", 64, 96, 192,
+         w="strided", group_size=64),
+    Case("every_nibble", "each value from 0 to 15 in each of the eight positions of a word", 64, 64, 192,
+         w="nibbles", group_size=64),
+    Case("every_zero", "each stored zero from 0 to 15 in each of the eight positions of a word", 32, 64, 512,
+         w="zeros", group_size=32),
+    Case("zeros_of_16", "stored zeros of 15 throughout: 16 is subtracted, nothing wraps", 32, 64, 256,
+         w="zeros_of_16", group_size=128),
+    Case("group_scales", "scales that differ 1000-fold between groups and between channels", 96, 160, 128,
+         w="graded", group_size=32),
+    Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers", group_size=128),
+    Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 128, 2048, x="positive", w="positive",
+         group_size=128),
+    Case("large_sums", "sums of x (q - z) of a group beyond fp16's range, which the scale brings back into it", 32, 64, 512,
+         x="large", w="positive", group_size=128),
+    Case("every_config", "each of your configs on rows of every kind with groups of 128: tails in M and N, a long K, all strided",
+         19, 264, 1152, x="traps", w="traps", y_layout="column_slice", group_size=128, configs="all"),
+    Case("every_config_tall", "each of your configs on more tokens than a tile has, one group of all of K: tails everywhere, "
+         "X transposed, Y strided",
+         269, 40, 584, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", group_size=584, configs="all"),
+    Case("every_config_groups", "each of your configs on groups of 32: few tokens, a K that ends inside a tile, X strided",
+         13, 136, 1184, x="traps", w="traps", x_layout="column_slice", group_size=32, configs="all"),
+)  # fmt: skip
+
+SPEED_CASES = (
+    Case("speed_m1", "1 token, 4096 x 4096 weight in groups of 128, weights cold in L2", 1, 4096, 4096, launches=16, group_size=128),
+    Case("speed_m16", "16 tokens, 4096 x 4096 weight in groups of 128, weights cold in L2", 16, 4096, 4096, launches=16,
+         group_size=128),
+    Case("speed_m64", "64 tokens, 4096 x 4096 weight in groups of 128, weights cold in L2", 64, 4096, 4096, launches=16,
+         group_size=128),
+)  # fmt: skip
+
+STRIDED = ("strided", "traps")
+"""Recipes whose words, scales and zeros are views: column_slice, transposed and column_slice."""
+
+
+def group_size(case: Case) -> int:
+    """How many neighbours along K share a scale and a zero point."""
+    return case.group_size or case.K
+
+
+def _layouts(case: Case) -> tuple[str, str, str]:
+    """Of qweight, scales and zeros."""
+    return ("column_slice", "transposed", "column_slice") if case.w in STRIDED else ("contiguous",) * 3
+
+
+def scalars(case: Case) -> dict[str, int]:
+    """Sizes and strides of a case, in elements."""
+    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
+    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
+    groups, (words, scales, zeros) = case.K // group_size(case), _layouts(case)
+    w_row, w_column = layout_strides(case.K // 8, case.N, words)
+    s_row, s_column = layout_strides(groups, case.N, scales)
+    z_row, z_column = layout_strides(groups, case.N // 8, zeros)
+    return {
+        "M": case.M, "N": case.N, "K": case.K, "group_size": group_size(case),
+        "stride_xm": x_row, "stride_xk": x_column,
+        "stride_wk": w_row, "stride_wn": w_column,
+        "stride_sg": s_row, "stride_sn": s_column,
+        "stride_zg": z_row, "stride_zn": z_column,
+        "stride_ym": y_row, "stride_yn": y_column,
+    }  # fmt: skip
+
+
+def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
+    """Inputs of a case. x fp16 [M, K]; qweight int32 [K/8, N]; scales fp16 [G, N]; zeros int32 [G, N/8], G = K / group_size."""
+    size = group_size(case)
+    if case.K % size or size % 8:
+        raise ValueError(f"group_size is {size}, expected a multiple of 8 that divides K = {case.K}")
+    q, zeros, scales = _drawn(case, generator, device)
+    words_layout, scales_layout, zeros_layout = _layouts(case)
+    x = laid_out(activations(case, generator, device), case.x_layout)
+    return Problem(
+        tensors={
+            "x_ptr": x,
+            "qweight_ptr": laid_out(pack_weight(q), words_layout),
+            "scales_ptr": laid_out(scales.to(torch.float16), scales_layout),
+            "zeros_ptr": laid_out(pack_zeros(zeros), zeros_layout),
+            "y_ptr": output_like(case.M, case.N, case.y_layout, device),
+        },
+        scalars=scalars(case),
+    )
+
+
+def _drawn(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """q of 0..15 [K, N], zero points of 1..16 [G, N] and scales [G, N], by the recipe `case.w`.
+
+    traps: of four columns one has any q and a zero point of its own, one only weights above zero, and two are quantised.
+    (With any zero point for each group, groups of large sums would cancel, and few slices of K stray from their share of Y.)
+    """
+    size = group_size(case)
+    groups = case.K // size
+    k, g = torch.arange(case.K, device=device)[:, None], torch.arange(groups, device=device)[:, None]
+    n = torch.arange(case.N, device=device)[None, :]
+    q = torch.randint(0, 16, (case.K, case.N), generator=generator, device=device)
+    zeros = torch.randint(1, 17, (groups, case.N), generator=generator, device=device)
+    scales = uniform(generator, 0.02, 0.06, groups, case.N, device=device)
+    steps = torch.randint(1, 8, q.shape, generator=generator, device=device)
+    if case.w == "nibbles":
+        return (k + k // 8 + n) % 16, zeros, scales
+    if case.w == "zeros":
+        return q, (g + n + n // 8) % 16 + 1, scales
+    if case.w == "zeros_of_16":
+        return q, torch.full_like(zeros, 16), scales
+    if case.w == "positive":
+        zeros = 2 ** (zeros % 4)  # z s is exact in fp16, so that sums of weights that are rounded apart stay near
+        zeros[:, 1::2] = 8
+        steps[:, 1::2] *= 2 * torch.randint(0, 2, steps[:, 1::2].shape, generator=generator, device=device) - 1
+        return spread(zeros, size) + steps, zeros, scales / 6
+    w = normal(generator, case.K, case.N, device=device) / 2
+    if case.w == "graded":
+        w = w * spread(torch.logspace(-2, 1, groups * case.N, device=device).view(case.N, groups).t(), size)
+    any_q, any_zeros, any_scales = q, zeros, scales
+    one_zero = any_zeros[:1].expand(groups, -1)
+    q, zeros, scales = quantise_groups(w, size)
+    if case.w == "traps":
+        q[:, 1::4], zeros[:, 1::4], scales[:, 1::4] = any_q[:, 1::4], one_zero[:, 1::4], any_scales[:, 1::4] / 4
+        zeros[:, 2::4], scales[:, 2::4] = any_zeros[:, 2::4].clamp(max=8), any_scales[:, 2::4] / 12
+        q[:, 2::4] = spread(zeros, size)[:, 2::4] + steps[:, 2::4]
+    return q, zeros, scales
+
+
+def quantise_groups(w: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Asymmetric quantisation of float [K, N], `size` neighbours along K together.
+
+    q = clamp(round(w / s) + z, 0, 15) with s = (max - min) / 15, z = round(-min / s), where max >= 0 >= min.
+    Returns q int64 [K, N], zero points z int64 [G, N], of which 0 has become 1, and s float32 [G, N].
+    """
+    grouped = w.view(-1, size, w.shape[1])
+    low, high = grouped.amin(dim=1).clamp(max=0), grouped.amax(dim=1).clamp(min=0)
+    scales = ((high - low) / 15).clamp(min=2.0**-14)
+    zeros = torch.round(-low / scales).clamp(1, 16)
+    q = (torch.round(w / spread(scales, size)) + spread(zeros, size)).clamp(0, 15)
+    return q.to(torch.int64), zeros.to(torch.int64), scales
+
+
+def timed_inputs(case: Case, generator: torch.Generator, device: torch.device, launches: int, rare: bool) -> Stack:
+    """Words of all bits: each q, and each zero point, in each position. Scales differ fourfold; rows of x have outliers."""
+    x, _ = timed_activations(case, generator, device, launches)
+    groups = case.K // group_size(case)
+    qweight = random_bytes(generator, device, launches, case.K // 8, 4 * case.N).view(torch.int32)
+    zeros = random_bytes(generator, device, launches, groups, case.N // 2).view(torch.int32)
+    scales = uniform(generator, 2.0**-5, 2.0**-3, launches, groups, case.N, device=device).to(torch.float16)
+    return {"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scales, "zeros_ptr": zeros}
+
+
+LOWER_NIBBLES = 0x0F0F0F0F
+"""Mask of a word: the lower nibble of each byte."""
+
+
+def _nibbles(words: torch.Tensor, upper: bool) -> torch.Tensor:
+    """The lower, or the upper, nibble of each byte of int32 words [B, R, C]: fp16 [B, R, 4, C], byte 0 first."""
+    part = (words >> 4 if upper else words) & LOWER_NIBBLES
+    by_byte = part.view(torch.uint8).view(*words.shape, 4).transpose(2, 3)
+    return by_byte.to(torch.float16, memory_format=torch.contiguous_format)
+
+
+def project(stack: Stack, signs: torch.Tensor) -> Projected:
+    """A (W^T R), group by group: W^T R = q^T (s R) - sum over n of (z + 1) s R. Of byte b, element 2 b is the lower nibble.
+
+    gain: no |q - (z + 1)| of a group exceeds the larger of z + 1 and 14 - z, in units of its scale.
+    """
+    x, words, scales = stack["x_ptr"], stack["qweight_ptr"], stack["scales_ptr"].float()
+    launches, rows, N = words.shape
+    groups, vectors = scales.shape[1], signs.shape[1]
+    scaled = (scales[:, :, :, None] * signs).view(launches * groups, N, vectors)
+    zeros = torch.stack([_nibbles(stack["zeros_ptr"], upper) for upper in (False, True)], dim=3)  # [launches, G, byte, half, N / 8]
+    zeros = zeros.flatten(2, 3).transpose(2, 3).reshape(launches, groups, N) + 1
+    offsets = half_product(zeros.view(launches * groups, 1, N), scaled)
+    grouped = words.view(launches * groups, rows // groups, N)
+    halves = [
+        half_product(_nibbles(grouped, upper).view(launches * groups, -1, N), scaled).view(launches * groups, -1, 4, vectors)
+        for upper in (False, True)
+    ]
+    column = torch.stack(halves, dim=3).view(launches * groups, -1, vectors) - offsets
+    largest = torch.maximum(zeros, 15 - zeros).float() * scales
+    gain = row_norms(x) * torch.linalg.vector_norm(largest.flatten(1), dim=1, keepdim=True) / groups**0.5
+    return Projected(half_product(x, column.view(launches, 8 * rows, vectors)), gain, permitted=U_FP16 * gain)
+
+
+def dequantised(problem: Problem) -> torch.Tensor:
+    """The weight as float64 [N, K], exact."""
+    q, zeros, scales = levels(problem)
+    return ((q - zeros) * scales).t()
+
+
+def _half(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.float16).double()
+
+
+def reference(problem: Problem, roundings: int) -> Reference:
+    """fp64 product with the dequantised weight.
+
+    Permitted is that a kernel rounds (q - (z + 1)) s to fp16, or cuts it to the eleven bits of TF32; that it computes
+    q s - (z + 1) s in fp16, with either product rounded or fused; and that it leaves the zero points to the end, so that
+    an fp32 sum has terms of q s and of (z + 1) s. By how much the roundings of a weight move an element of Y is known
+    exactly, so no more than that is allowed.
+    """
+    a, w = problem.tensors["x_ptr"].double(), dequantised(problem)
+    q, zeros, scales = levels(problem)
+    levels_of_q, levels_of_zero = (q * scales).t(), (zeros * scales).t()
+    variants = (
+        _half(w),
+        (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double(),
+        _half(_half(levels_of_q) - _half(levels_of_zero)),
+        _half(levels_of_q - _half(levels_of_zero)),
+        _half(_half(levels_of_q) - levels_of_zero),
+    )
+    moved = torch.stack([(a @ (variant - w).t()).abs() for variant in variants]).amax(dim=0)
+    permitted = (1 + 2 * U_FP16) * moved
+    return matmul_reference(a, w, roundings=roundings, permitted=permitted)
+
+
+def baseline_weight(problem: Problem) -> torch.Tensor:
+    """The weight in fp16 [N, K], dequantised."""
+    return dequantised(problem).to(torch.float16)
+
+
+def bytes_moved(problem: Problem) -> int:
+    """x and Y in fp16, half a byte a weight; for each group of a column a scale in fp16 and half a byte."""
+    M, N, K, size = (problem.scalars[name] for name in ("M", "N", "K", "group_size"))
+    return 2 * M * K + N * K // 2 + (2 * N + N // 2) * (K // size) + 2 * M * N
+
+
+LAB = Lab(
+    id="gptq",
+    order=5,
+    title="GPTQ: int4 weights of real checkpoints, a scale and a zero point for each group",
+    kernel="GPTQ_MM",
+    layer="GPTQLinear",
+    parameters=(
+        Parameter("x_ptr", "*fp16", ("M", "K")),
+        Parameter("qweight_ptr", "*i32", ("K // 8", "N")),
+        Parameter("scales_ptr", "*fp16", ("K // group_size", "N")),
+        Parameter("zeros_ptr", "*i32", ("K // group_size", "N // 8")),
+        Parameter("y_ptr", "*fp16", ("M", "N")),
+        *(Parameter(name, "int") for name in (
+            "M", "N", "K", "group_size", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_sg", "stride_sn",
+            "stride_zg", "stride_zn", "stride_ym", "stride_yn",
+        )),
+    ),
+    cases=CASES,
+    speed_cases=SPEED_CASES,
+    scalars=scalars,
+    problem=problem,
+    reference=reference,
+    baseline_weight=baseline_weight,
+    timed_inputs=timed_inputs,
+    project=project,
+    default_grid=tiled_grid,
+    default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
+    bytes_moved=bytes_moved,
+    operations=dense_operations,
+    mistakes=MISTAKES,
+    bonus=True,
+)  # fmt: skip

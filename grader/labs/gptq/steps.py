@@ -1,0 +1,265 @@
+"""The steps of the GPTQ notebook: open words, find zero points, make weights, loop over K."""
+
+from __future__ import annotations
+
+import torch
+
+from grader.labs.gptq.packing import pack_weight, pack_zeros, spread, unpack_weight, unpack_zeros
+from grader.labs.notebook_step import Inputs, Slip, Step, integer, stored, tensor
+
+ROWS, COLUMNS, DEPTH, GROUP = 16, 32, 64, 32
+WORDS = DEPTH // 8
+ROWS_INSIDE, COLUMNS_INSIDE = ROWS - 3, COLUMNS - 8
+
+
+def _integers(generator: torch.Generator, low: int, high: int, *shape: int) -> torch.Tensor:
+    return torch.randint(low, high, shape, generator=generator)
+
+
+def _unpack_inputs(generator: torch.Generator) -> Inputs:
+    return {"words_ptr": pack_weight(_integers(generator, 0, 16, DEPTH, COLUMNS))}
+
+
+def _opened(inputs: Inputs) -> torch.Tensor:
+    return unpack_weight(tensor(inputs, "words_ptr"))
+
+
+def _by_word(q: torch.Tensor) -> torch.Tensor:
+    """[K, N] -> [K / 8, 8, N]: the eight elements of each word."""
+    return q.view(-1, 8, q.shape[1])
+
+
+def _zeros_inputs(generator: torch.Generator) -> Inputs:
+    """Five groups, in a matrix twice as wide; each stored zero from 0 to 15 is among them."""
+    zeros = (torch.arange(5)[:, None] * 7 + torch.arange(COLUMNS_INSIDE) + _integers(generator, 0, 2, 5, COLUMNS_INSIDE)) % 16 + 1
+    packed = pack_zeros(zeros)
+    wide = torch.zeros(5, 2 * packed.shape[1] + 3, dtype=torch.int32)
+    view = wide[:, 2 : 2 + 2 * packed.shape[1] : 2]
+    view.copy_(packed)
+    return {
+        "zeros_ptr": view, "first_k": 96, "group_size": GROUP, "K": 5 * GROUP, "N": COLUMNS_INSIDE,
+        "stride_zg": view.stride(0), "stride_zn": view.stride(1),
+    }  # fmt: skip
+
+
+def _found_zeros(inputs: Inputs, first_group: int = 3) -> torch.Tensor:
+    """int32 [DEPTH, COLUMNS], 1 where there is nothing to find."""
+    zeros = spread(unpack_zeros(tensor(inputs, "zeros_ptr"))[first_group : first_group + 2], GROUP)
+    found = torch.ones(DEPTH, COLUMNS, dtype=torch.int32)
+    found[: zeros.shape[0], : zeros.shape[1]] = zeros
+    return found
+
+
+def _only_inside(inputs: Inputs) -> torch.Tensor:
+    """No columns beyond N and no k beyond K count."""
+    allowed = torch.full((DEPTH, COLUMNS), float("inf"), dtype=torch.float64)
+    allowed[:, :COLUMNS_INSIDE] = 0
+    return allowed
+
+
+def _weight_inputs(generator: torch.Generator) -> Inputs:
+    return {
+        "q_ptr": _integers(generator, 0, 16, DEPTH, COLUMNS).to(torch.int32),
+        "zeros_ptr": _integers(generator, 1, 17, DEPTH, COLUMNS).to(torch.int32),
+        "scales_ptr": (0.02 + 0.1 * torch.rand(DEPTH, COLUMNS, generator=generator)).to(torch.float16),
+    }
+
+
+def _weights(inputs: Inputs) -> torch.Tensor:
+    q, zeros, scales = (tensor(inputs, name).double() for name in ("q_ptr", "zeros_ptr", "scales_ptr"))
+    return ((q - zeros) * scales).to(torch.float16)
+
+
+def _weight_tolerance(inputs: Inputs) -> torch.Tensor:
+    """(q - zero) s rounded once or, as q s - zero s, three times."""
+    q, zeros, scales = (tensor(inputs, name).double() for name in ("q_ptr", "zeros_ptr", "scales_ptr"))
+    return (q + zeros) * scales * 2.0**-10
+
+
+def _loop_inputs(generator: torch.Generator) -> Inputs:
+    """Five groups of 32: K ends in the middle of the third tile, M and N inside theirs."""
+    M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * GROUP
+    x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
+    x.copy_(torch.randn(M, K, generator=generator))
+    return {
+        "x_ptr": x,
+        "qweight_ptr": pack_weight(_integers(generator, 0, 16, K, N)),
+        "scales_ptr": (0.5 + torch.rand(5, N, generator=generator)).to(torch.float16),
+        "zeros_ptr": pack_zeros(_integers(generator, 1, 17, 5, N)),
+        "M": M, "N": N, "K": K, "group_size": GROUP, "stride_xm": K + 8, "words_a_row": N // 8,
+    }  # fmt: skip
+
+
+def _loop_weight(inputs: Inputs, group_of: torch.Tensor | None = None) -> torch.Tensor:
+    """float64 [K, N]; group_of: the group that is looked up for each k."""
+    groups = torch.arange(integer(inputs, "K")) // GROUP if group_of is None else group_of
+    zeros, scales = unpack_zeros(tensor(inputs, "zeros_ptr")), tensor(inputs, "scales_ptr").double()
+    return (unpack_weight(tensor(inputs, "qweight_ptr")).double() - zeros[groups]) * scales[groups]
+
+
+def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None, group_of: torch.Tensor | None = None) -> torch.Tensor:
+    """fp32 [ROWS, COLUMNS]: the sum over part of K; zeros beyond M and N."""
+    w = _loop_weight(inputs, group_of)
+    y = tensor(inputs, "x_ptr").double()[:, first:last] @ w[first:last]
+    tile = torch.zeros(ROWS, COLUMNS)
+    tile[: y.shape[0], : y.shape[1]] = y.float()
+    return tile
+
+
+def _loop_tolerance(inputs: Inputs) -> torch.Tensor:
+    """Weights in fp16. What a tile holds beyond M and N is never stored."""
+    allowed = torch.full((ROWS, COLUMNS), float("inf"), dtype=torch.float64)
+    q, zeros = unpack_weight(tensor(inputs, "qweight_ptr")).double(), spread(unpack_zeros(tensor(inputs, "zeros_ptr")), GROUP)
+    size = (q + zeros) * spread(tensor(inputs, "scales_ptr"), GROUP).double()
+    allowed[:ROWS_INSIDE, :COLUMNS_INSIDE] = 1e-4 + 2.0**-10 * (tensor(inputs, "x_ptr").double().abs() @ size)
+    return allowed
+
+
+OFFSETS = f"""
+    rows, columns = tl.arange(0, {ROWS}), tl.arange(0, {COLUMNS})
+    depth, words = tl.arange(0, {DEPTH}), tl.arange(0, {WORDS})
+    tile = depth[:, None] * {COLUMNS} + columns[None, :]
+"""
+
+Q, W, ACC = f"int32 [{DEPTH}, {COLUMNS}]", f"fp16 [{DEPTH}, {COLUMNS}]", f"fp32 [{ROWS}, {COLUMNS}]"
+
+STEPS = (
+    Step(
+        name="unpack",
+        function="unpack_words",
+        result="q",
+        returns=Q,
+        right="Eight unsigned values a word, in the order of K.",
+        look="shift each nibble to the lowest four bits and mask the others away: nothing has a sign here. "
+        "Then [words, 8, columns] becomes [8 * words, columns]",
+        harness=f"""
+@triton.jit
+def harness(words_ptr, out_ptr):{OFFSETS}
+    q = unpack_words(tl.load(words_ptr + words[:, None] * {COLUMNS} + columns[None, :]))
+{stored("q", Q)}""",
+        inputs=_unpack_inputs,
+        expected=_opened,
+        slips=(
+            Slip(
+                "signed: 15 became -1; there is no sign in this format",
+                lambda inputs: torch.where(_opened(inputs) > 7, _opened(inputs) - 16, _opened(inputs)),
+                r">>",
+            ),
+            Slip(
+                "in reverse order within each word; element 0 is in the lowest four bits",
+                lambda inputs: _by_word(_opened(inputs)).flip(1).reshape(DEPTH, COLUMNS),
+                r"tl\.arange",
+            ),
+            Slip(
+                "right in value and wrong in order: the eight elements of a word must be neighbours along K",
+                lambda inputs: _by_word(_opened(inputs)).transpose(0, 1).reshape(DEPTH, COLUMNS),
+                r"reshape",
+            ),
+        ),
+    ),
+    Step(
+        name="zeros",
+        function="load_zeros",
+        result="zeros",
+        returns=Q,
+        right="Packed along N, stored less one, one row for each group: the three things to get wrong are right.",
+        look="the group of k is k // group_size; column n lies in word n // 8 of its row, at bits 4 * (n % 8). Then add one",
+        harness=f"""
+@triton.jit
+def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr):{OFFSETS}
+    zeros = load_zeros(zeros_ptr, first_k + depth, columns, group_size, K, N, stride_zg, stride_zn)
+{stored("zeros", Q)}""",
+        inputs=_zeros_inputs,
+        expected=_found_zeros,
+        tolerance=_only_inside,
+        slips=(
+            Slip("one too small: a zero point is stored less one", lambda inputs: _found_zeros(inputs) - 1, r"0xF|\b15\b"),
+            Slip(
+                "right but for 16, which became 0: add one after the mask",
+                lambda inputs: _found_zeros(inputs) % 16,
+                r"0xF|\b15\b",
+            ),
+            Slip(
+                "those of the first groups; divide k, which begins at first_k",
+                lambda inputs: _found_zeros(inputs, 0),
+                r"//",
+            ),
+            Slip(
+                "in reverse order within each word; column 0 is in the lowest four bits",
+                lambda inputs: _found_zeros(inputs).view(DEPTH, -1, 8).flip(2).reshape(DEPTH, COLUMNS),
+                r"% 8",
+            ),
+        ),
+    ),
+    Step(
+        name="weight",
+        function="make_weights",
+        result="w",
+        returns=W,
+        right="A difference of integers is exact, and one multiplication rounds once.",
+        look="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
+        harness=f"""
+@triton.jit
+def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
+    w = make_weights(tl.load(q_ptr + tile), tl.load(zeros_ptr + tile), tl.load(scales_ptr + tile))
+{stored("w", W)}""",
+        inputs=_weight_inputs,
+        expected=_weights,
+        tolerance=_weight_tolerance,
+        slips=(
+            Slip("without the zero points", lambda inputs: (tensor(inputs, "q_ptr") * tensor(inputs, "scales_ptr").double()).half()),
+            Slip("not scaled", lambda inputs: (tensor(inputs, "q_ptr") - tensor(inputs, "zeros_ptr")).half()),
+            Slip("of the other sign: the zero point is what is subtracted", lambda inputs: -_weights(inputs), r"-"),
+            Slip(
+                "scaled in part: the zero point is in the units of q, so the scale multiplies the difference",
+                lambda inputs: (
+                    tensor(inputs, "q_ptr") * tensor(inputs, "scales_ptr").double() - tensor(inputs, "zeros_ptr").double()
+                ).half(),
+                r"\*",
+            ),
+        ),
+    ),
+    Step(
+        name="loop",
+        function="accumulate",
+        result="acc",
+        returns=ACC,
+        right="Every tile along K was opened with the scales and zero points of its own groups.",
+        look="for each k from 0 up to K: a tile of x, the words of those rows, and for each row the scales and zeros of its group",
+        harness=f"""
+@triton.jit
+def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stride_xm, words_a_row, out_ptr):{OFFSETS}
+    acc = accumulate(
+        x_ptr, qweight_ptr, scales_ptr, zeros_ptr, rows, columns, M, N, K, group_size,
+        stride_xm, 1, N, 1, N, 1, words_a_row, 1, {ROWS}, {COLUMNS}, {DEPTH},
+    )
+{stored("acc", ACC)}""",
+        inputs=_loop_inputs,
+        expected=_loop_sum,
+        tolerance=_loop_tolerance,
+        slips=(
+            Slip("zero everywhere; is acc added to?", lambda inputs: torch.zeros_like(_loop_sum(inputs)), r"tl\.dot"),
+            Slip(
+                "the first tile along K alone; does the loop return too early?",
+                lambda inputs: _loop_sum(inputs, 0, DEPTH),
+                r"\breturn\b",
+            ),
+            Slip(
+                "without the last tile along K, of which only a part lies inside; where does range end?",
+                lambda inputs: _loop_sum(inputs, 0, 2 * DEPTH),
+                r"range\(",
+            ),
+            Slip("the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)),
+            Slip(
+                "made with the scales and zeros of the first groups in every turn; a group is counted from the beginning of K",
+                lambda inputs: _loop_sum(inputs, group_of=torch.arange(integer(inputs, "K")) % DEPTH // GROUP),
+                r"//",
+            ),
+            Slip(
+                "made with the scales and zeros of a tile's first group for all of the tile; a tile holds several groups",
+                lambda inputs: _loop_sum(inputs, group_of=torch.arange(integer(inputs, "K")) // DEPTH * DEPTH // GROUP),
+                r"//",
+            ),
+        ),
+    ),
+)

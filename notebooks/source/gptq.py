@@ -1,0 +1,466 @@
+# %% [markdown]
+# # GPTQ: the weights of real checkpoints
+#
+# *A bonus lab. Its points stand apart from the 300 of the course: who leaves it out loses nothing. Do W4A16 first.*
+#
+# $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
+#
+# - The weight is int4 as in W4A16, eight to a word, but **unsigned**: $q$ is 0 to 15.
+# - $G$ neighbours along $K$, mostly 128, share a **scale** $s$ and a **zero point**: a group of one column.
+# - Zero points are packed too, eight columns to a word, and stored **less one**.
+#
+# That is the format in which thousands of quantised models are published. At the end your layer loads a state dict of it.
+
+# %% [markdown] lang="zh"
+# # GPTQ：真实模型文件里的权重
+#
+# *这是附加实验，分数不计入课程的 300 分，不做也没有任何损失。请先完成 W4A16。*
+#
+# $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
+#
+# - 权重与 W4A16 一样是 int4，八个拼成一个字，但**没有符号**：$q$ 的取值是 0 到 15。
+# - 沿 $K$ 相邻的 $G$ 个权重（多数是 128 个）共用一个 **scale** $s$ 和一个**零点**（zero point）：这是一列中的一组（group）。
+# - 零点也要打包，八列拼成一个字，而且存的是**减一之后的值**。
+#
+# 成千上万个量化模型就是以这种格式发布的。最后，你的层会读入一份这种格式的 state dict。
+
+# %%
+# include notebooks/source/parts/setup.py
+
+# %% [markdown]
+# ## How fine should a scale be?
+#
+# Four bits are sixteen levels. Who shares them? The next cell quantises one weight in eight ways: the levels are spread over the
+# whole tensor, over a column (an output channel), over groups of 128 and of 32 along $K$, each **symmetric** around zero
+# ($q$ of -7 to 7, a scale) and **asymmetric** (from the smallest to the largest value: a scale and a zero point).
+#
+# The weight is random, and made to have what real ones have: columns of different size, a few large entries, and columns
+# that lean to one side. Predict: which of the two helps more, finer groups or zero points?
+
+# %% [markdown] lang="zh"
+# ## scale 的粒度应该多细？
+#
+# 四位只有十六个取值。它们由谁共用？下一个单元用八种方法量化同一个权重：让这些取值覆盖整个张量、一列（一个输出通道）、
+# 沿 $K$ 的 128 个一组或 32 个一组；每种又分**对称**（以零为中心，$q$ 从 -7 到 7，只有 scale）和**非对称**（从最小值到最大值，有 scale 和零点）。
+#
+# 权重是随机的，但带有真实权重的特点：各列大小不同，有少数很大的元素，还有一些列偏向一侧。先预测：更细的组和零点，哪一个帮助更大？
+
+# %%
+torch.manual_seed(0)
+K, N = 1024, 256
+weight = torch.randn(K, N) * torch.logspace(-0.5, 0.5, N)
+weight += 0.7 * (torch.arange(N) % 4 == 0) * weight.std(dim=0)
+weight[torch.randint(K, (200,)), torch.randint(N, (200,))] *= 8
+
+
+def rounding_error(w, rows, columns, symmetric):
+    """Relative error of int4 where `rows` by `columns` weights share a scale."""
+    blocks = w.view(w.shape[0] // rows, rows, w.shape[1] // columns, columns)
+    if symmetric:
+        scale = blocks.abs().amax(dim=(1, 3), keepdim=True) / 7
+        again = (blocks / scale).round().clamp(-8, 7) * scale
+    else:
+        low, high = (extreme(blocks, dim=(1, 3), keepdim=True) for extreme in (torch.amin, torch.amax))
+        scale = (high - low).clamp(min=1e-8) / 15
+        zero = (-low / scale).round()
+        again = ((blocks / scale).round() + zero).clamp(0, 15).sub(zero) * scale
+    return float((again - blocks).norm() / w.norm())
+
+
+sharing = {"tensor": (K, N), "channel": (K, 1), "group of 128": (128, 1), "group of 32": (32, 1)}
+errors = {
+    (name, symmetric): rounding_error(weight, *shape, symmetric)
+    for name, shape in sharing.items() for symmetric in (True, False)
+}
+print(f"{'one scale for a':16} {'symmetric':>10} {'zero point':>11} {'bits a weight, with zero point':>31}")
+for name, (rows, columns) in sharing.items():
+    bits = 4 + 20 / (rows * columns)
+    print(f"{name:16} {errors[name, True]:>10.1%} {errors[name, False]:>11.1%} {bits:>31.3f}")
+
+# %%
+from matplotlib import pyplot as plt
+
+figure, axes = plt.subplots(figsize=(7, 2.8))
+for place, symmetric in ((-0.2, True), (0.2, False)):
+    heights = [100 * errors[name, symmetric] for name in sharing]
+    bars = axes.bar([i + place for i in range(len(sharing))], heights, 0.38, label="symmetric" if symmetric else "with zero points")
+    axes.bar_label(bars, fmt="%.0f")
+axes.set_xticks(range(len(sharing)), [f"per {name}" for name in sharing])
+axes.set_ylabel("error of the weight, %")
+axes.legend()
+plt.show()
+
+# %% [markdown]
+# A large entry spoils the levels of everyone who shares its scale: a tensor, a column, or 128 weights. Zero points serve what leans
+# to one side, where a symmetric scale leaves half of its levels unused. Both cost little: groups of 128 with zero points take
+# $4 + 20/128$ bits a weight, 4 % more than a scale for each column.
+#
+# GPTQ, the method, adds one idea to rounding: it goes through the rows of the weight along $K$, and makes up for the error of each
+# row in the rows that are still to come, as real inputs weigh them. The format is the same, and your kernel cannot tell.
+#
+# ## One word of each kind
+#
+# A word of `qweight` holds eight neighbours along $K$ of one column, a word of `zeros` the zero points of eight neighbouring
+# columns. In both the first is in the lowest four bits. Nothing has a sign:
+
+# %% [markdown] lang="zh"
+# 一个很大的元素会毁掉与它共用 scale 的所有权重的取值：可能是整个张量、一列，或者只有 128 个。零点照顾偏向一侧的权重：
+# 对称的 scale 在那里会空着一半取值。两者代价都不大：128 个一组加零点，每个权重 $4 + 20/128$ 位，只比每列一个 scale 多 4 %。
+#
+# GPTQ 这个方法在四舍五入之上多了一个想法：沿 $K$ 一行一行地量化，并按真实输入的权衡，把每一行的误差补到后面还没量化的行里。
+# 格式是一样的，你的 kernel 分辨不出来。
+#
+# ## 两种字各看一个
+#
+# `qweight` 的一个字里是同一列沿 $K$ 相邻的八个权重，`zeros` 的一个字里是相邻八列的零点。两者都是第一个放在最低四位，都没有符号：
+
+# %%
+qweight_word, zeros_word = 0xE9035A7F, 0xF7880765
+print("q of k = 0 to 7:          ", [(qweight_word >> 4 * i) & 0xF for i in range(8)])
+print("subtracted for n = 0 to 7:", [((zeros_word >> 4 * i) & 0xF) + 1 for i in range(8)])
+
+# %% [markdown]
+# Look at the last zero point: stored as 15, it is 16. It does not wrap around to 0.
+#
+# ## The layer around your kernel
+#
+# This is given. `from_linear` rounds; `load_state_dict` takes a checkpoint's layer.
+
+# %% [markdown] lang="zh"
+# 看最后一个零点：存的是 15，实际是 16。它不会绕回 0。
+#
+# ## kernel 所在的层
+#
+# 这一部分已经写好。`from_linear` 做四舍五入，`load_state_dict` 可以读入模型文件里的一层。
+
+# %%
+# include solutions/gptq.py: quantise .. launch
+
+# %% [markdown]
+# ## Two functions that you know
+#
+# They are given, so run the cell. `load_tile` serves $X$, the words of `qweight` and, with a row number for each $k$, the scales.
+
+# %% [markdown] lang="zh"
+# ## 两个熟悉的函数
+#
+# 这里直接给出，运行这个单元即可。`load_tile` 可以读 $X$、`qweight` 的字，只要给每个 $k$ 一个行号，也可以读 scale。
+
+# %%
+# include notebooks/source/parts/load_tile.py
+
+
+# include notebooks/source/parts/store_tile.py
+
+# %% [markdown]
+# ## Step 1: open words
+#
+# As in W4A16, from `[words, columns]` to `[8 * words, columns]` in the order of $K$, and simpler: no sign.
+
+# %% [markdown] lang="zh"
+# ## 第 1 步：拆包
+#
+# 与 W4A16 一样，从 `[words, columns]` 变成 `[8 * words, columns]`，按 $K$ 的顺序排列；而且更简单：没有符号。
+
+# %% solution="gptq_step_unpack"
+@triton.jit
+def unpack_words(words):
+    """int32 [W, columns] -> int32 [8 * W, columns], values 0 to 15; W is words.shape[0]."""
+    ### BEGIN SOLUTION
+    q = (words[:, None, :] >> (4 * tl.arange(0, 8))[None, :, None]) & 0xF
+    return tl.reshape(q, (8 * words.shape[0], words.shape[1]))
+    ### END SOLUTION
+
+# %% test="gptq_step_unpack_check"
+check("gptq", step="unpack")
+
+# %% [markdown]
+# ## Step 2: zero points
+#
+# For row numbers `depth` along $K$ (any, also beyond `K`) and `columns`: the number that is subtracted, 1 to 16. The group of $k$ is
+# `k // group_size`, and `zeros` is `[K / group_size, N / 8]`, word `(g, j)` at `g * stride_zg + j * stride_zn`.
+# Load nothing for $k$ from `K` on or columns from `N` on; what you return there does not count.
+
+# %% [markdown] lang="zh"
+# ## 第 2 步：零点
+#
+# 给定沿 $K$ 的行号 `depth`（可以是任意行，也可能超出 `K`）和 `columns`，返回要减去的数，1 到 16。$k$ 所在的组是 `k // group_size`；
+# `zeros` 的形状是 `[K / group_size, N / 8]`，字 `(g, j)` 位于 `g * stride_zg + j * stride_zn`。
+# $k$ 不小于 `K`、列不小于 `N` 的地方什么都不要读；那里返回什么都不算数。
+
+# %% solution="gptq_step_zeros"
+@triton.jit
+def load_zeros(zeros_ptr, depth, columns, group_size, K, N, stride_zg, stride_zn):
+    """The zero points of rows `depth` and `columns`: int32 [len(depth), len(columns)], 1 to 16."""
+    ### BEGIN SOLUTION
+    inside = (depth < K)[:, None] & (columns < N)[None, :]
+    at = (depth // group_size)[:, None] * stride_zg + (columns // 8)[None, :] * stride_zn
+    words = tl.load(zeros_ptr + at, mask=inside, other=0)
+    return ((words >> (4 * (columns % 8))[None, :]) & 0xF) + 1
+    ### END SOLUTION
+
+# %% test="gptq_step_zeros_check"
+check("gptq", step="zeros")
+
+# %% [markdown]
+# ## Step 3: weights
+#
+# Subtract, then scale. $q - (z + 1)$ is a small integer, exact in fp16, so $w$ is rounded once. $q s - (z + 1) s$ in fp16 is
+# the same number on paper, and rounds three times: both terms are large where their difference is small.
+
+# %% [markdown] lang="zh"
+# ## 第 3 步：权重
+#
+# 先减，再乘 scale。$q - (z + 1)$ 是小整数，fp16 能精确表示，所以 $w$ 只舍入一次。用 fp16 算 $q s - (z + 1) s$，纸面上是同一个数，
+# 却要舍入三次：两项都很大，而差很小。
+
+# %% solution="gptq_step_weight"
+@triton.jit
+def make_weights(q, zeros, scales):
+    """q and zeros int32, scales fp16, all [depth, columns] -> fp16 [depth, columns]."""
+    ### BEGIN SOLUTION
+    return (q - zeros).to(tl.float16) * scales
+    ### END SOLUTION
+
+# %% test="gptq_step_weight_check"
+check("gptq", step="weight")
+
+# %% [markdown]
+# ## Step 4: the loop
+#
+# A tile of $X$, the words beside it, and for each row of the tile the scales and the zero points of its group. A tile may hold
+# several groups, or a part of one; `scales` is `[K / group_size, N]`, and `load_tile` takes any row numbers.
+
+# %% [markdown] lang="zh"
+# ## 第 4 步：循环
+#
+# 读 $X$ 的一个 tile、与它对应的字，再为 tile 的每一行读出它那一组的 scale 和零点。一个 tile 里可能有好几组，也可能只有一组的一部分；
+# `scales` 的形状是 `[K / group_size, N]`，`load_tile` 接受任意行号。
+
+# %% solution="gptq_step_loop"
+@triton.jit
+def accumulate(
+    x_ptr, qweight_ptr, scales_ptr, zeros_ptr, rows, columns, M, N, K, group_size,
+    stride_xm, stride_xk, stride_wk, stride_wn, stride_sg, stride_sn, stride_zg, stride_zn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """The sum of one tile: fp32 [BLOCK_M, BLOCK_N]."""
+    ### BEGIN SOLUTION
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        depth = k + tl.arange(0, BLOCK_K)
+        x = load_tile(x_ptr, rows, depth, M, K, stride_xm, stride_xk)
+        words = load_tile(qweight_ptr, k // 8 + tl.arange(0, BLOCK_K // 8), columns, K // 8, N, stride_wk, stride_wn)
+        scales = load_tile(scales_ptr, depth // group_size, columns, K // group_size, N, stride_sg, stride_sn)
+        zeros = load_zeros(zeros_ptr, depth, columns, group_size, K, N, stride_zg, stride_zn)
+        acc = tl.dot(x, make_weights(unpack_words(words), zeros, scales), acc)
+    return acc
+    ### END SOLUTION
+
+# %% test="gptq_step_loop_check"
+check("gptq", step="loop")
+
+# %% [markdown]
+# ## The kernel
+#
+# `rows` and `columns` from `pid` as in W4A16, `accumulate(...)`, fp16, `store_tile(...)`. They go where `pass` stands.
+# Leave `SPLIT_K` alone for now.
+
+# %% [markdown] lang="zh"
+# ## kernel
+#
+# 与 W4A16 一样由 `pid` 得出 `rows` 和 `columns`，然后 `accumulate(...)`，转成 fp16，再 `store_tile(...)`。写在 `pass` 的位置。
+# `SPLIT_K` 先不用管。
+
+# %% solution="gptq_kernel"
+# include solutions/gptq.py: CONFIGS .. GPTQ_MM_grid
+
+# %% [markdown]
+# This is the grader.
+
+# %% [markdown] lang="zh"
+# 这就是评分程序。
+
+# %% test="gptq_correctness" points=60
+check("gptq")
+
+# %% [markdown]
+# ## Your kernel in its layer
+
+# %% [markdown] lang="zh"
+# ## 把你的 kernel 放进层里
+
+# %%
+torch.manual_seed(0)
+linear = torch.nn.Linear(256, 64, bias=False)
+x = torch.randn(5, 256, device=device).half()
+exact = x.double().cpu() @ linear.weight.detach().double().T
+for group_size in (-1, 128, 32):
+    layer = GPTQLinear.from_linear(linear, group_size).to(device)
+    error = float((layer(x).double().cpu() - exact).norm() / exact.norm())
+    size = sum(tensor.numel() * tensor.element_size() for tensor in layer.state_dict().values())
+    print(f"groups of {layer.group_size:3}: error {error:.1%}, {size} bytes instead of {linear.weight.numel() * 2}")
+
+# %% [markdown]
+# A layer of a checkpoint has these names. `load_state_dict` is all it takes; `g_idx`, which names the group of each $k$, must be
+# the plain order (checkpoints "with act-order" have another, and the layer says so):
+
+# %% [markdown] lang="zh"
+# 模型文件里的一层就是这些名字，用 `load_state_dict` 即可读入；`g_idx` 给出每个 $k$ 属于哪一组，必须是普通的顺序
+# （带 “act-order” 的模型文件用另一种顺序，这时层会明确告诉你）：
+
+# %%
+checkpoint = {**layer.state_dict(), "g_idx": torch.arange(256, dtype=torch.int32) // 32}
+print({name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for name, tensor in checkpoint.items()})
+loaded = GPTQLinear(256, 64, group_size=32).to(device)
+loaded.load_state_dict(checkpoint)
+print("the same output:", torch.equal(loaded(x), layer(x)))
+
+# %% [markdown]
+# ## How fast can it get?
+#
+# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. Ideas, in the order of
+# `solutions/ladder/gptq_*.py` (none of them has been measured yet, so time your own):
+#
+# - Load a word once, not eight times; and a scale once for each word instead of once for each weight.
+# - Subtract integers, then multiply once.
+# - A tile that lies in one group needs one scale a column, and may scale its sum instead of its weights: `BLOCK_M`
+#   multiplications a column instead of `BLOCK_K`.
+# - The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction serves two weights.
+# - `SPLIT_K`, and $Y^T = W X^T$, as in W4A16.
+
+# %% [markdown] lang="zh"
+# ## 能快到什么程度？
+#
+# 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。下面的想法按 `solutions/ladder/gptq_*.py` 的顺序排列
+# （都还没有实测过，请自己计时）：
+#
+# - 一个字只读一次，而不是八次；一个 scale 每个字读一次，而不是每个权重读一次。
+# - 先做整数减法，再只乘一次。
+# - 如果一个 tile 完全落在一组里，每列只需要一个 scale，还可以不乘权重而乘和：每列的乘法从 `BLOCK_K` 次变成 `BLOCK_M` 次。
+# - 在 fp16 里，位模式 `0x6400 + u` 就是 $1024 + u$。把零点放进 $u$，一次减法就处理了两个权重。
+# - `SPLIT_K` 和 $Y^T = W X^T$，与 W4A16 相同。
+
+# %% test="gptq_speed" points=40
+check_speed("gptq")
+
+# %% [markdown]
+# ## Questions
+#
+# The first four have numbers of your own, drawn from your name, and mark themselves.
+
+# %% [markdown] lang="zh"
+# ## 思考题
+#
+# 前四题的数字因人而异，由你的名字抽出，并且自动批改。
+
+# %% solution="gptq_student"
+student = ""
+### BEGIN SOLUTION
+student = "Ada Lovelace"
+### END SOLUTION
+
+# %% [markdown]
+# **1. Bits a weight**
+
+# %% [markdown] lang="zh"
+# **1. 每个权重多少位**
+
+# %% solution="gptq_answer_bits"
+ask("gptq", "bits")
+gptq_bits = None  # bits
+### BEGIN SOLUTION
+gptq_bits = 4 + 20 / 128
+### END SOLUTION
+
+# %% test="gptq_question_bits" points=1
+check_answer("gptq", "bits")
+
+# %% [markdown]
+# **2. Bytes that must move**
+
+# %% [markdown] lang="zh"
+# **2. 至少要搬运多少字节**
+
+# %% solution="gptq_answer_bytes"
+ask("gptq", "bytes")
+gptq_bytes = None  # MB
+### BEGIN SOLUTION
+gptq_bytes = (2 * 16 * 5120 + 2 * 16 * 8192 + 5120 * 8192 / 2 + 2.5 * 5120 * 8192 / 32) / 1e6
+### END SOLUTION
+
+# %% test="gptq_question_bytes" points=2
+check_answer("gptq", "bytes")
+
+# %% [markdown]
+# **3. Read a zero point**
+
+# %% [markdown] lang="zh"
+# **3. 读一个零点**
+
+# %% solution="gptq_answer_zero"
+ask("gptq", "zero")
+gptq_zero = None  # a whole number
+### BEGIN SOLUTION
+gptq_zero = 14 + 1
+### END SOLUTION
+
+# %% test="gptq_question_zero" points=2
+check_answer("gptq", "zero")
+
+# %% [markdown]
+# **4. Make a weight**
+
+# %% [markdown] lang="zh"
+# **4. 算一个权重**
+
+# %% solution="gptq_answer_weight"
+ask("gptq", "weight")
+gptq_weight = None  # a number
+### BEGIN SOLUTION
+gptq_weight = (10 - 5 - 1) * 0.125
+### END SOLUTION
+
+# %% test="gptq_question_weight" points=1
+check_answer("gptq", "weight")
+
+# %% [markdown]
+# **5. Where the scale goes.** In W4A16 the scale was applied once, to the sum of all of $K$. Why not here, and what is the most that can
+# leave the loop over the weights of a tile?
+
+# %% [markdown] lang="zh"
+# **5. scale 乘在哪里。** 在 W4A16 里，scale 只在整个 $K$ 求和之后乘一次。这里为什么不行？一个 tile 里，最多能把什么移出对权重的循环？
+
+# %% [markdown] answer="gptq_question_scale" points=2
+# The scale changes with $k$ from group to group, so it is no common factor of the sum over $K$, only of the sum over a group. A
+# tile that lies in one group can be summed with the integers $q - (z + 1)$ and its sum scaled before it is added to the accumulator.
+
+# %% [markdown] lang="zh"
+# scale 随 $k$ 所在的组而变，所以它不是整个 $K$ 上的和的公因子，只是一组之内的和的公因子。如果一个 tile 落在一组里，可以先用整数 $q - (z + 1)$ 求和，
+# 把这个和乘上 scale，再加到累加器上。
+
+# %% [markdown]
+# **6. Two ways to subtract.** $(q - (z + 1))\,s$ and $q\,s - (z + 1)\,s$ are equal on paper. Which is more exact in fp16, by about how much
+# for $q = 15$ and $z + 1 = 16$, and why?
+
+# %% [markdown] lang="zh"
+# **6. 两种减法。** $(q - (z + 1))\,s$ 和 $q\,s - (z + 1)\,s$ 在纸面上相等。用 fp16 算，哪一种更精确？当 $q = 15$、$z + 1 = 16$ 时大约差多少，为什么？
+
+# %% [markdown] answer="gptq_question_subtract" points=2
+# The first: its difference of integers is exact and its product rounds once, by at most $2^{-11}$ of the result; here the result is even
+# exact, $-s$. The second rounds $15 s$ and $16 s$, each by up to $2^{-11}$ of itself, and the result is only as large as $s$: an error of
+# up to $15 \cdot 2^{-11}$ of it, nearly 1 % (16 s is a power of two times s, and exact).
+
+# %% [markdown] lang="zh"
+# 第一种：整数的差是精确的，乘积只舍入一次，误差至多是结果的 $2^{-11}$；在这个例子里结果 $-s$ 甚至是精确的。第二种要舍入 $15 s$ 和 $16 s$，
+# 各自的误差至多是自身的 $2^{-11}$，而结果只有 $s$ 那么大：误差可达结果的 $15 \cdot 2^{-11}$，将近 1 %（$16 s$ 是 $s$ 乘以二的幂，是精确的）。
+
+# %% [markdown]
+# ## Done?
+#
+# Save this notebook. `make grade` reads the saved file and gives the same answer as the cells above.
+
+# %% [markdown] lang="zh"
+# ## 做完了？
+#
+# 保存这个 notebook。`make grade SUBMISSION=notebooks/zh` 读取保存的文件，给出的结果与上面各单元相同。
