@@ -15,7 +15,7 @@ from grader.labs import Lab, all_labs
 from grader.model import Case
 
 RECIPES = ("x", "w", "x_layout", "y_layout")
-FIELDS = ("name", "M", "N", "K", *RECIPES)
+FIELDS = ("name", "M", "N", "K", "group_size", *RECIPES)
 ABOUT = "hidden: judged like the others, its data stays with the instructor"
 CASES_A_LAB = 3
 
@@ -75,7 +75,7 @@ def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
     name = entry.get("name")
     if not isinstance(name, str) or not name.isidentifier() or name in {case.name for case in lab.all_cases}:
         raise BadSecrets(f"{where} has the name {name!r}, expected an identifier that no other case of {lab.id} has")
-    for size in ("M", "N", "K"):
+    for size in ("M", "N", "K", *(["group_size"] if "group_size" in entry else [])):
         if not isinstance(entry.get(size), int) or entry[size] < 1:
             raise BadSecrets(f"{where} has {size} = {entry.get(size)!r}, expected a whole number above 0")
     for field in RECIPES:
@@ -107,6 +107,7 @@ def draw(labs: Iterable[Lab]) -> str:
         for number, recipe in enumerate(chance.sample(recipes, min(CASES_A_LAB, len(recipes))), start=1):
             rows = max(1, recipe.M + chance.randint(-7, 23))
             fields = {"lab": lab.id, "name": f"hidden_{number}", "M": rows, "N": recipe.N, "K": recipe.K}
+            fields |= {"group_size": recipe.group_size} if recipe.group_size else {}
             fields |= {field: getattr(recipe, field) for field in RECIPES}
             lines += ["", "[[case]]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
     return "\n".join(lines) + "\n"

@@ -186,6 +186,7 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
         hidden = [case for case in secrets.lab(lab).cases if case.hidden]
         assert len(hidden) == 3
         assert secrets.lab(lab).cases[: len(lab.cases)] == lab.cases
+        assert {bool(case.group_size) for case in hidden} == {any(case.group_size for case in lab.cases)}
     assert str(secrets.seed) not in secrets.fingerprint
     again = tmp_path / "again.toml"
     again.write_text(draw(all_labs().values()))
@@ -208,6 +209,8 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
             "x = 'nonsense', expected one of",
         ),
         ("seed = 1\n[[case]]\nlab = 'dds'\nname = 'h'\nM = 1\nN = 17\nK = 33", "makes no inputs"),
+        ("seed = 1\n[[case]]\nlab = 'gptq'\nname = 'h'\nM = 1\nN = 16\nK = 64\ngroup_size = 24", "that divides K = 64"),
+        ("seed = 1\n[[case]]\nlab = 'gptq'\nname = 'h'\nM = 1\nN = 16\nK = 64\ngroup_size = '32'", "group_size = '32', expected"),
         ("seed = ", "cannot be read"),
     ],
 )
