@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from grader.gpu.devices import cuda_problem, gpus
+from grader.labs import all_labs
 
 SHARED = Path(tempfile.gettempdir()) / f"grader-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
 """What the processes of one run share: graded mistakes, and binaries in the place of the user's."""
@@ -24,7 +25,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+DEAR = (
+    "tests/kernels/test_diagnosis.py", "tests/kernels/test_mistakes.py", "tests/kernels/test_layers.py",
+    "tests/kernels/test_kernels.py::test_other_styles_are_right", "tests/integration/test_notebooks.py",
+    "tests/unit/building/test_broken_kernels.py", "tests/unit/diagnosis/", "tests/unit/labs/test_planted.py", "tests/unit/notebook/",
+)  # fmt: skip
+"""Where tests take long and bonus labs go the way of the others: theirs run with BONUS=all, those of the course always."""
+
+
 def pytest_collection_modifyitems(items):
+    if "BONUS" not in os.environ:
+        bonus = [lab.id for lab in all_labs().values() if lab.bonus]
+        for item in items:
+            if item.nodeid.startswith(DEAR) and any(lab in item.name.partition("[")[2] for lab in bonus):
+                item.add_marker(pytest.mark.skip(reason="of a bonus lab, and takes long; BONUS=all runs it"))
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

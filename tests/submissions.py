@@ -52,13 +52,13 @@ def with_data(folder: str) -> tuple[str, ...]:
 def mistakes() -> tuple[Mistake, ...]:
     """Every entry of tests/mistakes/*.toml, its edits applied to its lab's right kernel.
 
-    Of bonus labs, whose mistakes are kin to those of the others, every third; all of them with MISTAKES=all.
+    Of bonus labs, whose mistakes are kin to those of the others, every third; all of them with BONUS=all.
     """
     found = []
     for lab in with_data("mistakes"):
         data = tomllib.loads((TESTS / "mistakes" / f"{lab}.toml").read_text(encoding="utf-8"))
         base = (TESTS / "mistakes" / data["base"]).read_text(encoding="utf-8")
-        step = 3 if get_lab(lab).bonus and "MISTAKES" not in os.environ else 1
+        step = 3 if get_lab(lab).bonus and "BONUS" not in os.environ else 1
         for entry in data["mistake"][::step]:
             source = base
             for edit in entry["edits"]:

@@ -28,7 +28,7 @@ SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
 LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear", "w8a16": "QuantLinear_w8a16"}
 KERNELS = {"w8a8": "W8A8_MM", "w4a16": "W4A16_MM", "dds": "DDS_MM", "w8a16": "W8A16_MM"}
 MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32, "w8a16": 16}
-SECONDS = 120
+SECONDS = 300
 
 
 @cache

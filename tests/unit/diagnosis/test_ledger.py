@@ -38,7 +38,7 @@ def lab_of(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in RIGHT if lab_of(path) in SMALL], ids=lambda path: path.stem)
 def test_right_kernels_diverge_nowhere(path):
     """Asked as if all of Y were wrong, in every style, the ledger has nothing to say."""
     for number, case in enumerate(SMALL[lab_of(path)]):
