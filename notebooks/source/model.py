@@ -5,7 +5,7 @@
 # with the labs' layers in the place of its own, and you see what that costs in quality and saves in bytes.
 #
 # The model is a transformer over bytes, trained on the sources of Python's standard library; its
-# [card](../model/README.md) says how. It is small, so everything here runs on a CPU in minutes. Without a GPU the labs' layers compute
+# card, `model/README.md`, says how. It is small, so everything here runs on a CPU in minutes. Without a GPU the labs' layers compute
 # with `naive`, in plain PyTorch: quality is then exact, and time means nothing.
 #
 # Nothing here is graded.
@@ -16,7 +16,7 @@
 # 各个 lab 问的是 kernel *对不对*、*快不快*。这个 notebook 问的是它*为了什么*：把一个小语言模型里的线性层换成 lab 的层，
 # 看质量损失多少、字节省下多少。
 #
-# 模型是一个以字节为 token 的 transformer，用 Python 标准库的源码训练；训练过程见它的[说明卡](../model/README.md)。它很小，所以这里的
+# 模型是一个以字节为 token 的 transformer，用 Python 标准库的源码训练；训练过程见它的说明卡 `model/README.md`。它很小，所以这里的
 # 一切在 CPU 上几分钟就能跑完。没有 GPU 时，lab 的层用 `naive`（普通 PyTorch）计算：质量是准确的，时间则没有意义。
 #
 # 这里不计分。
@@ -353,9 +353,9 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
        "Magnitude pruning of 32 x 32 blocks")
 
 # %% [markdown]
-# A sparse kernel is faster than cuBLAS only beyond some sparsity; the [benchmarks](../docs/benchmarks.md) say which on one GPU. Compare that with where
+# A sparse kernel is faster than cuBLAS only beyond some sparsity; the benchmarks (`docs/benchmarks.md`) say which on one GPU. Compare that with where
 # this curve begins to rise: whether block sparsity pays is decided between the two.
 
 # %% [markdown] lang="zh"
-# 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；[benchmarks](../docs/benchmarks.md) 里有一种 GPU 上的数字。把它同这条曲线开始上升的位置比一比：
+# 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。把它同这条曲线开始上升的位置比一比：
 # 块稀疏划不划算，就看这两者之间。

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader import building
@@ -166,6 +166,7 @@ def test_every_syntax_error_has_a_short_answer(text):
         pass
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["error", "message", "line", "column", "values", "scope", "callers"]),
                        st.recursive(st.none() | st.integers() | st.text(max_size=9),
                                     lambda inner: st.lists(inner, max_size=3), max_leaves=6)))  # fmt: skip
