@@ -51,8 +51,10 @@ def check(
     config = bundle.configs[outcome.config]
     launch = bundle.launches.get((outcome.case, outcome.config))
     added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
-    known = {} if known is None else known
-    reference = known.get((outcome.case, added)) or known.setdefault((outcome.case, added), lab.reference(problem, added))
+    known, key = {} if known is None else known, (outcome.case, added)
+    if key not in known:
+        known[key] = lab.reference(problem, added)
+    reference = known[key]
     finding = replace(compare(outcome.y, reference), slices=added)
     if finding.ok:
         return finding

@@ -83,10 +83,13 @@ class Column:
         return standing.bonus if self.bonus else standing.points
 
 
-def _columns(standings: Sequence[Standing]) -> list[Column]:
-    """A column for each assignment, and for its bonus labs where somebody began one."""
-    columns = [(_assignment(one), bonus) for one in standings for bonus in (False, True) if not bonus or one.graded.report.bonus_max]
-    return [Column(*column) for column in sorted(set(columns), key=columns.index)]
+def _columns(standing: Standing) -> list[Column]:
+    """Where a standing's points go: its assignment's column, and that of the bonus labs if one was begun."""
+    return [Column(_assignment(standing), bonus) for bonus in (False, True) if not bonus or standing.graded.report.bonus_max]
+
+
+def _all_columns(standings: Sequence[Standing]) -> list[Column]:
+    return list(dict.fromkeys(column for standing in standings for column in _columns(standing)))
 
 
 def canvas_csv(standings: Sequence[Standing]) -> str:
@@ -94,7 +97,7 @@ def canvas_csv(standings: Sequence[Standing]) -> str:
 
     Bonus labs are a column of their own with no points possible, which is how Canvas takes extra credit.
     """
-    columns = _columns(standings)
+    columns = _all_columns(standings)
     rows: list[list[object]] = [
         ["    Points Possible", "", "", "", "", *(0 if one.bonus else _most(standings, one.assignment) for one in columns)]
     ]
@@ -110,7 +113,7 @@ def canvas_csv(standings: Sequence[Standing]) -> str:
 
 def moodle_csv(standings: Sequence[Standing]) -> str:
     """As Moodle's gradebook imports it: one column that names the user, one an assignment and one for its bonus labs."""
-    columns = _columns(standings)
+    columns = _all_columns(standings)
     points = _by_student(standings)
     rows: list[list[object]] = []
     for student in dict.fromkeys(standing.student for standing in standings):
@@ -121,12 +124,7 @@ def moodle_csv(standings: Sequence[Standing]) -> str:
 
 def _by_student(standings: Sequence[Standing]) -> dict[tuple[str, Column], float | None]:
     """Points of each student in each column; nothing where the student handed in nothing for it."""
-    return {
-        (one.student, column): column.points(one)
-        for one in standings
-        for column in (Column(_assignment(one), False), Column(_assignment(one), True))
-        if not column.bonus or one.graded.report.bonus_max
-    }
+    return {(one.student, column): column.points(one) for one in standings for column in _columns(one)}
 
 
 def grades_jsonl(standings: Sequence[Standing]) -> str:
