@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -101,22 +102,21 @@ def type_into(tab: Any, number: int, text: str) -> None:
 
 
 def run_all(tab: Any) -> None:
-    """Runs all cells in a new kernel. JupyterLab may drop a run that it is asked for while the kernel restarts."""
+    """Runs all cells in the kernel that is there: JupyterLab loses what it is asked for while a kernel restarts."""
     from playwright.sync_api import TimeoutError as NotInTime
 
-    choose(tab, "Kernel", "Restart Kernel and Clear Outputs of All Cells…")
-    tab.locator(".jp-Dialog .jp-mod-accept").click()
-    code = tab.locator(".jp-Notebook .jp-CodeCell").first
-    code.locator(".jp-InputPrompt", has_text="[ ]:").wait_for()
-    tab.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached")
+    choose(tab, "Edit", "Clear Outputs of All Cells")
+    prompt = tab.locator(".jp-Notebook .jp-CodeCell").first.locator(".jp-InputPrompt")
+    prompt.and_(tab.get_by_text("[ ]:")).wait_for()
     for patience_ms in (30_000, 60_000, PATIENCE_MS):
         choose(tab, "Run", "Run All Cells")
         try:
-            code.locator(".jp-InputPrompt", has_text="[1]:").wait_for(timeout=patience_ms)
+            prompt.and_(tab.get_by_text(re.compile(r"\[\d+\]:"))).wait_for(timeout=patience_ms)
             return
         except NotInTime:
             continue
-    raise AssertionError("JupyterLab did not run the first cell")
+    keep(tab, 0, "0-not-run")
+    raise AssertionError("JupyterLab did not run the first cell; see build/screenshots/jupyterlab-0-not-run.png")
 
 
 def choose(tab: Any, menu: str, item: str) -> None:

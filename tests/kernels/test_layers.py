@@ -357,6 +357,7 @@ def interpreted() -> Iterator[Callable[[str], dict[str, str | None]]]:
         program.wait()
 
 
+@pytest.mark.xdist_group("layers")
 @pytest.mark.parametrize(("lab", "name"), [(lab, check.__name__) for lab, checks in CHECKS.items() for check in checks])
 def test_interpreted(lab: str, name: str, interpreted: Callable[[str], dict[str, str | None]]) -> None:
     fault = interpreted(lab)[name]
