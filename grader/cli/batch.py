@@ -274,8 +274,9 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
             )
         try:
             write_scores(
-                database, name, standing.student, standing.graded.report, submitted=standing.graded.hand_in.submitted
-            )
+                database, name, standing.student, standing.graded.report, answers=standing.graded.answers,
+                submitted=standing.graded.hand_in.submitted,
+            )  # fmt: skip
         except UnusableGradebook as problem:
             raise refuse(f"{problem}; the verdicts and the report are safe") from None
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.reading.files import Cell, UnreadableFile, executed_cells, read_cells
+from grader.labs.question import questions_of
+from grader.reading.files import SUFFIXES, Cell, UnreadableFile, executed_cells, read_cells
 
 STUDENT = "student"
 """The name whose text draws a student's numbers."""
@@ -44,6 +45,22 @@ def answers_in(path: Path) -> Answers:
         return _answers(read_cells(path))
     except UnreadableFile:
         return Answers("", {})
+
+
+def answers_for(path: Path, lab_ids: Iterable[str], most_files: int = 50) -> dict[str, Answers]:
+    """The answers to each lab's questions in a hand-in: from the lab's own file, else from the first that names one of them.
+
+    A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
+    """
+    paths = [path] if path.is_file() else sorted(child for child in path.iterdir() if child.suffix in SUFFIXES)[:most_files]
+    found = [(file.stem, answers_in(file)) for file in paths]
+    chosen = {}
+    for lab_id in lab_ids:
+        names = {f"{lab_id}_{name}" for name in questions_of(lab_id)}
+        holders = [(stem, answers) for stem, answers in found if names & answers.numbers.keys()]
+        if holders:
+            chosen[lab_id] = next((answers for stem, answers in holders if stem == lab_id), holders[0][1])
+    return chosen
 
 
 def answers_executed(inputs: Sequence[str]) -> Answers:

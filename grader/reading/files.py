@@ -59,6 +59,10 @@ def opened_plain(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+SUFFIXES = (".py", ".ipynb")
+"""What a hand-in's files are called."""
+
+
 def read_cells(path: Path) -> list[Cell]:
     """The cells of a .py (one cell) or an .ipynb (its code cells, magics blanked).
 

@@ -32,6 +32,7 @@ from grader.gpu.devices import choose
 from grader.labs import all_labs, get_lab
 from grader.labs.question import posed, questions_of
 from grader.pipeline.grading import GradeOptions, grade
+from grader.reading.answers import answers_for
 from grader.reporting.document import document
 from tests.reports import gpu_report
 from tests.submissions import TESTS, mistakes
@@ -304,6 +305,16 @@ def test_written_scores_equal_autograded_ones(course, ours, empty_gradebook):
     }
     assert written == {name: course.grades("wrong")[name][0] for name in graded}
     assert _grades(empty_gradebook, "wrong")["w8a8_question_scales"] == (None, True)
+
+
+def test_written_answers_equal_autograded_ones(course, ours, empty_gradebook):
+    submitted = course.folder / "submitted"
+    for student in ("right", "wrong"):
+        answers = answers_for(submitted / student / ASSIGNMENT, ["w8a8"])
+        written = write_scores(empty_gradebook, ASSIGNMENT, student, ours, answers=answers)
+        asked = [name for name in course.grades(student) if name.startswith("w8a8_question_") and name in written]
+        assert {name: _grades(empty_gradebook, student)[name] for name in asked} == {name: course.grades(student)[name] for name in asked}
+        assert {name.removeprefix("w8a8_question_") for name in asked} == set(questions_of("w8a8"))
 
 
 def test_a_report_of_a_gpu_brings_its_speed_points(empty_gradebook):

@@ -21,7 +21,7 @@ from grader.authoring.notebooks import (
     student_files,
     student_notebook,
 )
-from grader.classroom.gradebook.scores import answer_score, asked
+from grader.classroom.questions import answer_score, asked
 from grader.exercises import exercises, steps_of
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric

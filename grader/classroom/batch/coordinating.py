@@ -15,14 +15,14 @@ from grader.classroom.batch.exports import rehearse
 from grader.classroom.batch.intake import HandIn, Unpack, UnusableSubmissions, collect
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key
 from grader.classroom.batch.standing import Graded
-from grader.classroom.batch.tasks import Setup, read_hand_in, unpack_archive
+from grader.classroom.batch.tasks import Content, Setup, read_hand_in, unpack_archive
 from grader.classroom.batch.verdicts import anonymous, placed
 from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
 from grader.classroom.batch.workspace import workspace
 from grader.judging.rubric import HERE, Rubric, load_rubric
 from grader.judging.scoring import refused
 from grader.labs import get_lab
-from grader.model import Device, KernelSource, LabReport, Refusal, Report, Submission
+from grader.model import Device, KernelSource, LabReport, Refusal, Report
 
 POLL_SECONDS = 0.25
 
@@ -72,7 +72,7 @@ class _Read:
     """A hand-in that was read: what was in it, or why it is none, and the key of each lab's work."""
 
     hand_in: HandIn
-    submission: Submission | Refusal
+    content: Content | Refusal
     keys: dict[str, str] = field(default_factory=dict)
 
 
@@ -103,14 +103,14 @@ def run_batch(
         hand_ins = _chosen(plan, collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool)))
         state = _State(BatchProgress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
-            for hand_in, submission in _read_all(hand_ins, plan.labs, pool):
-                state.read[hand_in.key] = read = _Read(hand_in, submission)
+            for hand_in, content in _read_all(hand_ins, plan.labs, pool):
+                state.read[hand_in.key] = read = _Read(hand_in, content)
                 try:
                     _dispatch(plan, journal, engine, state, read, rubric)
                 except Exception as error:  # a kernel that cannot be sent on is its student's alone
                     if isinstance(error, EngineFailed | JournalFull):
                         raise
-                    read.submission, read.keys = Refusal("not_graded", gave_up(error)), {}
+                    read.content, read.keys = Refusal("not_graded", gave_up(error)), {}
                 state.progress = replace(state.progress, read=state.progress.read + 1)
                 listen(state.progress)
                 _drain(journal, engine, state, 0.0, listen)
@@ -157,7 +157,7 @@ def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
 
 def _read_all(
     hand_ins: Sequence[HandIn], labs: tuple[str, ...], pool: WorkerPool
-) -> Iterator[tuple[HandIn, Submission | Refusal]]:
+) -> Iterator[tuple[HandIn, Content | Refusal]]:
     """Reads in processes of their own: a file that takes one down costs its student alone."""
     futures = {}
     for hand_in in hand_ins:
@@ -175,9 +175,9 @@ def _read_all(
 
 def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read: _Read, rubric: str) -> None:
     """Sends each kernel on its way that is neither in the journal nor on its way already."""
-    if isinstance(read.submission, Refusal):
+    if isinstance(read.content, Refusal):
         return
-    for lab_id, source in read.submission.labs.items():
+    for lab_id, source in read.content.submission.labs.items():
         if isinstance(source, Refusal):
             continue
         key = verdict_key(source, plan.setup.device, plan.setup.secrets, rubric)
@@ -228,7 +228,7 @@ def _collect(plan: Plan, state: _State, receive: Receiver) -> None:
                 graded = _graded(plan, read, state.works)
                 rehearse(graded.report)
             except Exception as error:  # a report that cannot be written is one student's alone
-                graded = _graded(plan, replace(read, submission=Refusal("not_graded", gave_up(error))), {})
+                graded = _graded(plan, replace(read, content=Refusal("not_graded", gave_up(error))), {})
             state.graded[key] = graded
             receive(graded)
 
@@ -243,31 +243,29 @@ def gave_up(error: Exception) -> str:
 
 def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     """A hand-in's report, put together from the verdicts of its kernels."""
-    hand_in, submission = read.hand_in, read.submission
+    hand_in, content = read.hand_in, read.content
     rubric, gpu = load_rubric(), plan.setup.device.kind == "cuda"
     labs: dict[str, LabReport] = {}
     look = list(hand_in.notes)
-    if isinstance(submission, Refusal):
-        labs = {lab_id: _refused(lab_id, submission, rubric, gpu) for lab_id in plan.labs}
-        look.append(_told(submission))
-    else:
-        for lab_id, source in submission.labs.items():
-            if isinstance(source, Refusal):
-                labs[lab_id] = _refused(lab_id, source, rubric, gpu)
-                if source.status in ("rejected", "not_graded"):
-                    look.append(f"{lab_id}: {_told(source)}")
-                continue
-            work = works[read.keys[lab_id]]
-            if work.report is None:
-                refusal = Refusal("not_graded", work.failure)
-                labs[lab_id] = replace(_refused(lab_id, refusal, rubric, gpu), source=source)
-                look.append(f"{lab_id}: {_told(refusal)}")
-                continue
-            labs[lab_id] = placed(work.report, source)
-            if work.report.status in ("crash", "timeout"):
-                look.append(f"{lab_id}: {labs[lab_id].message}")
-    notes = () if isinstance(submission, Refusal) else submission.notes
-    return Graded(hand_in, _report(plan.setup.device, hand_in, labs, notes), tuple(look))
+    if isinstance(content, Refusal):
+        labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in plan.labs}
+        return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _told(content)))
+    for lab_id, source in content.submission.labs.items():
+        if isinstance(source, Refusal):
+            labs[lab_id] = _refused(lab_id, source, rubric, gpu)
+            if source.status in ("rejected", "not_graded"):
+                look.append(f"{lab_id}: {_told(source)}")
+            continue
+        work = works[read.keys[lab_id]]
+        if work.report is None:
+            refusal = Refusal("not_graded", work.failure)
+            labs[lab_id] = replace(_refused(lab_id, refusal, rubric, gpu), source=source)
+            look.append(f"{lab_id}: {_told(refusal)}")
+            continue
+        labs[lab_id] = placed(work.report, source)
+        if work.report.status in ("crash", "timeout"):
+            look.append(f"{lab_id}: {labs[lab_id].message}")
+    return Graded(hand_in, _report(plan.setup.device, hand_in, labs, content.submission.notes), tuple(look), content.answers)
 
 
 def _refused(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 from grader.classroom.batch.standing import Standing
@@ -37,7 +38,7 @@ def grades_csv(standings: Sequence[Standing]) -> str:
     """Everything in one table, a row a student and assignment."""
     labs = _labs(standings)
     header = ["student", "assignment", "points", "max_points", "points_before_lateness", "days_late", "submitted"]
-    header += ["bonus_points", "bonus_max_points"]
+    header += ["bonus_points", "bonus_max_points", "question_points", "question_max_points"]
     header += [f"{lab}_{part}" for lab in labs for part in ("correctness", "speed", "status")]
     rows = []
     for standing in standings:
@@ -54,6 +55,8 @@ def grades_csv(standings: Sequence[Standing]) -> str:
             submitted.isoformat() if submitted else "",
             _points(standing.bonus),
             _points(report.bonus_max),
+            _points(standing.questions),
+            _points(_asked(standing) or None),
         ]
         for lab in labs:
             one = standing.labs.get(lab)
@@ -70,22 +73,41 @@ def _lab(report: LabReport) -> list[object]:
 
 @dataclass(frozen=True)
 class Column:
-    """What a gradebook has a column for: an assignment, or the bonus labs of one, which count on top of what is possible."""
+    """What a gradebook has a column for: an assignment, its questions, or its bonus labs, which count on top of what is possible."""
 
     assignment: str
-    bonus: bool
+    part: Literal["kernels", "questions", "bonus"]
 
     @property
     def title(self) -> str:
-        return f"{self.assignment} (bonus)" if self.bonus else self.assignment
+        return self.assignment if self.part == "kernels" else f"{self.assignment} ({self.part})"
 
     def points(self, standing: Standing) -> float | None:
-        return standing.bonus if self.bonus else standing.points
+        return {"kernels": standing.points, "questions": standing.questions, "bonus": standing.bonus}[self.part]
+
+    def possible(self, standings: Sequence[Standing]) -> float:
+        """The most points that somebody's hand-in could have."""
+        return max(round(self._most(one), 2) for one in standings if _assignment(one) == self.assignment)
+
+    def _most(self, standing: Standing) -> float:
+        if self.part == "kernels":
+            return standing.graded.report.max_points
+        return _asked(standing) if self.part == "questions" else 0
 
 
 def _columns(standing: Standing) -> list[Column]:
-    """Where a standing's points go: its assignment's column, and that of the bonus labs if one was begun."""
-    return [Column(_assignment(standing), bonus) for bonus in (False, True) if not bonus or standing.graded.report.bonus_max]
+    """Where a standing's points go: its assignment's column, those of the questions if it was asked, of bonus labs if one was begun."""
+    columns = [Column(_assignment(standing), "kernels")]
+    if standing.questions is not None:
+        columns.append(Column(_assignment(standing), "questions"))
+    if standing.graded.report.bonus_max:
+        columns.append(Column(_assignment(standing), "bonus"))
+    return columns
+
+
+def _asked(standing: Standing) -> float:
+    """The points of all questions with numbers that a standing's hand-in was asked."""
+    return sum(answer.max_points for answer in standing.graded.answered)
 
 
 def _all_columns(standings: Sequence[Standing]) -> list[Column]:
@@ -99,7 +121,7 @@ def canvas_csv(standings: Sequence[Standing]) -> str:
     """
     columns = _all_columns(standings)
     rows: list[list[object]] = [
-        ["    Points Possible", "", "", "", "", *(0 if one.bonus else _most(standings, one.assignment) for one in columns)]
+        ["    Points Possible", "", "", "", "", *(one.possible(standings) for one in columns)]
     ]
     points = _by_student(standings)
     for student in dict.fromkeys(standing.student for standing in standings):
@@ -112,7 +134,7 @@ def canvas_csv(standings: Sequence[Standing]) -> str:
 
 
 def moodle_csv(standings: Sequence[Standing]) -> str:
-    """As Moodle's gradebook imports it: one column that names the user, one an assignment and one for its bonus labs."""
+    """As Moodle's gradebook imports it: a column that names the user, and those of each assignment."""
     columns = _all_columns(standings)
     points = _by_student(standings)
     rows: list[list[object]] = []
@@ -140,6 +162,8 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
             "days_late": standing.days_late,
             "points": None if standing.points is None else _points(standing.points),
             "bonus_points": None if standing.bonus is None else _points(standing.bonus),
+            "question_points": None if standing.questions is None else _points(standing.questions),
+            "questions": {lab: {name: asdict(one) for name, one in found.items()} for lab, found in standing.graded.questions.items()},
             "look": list(standing.graded.look),
             "attempts": 1 + len(standing.others),
             "report": document(standing.graded.report),
@@ -154,10 +178,6 @@ def _name(standing: Standing) -> str:
 
 def _assignment(standing: Standing) -> str:
     return standing.assignment or "Triton kernels"
-
-
-def _most(standings: Sequence[Standing], assignment: str) -> float:
-    return max(round(one.graded.report.max_points, 2) for one in standings if _assignment(one) == assignment)
 
 
 def _labs(standings: Sequence[Standing]) -> list[str]:

@@ -142,6 +142,7 @@ def class_page(
         rows=sorted(rows, key=lambda row: row.standing.student.lower()),
         labs=[summary.lab_id for summary in overview],
         bonus={lab_id for one in standings for lab_id, lab in one.labs.items() if lab.bonus},
+        asked=any(one.questions is not None for one in standings),
         summaries=overview,
         mistakes=_mistakes(standings),
         look=[row for row in rows if row.standing.graded.look],

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Literal
 
 from grader.classroom.batch.intake import HandIn
+from grader.classroom.questions import MarkedAnswer, marked
 from grader.model import LabReport, Report
+from grader.reading.answers import Answers
 
 Attempts = Literal["best", "last"]
 
@@ -37,16 +40,28 @@ class Rules:
 
 @dataclass(frozen=True)
 class Graded:
-    """One hand-in with its report; `look` says why a human should look at it, if so."""
+    """One hand-in with its report; `look` says why a human should look at it, if so. answers: those to each lab's questions."""
 
     hand_in: HandIn
     report: Report
     look: tuple[str, ...] = ()
+    answers: Mapping[str, Answers] = field(default_factory=dict)
 
     @property
     def ungraded(self) -> tuple[str, ...]:
         """The labs that the grader came to no verdict on."""
         return tuple(lab_id for lab_id, lab in self.report.labs.items() if lab.status == "not_graded")
+
+    @cached_property
+    def questions(self) -> dict[str, dict[str, MarkedAnswer]]:
+        """The questions with numbers of the labs whose answers were handed in, by lab and name."""
+        return marked(self.answers)
+
+    @property
+    def answered(self) -> list[MarkedAnswer]:
+        """Those of the course's labs: what bonus labs ask is told, and counts in nobody's sum."""
+        bonus = {lab_id for lab_id, lab in self.report.labs.items() if lab.bonus}
+        return [answer for lab_id, lab in self.questions.items() if lab_id not in bonus for answer in lab.values()]
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,7 @@ class Standing:
     """What counts for one student in one assignment: the chosen hand-in, its lateness, and the others.
 
     `points` is None where a lab was not graded: a sum without it would be less than what was earned. So is `bonus`, the points
-    of bonus labs.
+    of bonus labs. `questions`: points of the questions with numbers; None where none were handed in.
     """
 
     student: str
@@ -64,6 +79,7 @@ class Standing:
     days_late: int
     points: float | None
     bonus: float | None
+    questions: float | None = None
 
     @property
     def labs(self) -> Mapping[str, LabReport]:
@@ -83,7 +99,8 @@ def standings(graded: Iterable[Graded], rules: Rules) -> list[Standing]:
         unknown = {chosen.report.labs[lab_id].bonus for lab_id in chosen.ungraded}
         points = None if False in unknown else chosen.report.points * share
         bonus = None if True in unknown else chosen.report.bonus_points * share
-        found.append(Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), points, bonus))
+        questions = share * sum(answer.points for answer in chosen.answered) if chosen.answered else None
+        found.append(Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), points, bonus, questions))
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -30,6 +30,7 @@ from grader.pipeline.grading import (
     watch_memory,
 )
 from grader.reading import UnusablePath, read
+from grader.reading.answers import Answers, answers_for
 from grader.running.interpreter import CASE_SECONDS
 from grader.sandbox import bubblewrap
 
@@ -58,11 +59,20 @@ class Setup:
         return self.secrets.lab(lab)
 
 
-def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Submission | Refusal:
+@dataclass(frozen=True)
+class Content:
+    """What a hand-in holds: its kernels, and its answers to the questions of each lab."""
+
+    submission: Submission
+    answers: Mapping[str, Answers]
+
+
+def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Content | Refusal:
     """What was handed in, or why it is none; `not_graded` where that is not the student's doing."""
     try:
         with _bounded_memory():
-            return read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
+            submission = read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
+            return Content(submission, answers_for(path, submission.labs))
     except UnusablePath as problem:
         return Refusal("rejected", str(problem))
     except PermissionError as error:

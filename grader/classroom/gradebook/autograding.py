@@ -17,8 +17,9 @@ from traitlets import Enum, Integer, Unicode
 
 from grader.classroom.gradebook.feedback import answer_outputs, cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
-from grader.classroom.gradebook.scores import answer_score, asked, cell_score, graded_part
+from grader.classroom.gradebook.scores import cell_score, graded_part
 from grader.classroom.hidden_cases import Secrets, load_secrets
+from grader.classroom.questions import answer_score, asked
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.labs.question import Question

@@ -1,7 +1,7 @@
 """How many points does each graded cell get, and how do they come into nbgrader's database?
 
 A lab's graded cells are `<lab>_correctness`, `<lab>_speed` and `<lab>_question_<name>`. A question of `questions.py` is
-marked from the submitted file when nbgrader autogrades; every other one is graded by a human. nbgrader is needed to write
+marked from the submitted file (grader.classroom.questions); every other one is graded by a human. nbgrader is needed to write
 scores, not to import this module.
 """
 
@@ -12,14 +12,14 @@ import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from grader.classroom.gradebook import BONUS
-from grader.judging.answers import mark
+from grader.classroom.questions import answer_score, asked
 from grader.labs import all_labs
-from grader.labs.question import Question, posed, questions_of
 from grader.model import Report
-from grader.reading.answers import Answers, Unclear
+from grader.reading.answers import Answers
 from grader.reporting.document import document
 from grader.reporting.text import name
 
@@ -35,26 +35,6 @@ def graded_part(grade_id: str) -> tuple[str, str] | None:
     """The lab and the part of it that a cell is worth points for; None for a cell that is not ours to grade."""
     lab_id, _, part = grade_id.rpartition("_")
     return (lab_id, part) if part in PARTS and lab_id in all_labs() else None
-
-
-def asked(grade_id: str) -> tuple[str, Question] | None:
-    """The lab and the question that a cell is worth points for; None for one that nobody can mark by itself."""
-    lab_id, _, name = grade_id.partition("_question_")
-    question = questions_of(lab_id).get(name) if lab_id in all_labs() else None
-    return (lab_id, question) if question is not None else None
-
-
-def answer_score(lab_id: str, question: Question, answers: Answers, max_score: float) -> tuple[float, str]:
-    """Points of one question from what was submitted, from 0 to max_score, and why."""
-    if not answers.student:
-        return 0.0, 'No name was written into `student = ""`, so that no numbers were drawn.'
-    answer = answers.numbers.get(f"{lab_id}_{question.name}")
-    if answer is None:
-        return 0.0, f"No number was assigned to {lab_id}_{question.name}."
-    if isinstance(answer, Unclear):
-        return 0.0, f"{answer.sentence}."
-    found = mark(posed(lab_id, question, answers.student), answer)
-    return round(found.share * max_score, DECIMALS), f"For {answers.student}: {found.sentence}"
 
 
 def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:
@@ -73,14 +53,15 @@ def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:
 
 def write_scores(
     gradebook: str | Path, assignment: str, student: str, report: Report | Mapping[str, Any], *,
-    submitted: datetime | str | None = None,
+    answers: Mapping[str, Answers] = MappingProxyType({}), submitted: datetime | str | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """Writes a report's points into the graded cells of its labs and returns them by grade_id.
 
-    gradebook: the file or the database address. report: a Report, or the JSON document of one. The student and their
-    submission are created when missing; bonus labs go into the assignment whose name ends in BONUS, where the course has
-    one; cells of labs that the report does not have or that were not graded, questions and
-    whatever a human gave stay as they are. Raises UnusableGradebook for a database without the assignment or its graded cells.
+    gradebook: the file or the database address. report: a Report, or the JSON document of one. answers: those to the
+    questions of each lab. The student and their submission are created when missing; bonus labs go into the assignment whose
+    name ends in BONUS, where the course has one; cells of labs that the report does not have or that were not graded,
+    questions without answers here and whatever a human gave stay as they are. Raises UnusableGradebook for a database
+    without the assignment or its graded cells.
     """
     student = name(student)
     labs = (document(report) if isinstance(report, Report) else report)["labs"]
@@ -96,7 +77,7 @@ def write_scores(
         begun = bonus in known and any(lab.get("bonus") for lab in labs.values())
         for part in (assignment, bonus) if begun else (assignment,):
             book.update_or_create_submission(part, student, **times)
-            written |= _write_cells(book, part, student, labs)
+            written |= _write_cells(book, part, student, labs, answers)
         book.db.commit()
     if not written and any(lab["status"] != "not_graded" for lab in labs.values()):
         raise UnusableGradebook(
@@ -106,18 +87,31 @@ def write_scores(
     return written
 
 
-def _write_cells(book: Any, assignment: str, student: str, labs: Mapping[str, Any]) -> dict[str, float]:
+def _write_cells(
+    book: Any, assignment: str, student: str, labs: Mapping[str, Any], answers: Mapping[str, Answers]
+) -> dict[str, float]:
     """Writes the points of one assignment's graded cells, and returns them by grade_id."""
     written: dict[str, float] = {}
     for notebook in book.find_assignment(assignment).notebooks:
         for cell in notebook.grade_cells:
-            lab_id, part = graded_part(cell.name) or ("", "")
-            if lab_id not in labs or labs[lab_id]["status"] == "not_graded":
+            score = _score(cell.name, float(cell.max_score), labs, answers)
+            if score is None:
                 continue
             grade = book.find_grade(cell.name, notebook.name, assignment, student)
-            grade.auto_score = written[cell.name] = cell_score(labs[lab_id], part, float(cell.max_score))
+            grade.auto_score = written[cell.name] = score
             grade.needs_manual_grade = grade.manual_score is not None
     return written
+
+
+def _score(grade_id: str, max_score: float, labs: Mapping[str, Any], answers: Mapping[str, Answers]) -> float | None:
+    """A cell's points; None for one that is not known here, or not ours to grade."""
+    if part := graded_part(grade_id):
+        lab = labs.get(part[0])
+        return None if lab is None or lab["status"] == "not_graded" else cell_score(lab, part[1], max_score)
+    question = asked(grade_id)
+    if question is None or question[0] not in answers:
+        return None
+    return answer_score(*question, answers[question[0]], max_score)[0]
 
 
 def _api() -> Any:

@@ -21,7 +21,9 @@ from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
 from grader.classroom.hidden_cases import Secrets
 from grader.labs import get_lab
+from grader.labs.question import posed, questions_of
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
+from grader.reading.answers import Answers
 from grader.reporting.junit import junit
 from tests.integration.test_browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 from tests.submissions import TESTS
@@ -140,6 +142,28 @@ def test_bonus_labs_stand_apart_in_every_table():
     assert "bonus" not in canvas_csv(found[1:]) + moodle_csv(found[1:])
     text = class_page([Row(one, "x.html") for one in found], summaries(found, names=True), Comparison([], []), SETUP, names=True)
     assert "extra (bonus)</th>" in text
+
+
+def test_answers_to_questions_are_points_of_their_own():
+    names = questions_of("w8a8")
+    right = {f"w8a8_{name}": posed("w8a8", question, "Ann").answer for name, question in names.items()}
+    ann, ben = graded(hand_in("ann_1", hours=1)), graded(hand_in("ben_2"))
+    ann, ben = replace(ann, answers={"w8a8": Answers("Ann", right)}), replace(ben, answers={"w8a8": Answers("", right)})
+    cat = with_bonus(graded(hand_in("cat_3")), 40.0)
+    cat = replace(cat, answers={"extra": Answers("Cat", {})})
+    found = standings([ann, ben, cat], Rules("last", DUE, 10.0))
+    most = sum(question.points for question in names.values())
+    assert [one.questions for one in found] == [pytest.approx(0.9 * most), 0.0, None]
+    assert [one.points for one in found] == [72.0, 80.0, 80.0]
+    assert [row["question_points"] for row in rows_of(grades_csv(found))] == [f"{0.9 * most:.1f}", "0.0", ""]
+    possible, *rows = rows_of(canvas_csv(found))
+    assert float(possible["Triton kernels (questions)"]) == most
+    assert [row["Triton kernels (questions)"] for row in rows] == [f"{0.9 * most:.1f}", "0.0", ""]
+    assert [row["Triton kernels (questions)"] for row in rows_of(moodle_csv(found))] == [f"{0.9 * most:.1f}", "0.0", "-"]
+    told = json.loads(grades_jsonl(found[1:2]))["questions"]["w8a8"]
+    assert all((one["points"], one["sentence"][:7]) == (0, "No name") for one in told.values())
+    text = class_page([Row(one, "x.html") for one in found], summaries(found, names=True), Comparison([], []), SETUP, names=True)
+    assert ">questions</th>" in text
 
 
 def test_a_bonus_lab_without_a_verdict_leaves_the_points_alone():
