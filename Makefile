@@ -16,6 +16,7 @@ ifeq ($(strip $(VENV)),)
   BATCH_INSTALLED :=
   TEST_INSTALLED :=
   NOTEBOOK_INSTALLED :=
+  MODEL_INSTALLED :=
   COURSE_INSTALLED :=
 else
   PY := $(VENV)/bin/python
@@ -23,6 +24,7 @@ else
   BATCH_INSTALLED := $(VENV)/.batch-installed
   TEST_INSTALLED := $(VENV)/.test-installed
   NOTEBOOK_INSTALLED := $(VENV)/.notebook-installed
+  MODEL_INSTALLED := $(VENV)/.model-installed
   COURSE_INSTALLED := $(VENV)/.course-installed
 endif
 
@@ -48,6 +50,10 @@ $(VENV)/.test-installed: $(VENV)/.installed
 
 $(VENV)/.notebook-installed: $(VENV)/.installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[notebook]"
+	@touch $@
+
+$(VENV)/.model-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[model]"
 	@touch $@
 
 $(VENV)/.batch-installed: $(VENV)/.installed
@@ -105,7 +111,7 @@ coverage: $(TEST_INSTALLED) ## the quick tests with coverage; build/coverage/ind
 	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow and not gpu" --cov=grader --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
 
 .PHONY: model
-model: $(INSTALLED) ## train the small language model on this machine
+model: $(MODEL_INSTALLED) ## train the small language model on this machine
 	@$(PY) -m model train $(ARGS)
 
 figures: $(TEST_INSTALLED) ## draw bench/results/ and write docs/benchmarks.md

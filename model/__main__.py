@@ -14,8 +14,7 @@ from model.card import CARD
 from model.card import card as card_text
 from model.corpus import HeldOut, NoText, held_out_text, training_text
 from model.perplexity import measure
-from model.safetensors import BadWeights
-from model.store import WEIGHTS, NoWeights, default_device, load, load_origin, origin_of, save
+from model.store import WEIGHTS, BadWeights, NoWeights, default_device, load, load_origin, origin_of, save
 from model.table import RESULTS, SAMPLE_BYTES, UnusableResults, tabulate, to_json
 from model.table import load as load_results
 from model.training import Recipe
