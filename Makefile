@@ -16,6 +16,7 @@ ifeq ($(strip $(VENV)),)
   BATCH_INSTALLED :=
   TEST_INSTALLED :=
   NOTEBOOK_INSTALLED :=
+  MODEL_INSTALLED :=
   COURSE_INSTALLED :=
 else
   PY := $(VENV)/bin/python
@@ -23,6 +24,7 @@ else
   BATCH_INSTALLED := $(VENV)/.batch-installed
   TEST_INSTALLED := $(VENV)/.test-installed
   NOTEBOOK_INSTALLED := $(VENV)/.notebook-installed
+  MODEL_INSTALLED := $(VENV)/.model-installed
   COURSE_INSTALLED := $(VENV)/.course-installed
 endif
 
@@ -31,7 +33,7 @@ endif
 
 help: ## list the targets
 	@echo "Graded lab on Triton kernels. Targets:"
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 	@echo "Variables: SUBMISSION=path LAB=w8a8|w4a16|dds DEVICE=auto|cpu|cuda VENV= PYTHON=python3"
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -48,6 +50,10 @@ $(VENV)/.test-installed: $(VENV)/.installed
 
 $(VENV)/.notebook-installed: $(VENV)/.installed
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[notebook]"
+	@touch $@
+
+$(VENV)/.model-installed: $(VENV)/.installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".[model]"
 	@touch $@
 
 $(VENV)/.batch-installed: $(VENV)/.installed
@@ -90,12 +96,19 @@ gradescope: $(INSTALLED) ## make Gradescope's autograder.zip
 	@mkdir -p build
 	@$(PY) -m grader gradescope build/autograder.zip $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
-.PHONY: calibrate bench bench-grader figures coverage
+.PHONY: calibrate bench bench-models bench-grader figures coverage
 calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
 	@$(PY) -m grader calibrate $(ARGS)
 
 bench: $(INSTALLED) ## race solutions, ladder and peers on this GPU
 	@$(PY) -m bench race $(ARGS)
+
+bench-models: $(TEST_INSTALLED) ## time whole models and the small model's layer on this GPU
+	-@for file in solutions/*.py; do lab=$${file##*/}; $(PY) -m pytest -m gpu tests/gpu/test_gpu_swap.py -k "$${lab%.py}" & done; wait
+	-@$(PY) -m model times
+	-@$(PY) -m bench decoder
+	-@$(PY) -m bench encoder --seconds 120
+	-@$(PY) -m bench encoder --relative-positions --no-compile
 
 bench-grader: $(TEST_INSTALLED) ## time the grader's own stages, and compare with the last run kept here
 	@$(PY) -m pytest bench/grader -p no:xdist --benchmark-only --benchmark-autosave --benchmark-compare --benchmark-group-by=func \
@@ -105,7 +118,7 @@ coverage: $(TEST_INSTALLED) ## the quick tests with coverage; build/coverage/ind
 	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow and not gpu" --cov=grader --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
 
 .PHONY: model
-model: $(INSTALLED) ## train the small language model on this machine
+model: $(MODEL_INSTALLED) ## train the small language model on this machine
 	@$(PY) -m model train $(ARGS)
 
 figures: $(TEST_INSTALLED) ## draw bench/results/ and write docs/benchmarks.md

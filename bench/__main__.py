@@ -1,4 +1,4 @@
-"""`python -m bench race` and `figures`: solutions, ladders and peers against cuBLAS fp16, as data and as drawings."""
+"""`python -m bench race`, `encoder`, `decoder` and `figures`: kernels against cuBLAS fp16, whole models, as data and as drawings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from grader.cli.arguments import cores, errors, graphics_card, refuse
+from grader.model import Device
 from grader.reporting.atomic import write_whole
 from grader.reporting.benchmarks import SHOWN
+from grader.reporting.whole_models import ModelRecord, UnusableModelRecord
+from grader.reporting.whole_models import to_json as model_to_json
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -42,27 +45,81 @@ def race(
 
 
 @app.command()
+def encoder(
+    relative_positions: Annotated[bool, typer.Option("--relative-positions", help="Add relative positions to attention's scores.")] = False,
+    compiling: Annotated[bool, typer.Option("--compile/--no-compile", help="Whether to time torch.compile too.")] = True,
+    seconds: Annotated[float, typer.Option(help="What is not compiled by then is left out.")] = 300.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/encoder_<gpu>.json.")
+    ] = None,
+) -> None:
+    """Time a ViT-H encoder in fp16, bf16 and int8, in three steps and fused, on this GPU."""
+    from bench.whole.encoder import encoder as measure
+    from bench.whole.vit import EncoderSizes
+
+    device = graphics_card("timing the encoder")
+    out = _model_file(json_file, "encoder_positions" if relative_positions else "encoder", device)
+    sizes = EncoderSizes(relative_positions=relative_positions)
+    _write_model(measure(sizes, device, compiling=compiling, seconds=seconds, listen=lambda text: errors.print(text)), out)
+
+
+@app.command()
+def decoder(
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/decoder_<gpu>.json.")
+    ] = None,
+) -> None:
+    """Time a decoder layer of a model of 7 B in fp16 and with every lab's layer on this GPU."""
+    from bench.whole.decoder import decoder as measure
+    from bench.whole.llama import DecoderSizes
+
+    device = graphics_card("timing the decoder layer")
+    out = _model_file(json_file, "decoder", device)
+    _write_model(measure(DecoderSizes(), device, lambda text: errors.print(text)), out)
+
+
+def _model_file(wanted: Path | None, which: str, device: Device) -> Path:
+    from grader.judging.rubric import slug
+
+    out = wanted or Path("bench") / "results" / f"{which}_{slug(device.name)}.json"
+    if not out.resolve().parent.is_dir():
+        raise refuse(f"the folder of {out} does not exist; create it, or say where to with --json")
+    return out
+
+
+def _write_model(record: ModelRecord, out: Path) -> None:
+    from grader.reporting.whole_models import markdown
+
+    write_whole(out, model_to_json(record))
+    typer.echo(markdown(record))
+    typer.echo(f"wrote {out} after {record.seconds:.0f} s; `make figures` draws it")
+
+
+@app.command()
 def figures(
     json_file: Annotated[Path, typer.Option("--json", help="A record of `race`.")] = SHOWN,
     folder: Annotated[Path, typer.Option(help="Where the drawings go.")] = Path("bench/figures"),
     document: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/benchmarks.md"),
 ) -> None:
-    """Draw a benchmark record and write docs/benchmarks.md from it."""
+    """Draw the records of bench/results/ and write docs/benchmarks.md from them."""
     from bench.figures import draw
     from bench.tables import page
+    from bench.whole.drawings import draw_models
+    from bench.whole.pages import load_models
     from grader.reporting.benchmarks import UnusableRecord, load
 
     try:
         record = load(json_file)
-    except UnusableRecord as problem:
+        models = load_models()
+    except (UnusableRecord, UnusableModelRecord) as problem:
         raise refuse(str(problem)) from None
     if not document.resolve().parent.is_dir():
         raise refuse(f"the folder of {document} does not exist; run this in the repository's root")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, svg in draw(record).items():
+    for name, svg in {**draw(record), **draw_models(models)}.items():
         write_whole(folder / name, svg)
         typer.echo(f"wrote {folder / name}")
-    write_whole(document, page(record))
+    write_whole(document, page(record, models))
     typer.echo(f"wrote {document}")
 
 

@@ -37,16 +37,18 @@ def draw(record: Record) -> dict[str, str]:
     if record.timed(kind="ladder"):
         drawings["ladder.svg"] = _ladder
     with matplotlib.rc_context(SETTINGS):
-        return {name: _svg(one(record)) for name, one in drawings.items()}
+        return {name: svg_text(one(record)) for name, one in drawings.items()}
 
 
-def _svg(figure: Figure) -> str:
+def svg_text(figure: Figure) -> str:
+    """A figure as SVG that is the same each time."""
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _panels(count: int, width: float, height: float, title: str) -> tuple[Figure, list[Any]]:
+def panels(count: int, width: float, height: float, title: str) -> tuple[Figure, list[Any]]:
+    """A figure with a row of axes, sizes in inches a panel."""
     columns = max(1, count)
     figure = Figure(figsize=(width * columns, height), layout="constrained")
     figure.suptitle(title)
@@ -83,7 +85,7 @@ def _where(record: Record) -> str:
 
 def _tokens(record: Record) -> Figure:
     labs = list(dict.fromkeys(e.lab for e in record.entries if e.sparsity is None))
-    figure, axes = _panels(len(labs), 5, 3.8, f"Speed-up over tokens, 4096 x 4096 weight ({_where(record)})")
+    figure, axes = panels(len(labs), 5, 3.8, f"Speed-up over tokens, 4096 x 4096 weight ({_where(record)})")
     for axis, lab in zip(axes, labs, strict=False):
         entries = [e for e in record.timed(lab) if e.kind != "ladder" and e.N == e.K == 4096]
         for name, style in _style([e.contestant for e in entries]).items():
@@ -106,7 +108,7 @@ def _tokens(record: Record) -> Figure:
 def _sparsity(record: Record) -> Figure:
     found = curves(record)
     tokens = sorted({M for M, _ in found})
-    figure, axes = _panels(
+    figure, axes = panels(
         len(tokens), 3.4, 3.6, f"Speed-up over block sparsity, 1024 x 1024 weight ({_where(record)})"
     )
     styles = _style([name for _, name in found])
@@ -131,7 +133,7 @@ def _sparsity(record: Record) -> Figure:
 
 
 def _roofline(record: Record) -> Figure:
-    figure, (axis,) = _panels(1, 7, 4.5, f"Roofline ({_where(record)})")
+    figure, (axis,) = panels(1, 7, 4.5, f"Roofline ({_where(record)})")
     entries = [e for e in record.timed() if e.bytes_moved and e.operations]
     intensities = [e.operations / e.bytes_moved for e in entries] or [1.0]
     left, right = min(intensities) / 2, max(intensities) * 2
@@ -163,7 +165,7 @@ def _roofline(record: Record) -> Figure:
 def _ladder(record: Record) -> Figure:
     """One panel a lab: a bar for each step and shape, the solution last."""
     labs = _labs(record)
-    figure, axes = _panels(len(labs), 4.4, 3.8, f"The ladders, each step's ratio to cuBLAS fp16 ({_where(record)})")
+    figure, axes = panels(len(labs), 4.4, 3.8, f"The ladders, each step's ratio to cuBLAS fp16 ({_where(record)})")
     for axis, lab in zip(axes, labs, strict=False):
         steps = record.timed(lab, "ladder")
         shapes = list(dict.fromkeys(e.shape for e in steps))

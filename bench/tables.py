@@ -1,4 +1,4 @@
-"""The benchmark as tables: docs/benchmarks.md, from the record and nothing else."""
+"""The benchmark as tables: docs/benchmarks.md, from the records and nothing else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bench.breakeven import curves, of
 from bench.shapes import lab_bench
+from bench.whole.pages import Models, models_page
 from grader.reporting.benchmarks import Entry, Record
 
 PICTURES = {
@@ -27,10 +28,10 @@ flushed before each replay, so times are longer than those of a loop over one wa
 """
 
 
-def page(record: Record) -> str:
-    """docs/benchmarks.md, whole: what was measured, the drawings, the tables."""
+def page(record: Record, models: Models) -> str:
+    """docs/benchmarks.md, whole: what was measured, the drawings, the tables, and the models in which kernels were timed."""
     pictures = "\n".join(f"![{shows}](../bench/figures/{name})" for name, shows in PICTURES.items())
-    return f"{INTRODUCTION}\n{pictures}\n\n{markdown(record)}"
+    return f"{INTRODUCTION}\n{pictures}\n\n{markdown(record)}\n{models_page(models)}"
 
 
 def markdown(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""`python -m model train`, `evaluate`, `table` and `card`: the small language model, and what quantising it costs."""
+"""`python -m model train`, `evaluate`, `table`, `times` and `card`: the small language model, and what quantising it costs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Annotated
 import torch
 import typer
 
-from grader.cli.arguments import refuse
+from grader.cli.arguments import graphics_card, refuse
 from grader.reporting.atomic import write_whole
 from model.card import CARD
 from model.card import card as card_text
 from model.corpus import HeldOut, NoText, held_out_text, training_text
 from model.perplexity import measure
-from model.safetensors import BadWeights
-from model.store import WEIGHTS, NoWeights, default_device, load, load_origin, origin_of, save
-from model.table import RESULTS, SAMPLE_BYTES, UnusableResults, tabulate, to_json
+from model.store import WEIGHTS, BadWeights, NoWeights, default_device, load, load_origin, origin_of, save
+from model.table import RESULTS, SAMPLE_BYTES, UnusableResults, again, digest_of, tabulate, to_json, with_labs
 from model.table import load as load_results
+from model.times import TIMES, UnusableTimes, load_times, measure_times
+from model.times import to_json as times_to_json
 from model.training import Recipe
 from model.training import train as train_model
 from model.transformer import Sizes, Transformer
@@ -53,22 +54,50 @@ def train(
 
 @app.command()
 def evaluate(weights: Annotated[Path, typer.Option(help="Weights with their record beside them.")] = WEIGHTS) -> None:
-    """Measure bits per byte on the whole held-out text, and compare with the record."""
+    """Measure bits per byte on the whole held-out text, and perplexity with every lab's layers, and compare with the record."""
     model, (_, held_out) = _model(weights), _texts()
     found, said = measure(model, held_out.text, model.sizes.context), load_origin(weights).quality
     typer.echo(f"{found.bits_per_byte:.4f} bits per byte, perplexity {found.perplexity:.4f}, over {found.predicted} held-out bytes")
     typer.echo(f"the record says {said.bits_per_byte:.4f} over {said.predicted}")
+    try:
+        results = load_results()
+    except UnusableResults as problem:
+        raise refuse(str(problem)) from None
+    if results.weights_sha256 != digest_of(weights):
+        typer.echo("the table is of other weights; `python -m model table` measures it for these")
+        return
+    for row, quality in again(results, model, held_out.text):
+        typer.echo(f"{row.method}: perplexity {quality.perplexity:.4f}, the table says {row.perplexity:.4f}")
 
 
 @app.command()
 def table(
     weights: Annotated[Path, typer.Option(help="Weights with their record beside them.")] = WEIGHTS,
     out: Annotated[Path, typer.Option(help="Where the results go.")] = RESULTS,
+    labs: Annotated[bool, typer.Option("--labs", help="Measure the labs' rows alone, and keep the others.")] = False,
 ) -> None:
-    """Measure every method and every lab's layers; on a GPU also the time of a layer."""
+    """Measure bits and perplexity of every method and of every lab's layers."""
     model, (text, held_out) = _model(weights), _texts()
-    results = tabulate(model, weights, text, held_out.text[: SAMPLE_BYTES + 1], held_out.differing, listen=typer.echo)
+    try:
+        if labs:
+            results = with_labs(load_results(out), model, weights, held_out.text, typer.echo)
+        else:
+            results = tabulate(model, weights, text, held_out.text[: SAMPLE_BYTES + 1], held_out.differing, listen=typer.echo)
+    except UnusableResults as problem:
+        raise refuse(str(problem)) from None
     write_whole(out, to_json(results))
+    typer.echo(f"wrote {out}; `python -m model card` shows it")
+
+
+@app.command()
+def times(
+    weights: Annotated[Path, typer.Option(help="Weights with their record beside them.")] = WEIGHTS,
+    out: Annotated[Path, typer.Option(help="Where the times go.")] = TIMES,
+) -> None:
+    """Time a layer through every lab's kernel on this GPU, raced against fp16."""
+    device = graphics_card("timing a layer")
+    measured = measure_times(_model(weights), device, typer.echo)
+    write_whole(out, times_to_json(measured))
     typer.echo(f"wrote {out}; `python -m model card` shows it")
 
 
@@ -79,8 +108,8 @@ def card(
 ) -> None:
     """Write the model's card from its record and the table's results."""
     try:
-        text = card_text(load_origin(weights), load_results())
-    except (NoWeights, UnusableResults) as problem:
+        text = card_text(load_origin(weights), load_results(), load_times())
+    except (NoWeights, UnusableResults, UnusableTimes) as problem:
         raise refuse(str(problem)) from None
     write_whole(out, text)
     typer.echo(f"wrote {out}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.store import WEIGHTS, Origin
-from model.table import TIMED_LAYER, TIMED_TOKENS, CostTable, markdown
+from model.table import CostTable, markdown
+from model.times import TIMED_LAYER, TIMED_TOKENS, LayerTimes
 
 CARD = Path(__file__).with_name("README.md")
 
@@ -42,8 +43,15 @@ Written by `python -m model card` from `{record}` and `results.json`; change tho
 Measured by `python -m model table` on {table_device}, torch {table_torch}, {table_date}: perplexity over {sample} held-out bytes,
 embedding and last layer left in 16 bits. Bits a weight include scales and zero points. `model/quantisers/` has a page for each method
 with its formula and source, `model/methods.py` says how each is applied, `model/outliers.py` what planted outliers are. The labs' layers
-run their kernels on a GPU and their `naive` on a CPU. The time is that of `{layer}` on {tokens} tokens, and needs a GPU.
+run their kernels on a GPU and their `naive` on a CPU. The time is that of `{layer}` on {tokens} tokens through the lab's kernel for
+weights that are stored so (`model/times.py`). {times}
+
+`python -m model evaluate` measures the committed weights again, on the whole held-out text and with every lab's layers, and compares both
+with the record.
 """
+
+NO_TIMES = "It needs a GPU, and was not measured yet; `python -m model times` measures it."
+TIMES = "Measured by `python -m model times` on {gpu}, driver {driver}, {versions}, {date}."
 
 ON_A_CPU = """
 These weights were trained on a CPU for {minutes:.0f} minutes. That is enough for the comparisons below; a GPU's `make model` goes
@@ -62,8 +70,8 @@ def command(origin: Origin) -> str:
     )
 
 
-def card(origin: Origin, results: CostTable) -> str:
-    """The card's text."""
+def card(origin: Origin, results: CostTable, times: LayerTimes | None = None) -> str:
+    """The card's text. times: None where none were measured."""
     sizes, recipe, course, quality = origin.sizes, origin.recipe, origin.course, origin.quality
     minutes = course.seconds / 60
     on_cpu = origin.device.startswith("CPU")
@@ -77,6 +85,14 @@ def card(origin: Origin, results: CostTable) -> str:
         date=origin.date, loss=course.loss, bits=quality.bits_per_byte, perplexity=quality.perplexity, predicted=quality.predicted,
         differing=f"; held-out files that differed: {len(origin.differing)}" if origin.differing else "", command=command(origin),
         remark=ON_A_CPU.format(minutes=minutes) if on_cpu else "", default_layers=default_sizes.layers, default_steps=defaults.steps,
-        default_batch=defaults.batch, table=markdown(results), table_device=results.device, table_torch=results.versions["torch"],
-        table_date=results.date, sample=results.sample_bytes, layer=TIMED_LAYER, tokens=TIMED_TOKENS,
+        default_batch=defaults.batch, table=markdown(results, times), times=_times(times),
+        table_device=results.device, table_torch=results.versions["torch"], table_date=results.date,
+        sample=results.sample_bytes, layer=TIMED_LAYER, tokens=TIMED_TOKENS,
     )  # fmt: skip
+
+
+def _times(times: LayerTimes | None) -> str:
+    if times is None:
+        return NO_TIMES
+    versions = ", ".join(f"{name} {version}" for name, version in times.versions.items())
+    return TIMES.format(gpu=times.gpu, driver=times.driver, versions=versions, date=times.date)

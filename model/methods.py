@@ -71,6 +71,7 @@ class Method:
     """One row of the table. `apply` changes a copy of the model in place. weights: how they are stored; None for fp16.
 
     activation_bits: of what the layers multiply with the weights. planted: outlier features are planted first.
+    kernel: the lab whose kernel multiplies with weights that are stored so; None where there is none.
     """
 
     name: str
@@ -78,6 +79,12 @@ class Method:
     weights: Format | None = None
     activation_bits: int = 16
     planted: bool = False
+    kernel: str | None = None
+
+    @property
+    def group(self) -> int:
+        """How many weights of a row share a scale; 0 where all do."""
+        return (self.weights.group or 0) if self.weights else 0
 
 
 def quantised(method: Method, model: Transformer, examples: Examples) -> Transformer:
@@ -102,6 +109,16 @@ def weight_bits(method: Method, model: Transformer) -> float:
 def chosen(model: nn.Module) -> dict[str, nn.Linear]:
     """The layers that are quantised."""
     return {name: layer for name, layer in linear_layers(model).items() if but_the_head(name)}
+
+
+def kernel_for(format: Format) -> str | None:
+    """The lab whose kernel multiplies fp16 activations with weights of this format, whatever chose them; None where there is none.
+
+    One scale for all is one a channel, repeated; what AWQ divides X by belongs to what comes before the layer.
+    """
+    if format.group is not None or format.zero_point:
+        return "gptq" if format.bits == 4 else None  # without a zero point it is 8 for every group
+    return {8: "w8a16", 4: "w4a16"}.get(format.bits)
 
 
 def _as_it_is(model: Transformer, examples: Examples) -> None:
@@ -167,22 +184,22 @@ def _weights_only() -> Iterable[Method]:
         (f"int4, groups of {GROUP}", grouped), (f"int4, groups of {GROUP}, zero points", uneven),
         ("int4, groups of 32", Format(4, group=32)), (f"int3, groups of {GROUP}", few),
     ):  # fmt: skip
-        yield Method(f"round to nearest: {words}", _nearest(format), format)
+        yield Method(f"round to nearest: {words}", _nearest(format), format, kernel=kernel_for(format))
     coarse, fine, coarser = ("int4, one a channel", INT4), (f"int4, groups of {GROUP}", grouped), (f"int3, groups of {GROUP}", few)
     for words, format in (coarse, fine, coarser):
-        yield Method(f"GPTQ: {words}", _gptq(format), format)
-        yield Method(f"AWQ: {words}", _awq(format), format)
+        yield Method(f"GPTQ: {words}", _gptq(format), format, kernel=kernel_for(format))
+        yield Method(f"AWQ: {words}", _awq(format), format, kernel=kernel_for(format))
     for words, format in (("int4, one a channel", INT4), ("int3, one a channel", INT3)):
-        yield Method(f"quantisation-aware training: {words}", _taught(format), format)
+        yield Method(f"quantisation-aware training: {words}", _taught(format), format, kernel=kernel_for(format))
 
 
 def _both_in_int8() -> Iterable[Method]:
     for planted in (False, True):
         if planted:
             yield Method("fp16", _as_it_is, planted=True)
-        yield Method("int8 x int8, by channel and token", _int8_both, INT8, 8, planted)
+        yield Method("int8 x int8, by channel and token", _int8_both, INT8, 8, planted, "w8a8")
         yield Method(f"ZeroQuant, groups of {GROUP}", _zeroquant, Format(8, group=GROUP), 8, planted)
-        yield Method("SmoothQuant", _smooth, INT8, 8, planted)
+        yield Method("SmoothQuant", _smooth, INT8, 8, planted, "w8a8")
         yield Method("LLM.int8()", _llm_int8, INT8, 8, planted)
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from grader.reporting.atomic import write_whole
-from model import safetensors
 from model.perplexity import Quality
 from model.training import Course, Recipe
 from model.transformer import Sizes, Transformer
@@ -22,6 +23,10 @@ from model.transformer import Sizes, Transformer
 WEIGHTS = Path(__file__).with_name("weights") / "base.safetensors"
 LARGEST_BYTES = 12_000_000
 """What the repository can bear for weights."""
+
+
+class BadWeights(ValueError):
+    """A file that is not safetensors, or is cut off; the message names file and reason."""
 
 
 class NoWeights(FileNotFoundError):
@@ -74,12 +79,12 @@ def today() -> str:
 
 def save(model: Transformer, origin: Origin, weights: Path = WEIGHTS) -> None:
     """Writes the weights in fp16 and their record. Raises ValueError for weights that are too large for the repository."""
-    halves = {name: tensor.half() for name, tensor in model.state_dict().items()}
+    halves = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items()}
     size = sum(tensor.numel() * 2 for tensor in halves.values())
     if size > LARGEST_BYTES:
         raise ValueError(f"found {size} bytes of weights, expected at most {LARGEST_BYTES}; take fewer layers")
     weights.parent.mkdir(parents=True, exist_ok=True)
-    safetensors.write(weights, halves)
+    save_file(halves, weights)
     os.chmod(weights, 0o644)
     write_whole(weights.with_suffix(".json"), json.dumps(asdict(origin), indent=2) + "\n")
 
@@ -104,7 +109,9 @@ def load(weights: Path = WEIGHTS, device: str | torch.device = "cpu", dtype: tor
     if not weights.is_file():
         raise NoWeights(f"{weights} is not there; run `make model`")
     try:
-        model.load_state_dict(safetensors.read(weights))
+        model.load_state_dict(load_file(weights))
+    except SafetensorError as problem:
+        raise BadWeights(f"{weights} is no safetensors file or is cut off ({problem}); fetch it again") from None
     except RuntimeError as problem:
         raise NoWeights(f"{weights} does not fit {weights.with_suffix('.json')}: {problem}; run `make model`") from None
     return model.to(device=device, dtype=dtype).eval()

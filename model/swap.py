@@ -7,9 +7,11 @@ works here without a word. On a GPU they run a kernel: the file's own, or the on
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import itertools
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +56,8 @@ def swap(
 
     runs: "kernel", "naive" (what the kernel should compute, in plain PyTorch), or "auto": the kernel on a GPU, else naive.
     submission: a .py, an .ipynb or a folder whose kernel is to run. options: what the layer's `from_linear` takes besides
-    (`sparsity=` for dds, half where nothing is said). Move a model to its device before, and do not call .half() after.
+    (`sparsity=` for dds, half where nothing is said; `group_size=` for gptq, a whole row where nothing is said). Move a model to its
+    device before, and do not call .half() after.
     Raises CannotSwap when the lab, its file or the submission's kernel is missing, or no layer is chosen.
     """
     try:
@@ -85,12 +88,20 @@ def layers_file(lab: Lab) -> Path:
     raise CannotSwap(f"found no {lab.id}.py in {' or '.join(FOLDERS)} below {ROOT}, expected the file with {lab.layer}")
 
 
+def options_of(lab_id: str) -> tuple[str, ...]:
+    """What `swap` can be told for this lab: the names of its layer's options. Raises CannotSwap."""
+    lab = get_lab(lab_id)
+    made = getattr(_module(layers_file(lab)), lab.layer)
+    return tuple(name for name in inspect.signature(made.from_linear).parameters if name != "linear")
+
+
 def _module(path: Path) -> ModuleType:
     """A file as a module of its own, so that what is changed in it reaches nobody else."""
     spec = importlib.util.spec_from_file_location(f"swapped_{path.stem}_{next(_counter)}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # torch.compile looks for a layer's module there
     spec.loader.exec_module(module)
     return module
 
@@ -117,6 +128,7 @@ def _run_naive(module: ModuleType, lab: Lab) -> None:
     named, taken = inspect.signature(module.launch), inspect.signature(module.naive).parameters
     naive: Callable[..., torch.Tensor] = module.naive
 
+    @functools.wraps(module.launch)
     def launch(*arguments: Any, **keywords: Any) -> None:
         given = named.bind(*arguments, **keywords).arguments
         given["y"].copy_(naive(**{name: value for name, value in given.items() if name in taken}))

@@ -1,6 +1,6 @@
 """What does each way of quantising cost? One row a method: bits, perplexity of the small model, and time where a GPU measured it.
 
-The rows are data, `results.json`; `model/README.md` and the notebook show them.
+The rows are data, `results.json` and `times.json`; `model/README.md` and the notebook show them.
 """
 
 from __future__ import annotations
@@ -9,29 +9,32 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from grader.labs import all_labs
 from model.layers import but_the_head
-from model.methods import METHODS, Examples, Method, quantised, weight_bits
-from model.perplexity import measure
+from model.methods import GROUP, METHODS, Examples, Method, quantised, weight_bits
+from model.perplexity import Quality, measure
 from model.store import device_name, today, versions
 from model.swap import swap
+from model.times import LayerTimes, usual_options
 from model.transformer import Transformer
 
 RESULTS = Path(__file__).with_name("results.json")
 SAMPLE_BYTES = 32_768
 """How much of the held-out text is read for each row."""
 
-TIMED_LAYER, TIMED_TOKENS = "blocks.0.mlp.up", 4096
-NOT_MEASURED = "not measured"
+FP16 = "fp16"
+NOT_MEASURED, NO_KERNEL = "not measured", "no kernel"
 
 Listener = Callable[[str], None]
+Measured = Callable[[bytes], tuple["CostRow", int]]
+"""Measures a row on a sample; the number is how many bytes were predicted."""
 
 
 class UnusableResults(ValueError):
@@ -40,7 +43,11 @@ class UnusableResults(ValueError):
 
 @dataclass(frozen=True)
 class CostRow:
-    """One method. weight_bits: a weight of the quantised layers, scales counted. time_us: of TIMED_LAYER with TIMED_TOKENS tokens."""
+    """One method. weight_bits: a weight of the quantised layers, scales counted.
+
+    kernel, group: the lab whose kernel multiplies with such weights, "fp16" for weights as they are, None where there is none, and
+    the weights that share a scale, 0 for a whole row. lab: whose layer it is, None for a method.
+    """
 
     method: str
     weight_bits: float
@@ -48,7 +55,8 @@ class CostRow:
     planted: bool
     bits_per_byte: float
     perplexity: float
-    time_us: float | None = None
+    kernel: str | None = None
+    group: int = 0
     lab: str | None = None
 
 
@@ -77,33 +85,75 @@ def tabulate(
     methods: tuple[Method, ...] = METHODS, listen: Listener = lambda text: None,
 ) -> CostTable:  # fmt: skip
     """Measures every method and every lab's layers on `model`, which stays as it is."""
-    device = next(model.parameters()).device
-    rows, predicted = [], 0
-    for row, count in _rows(model, Examples(model, training), sample, methods):
+    examples, rows = Examples(model, training), []
+    of_methods: list[Measured] = [partial(_method_row, method, model, examples) for method in methods]
+    for measured in (*of_methods, *_labs(model)):
+        row, predicted = measured(sample)
         rows.append(row)
-        predicted = count
-        listen(f"{row.method}{' (planted outliers)' if row.planted else ''}: perplexity {row.perplexity:.4f}")
-    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
-    return CostTable(device_name(device), versions(), today(), digest, predicted, differing, tuple(rows))
+        listen(_told(row))
+    device = device_name(next(model.parameters()).device)
+    return CostTable(device, versions(), today(), digest_of(weights), predicted, differing, tuple(rows))
 
 
-def _rows(model: Transformer, examples: Examples, sample: bytes, methods: tuple[Method, ...]) -> Iterator[tuple[CostRow, int]]:
-    for method in methods:
-        quality = measure(quantised(method, model, examples), sample, model.sizes.context)
-        time_us = layer_time(model.get_submodule(TIMED_LAYER)) if method.weights is None and not method.planted else None
-        bits = weight_bits(method, model)
-        yield CostRow(
-            method.name, bits, method.activation_bits, method.planted, quality.bits_per_byte, quality.perplexity, time_us
-        ), quality.predicted
-    for lab_id, lab in all_labs().items():
-        changed = copy.deepcopy(model)
-        names = swap(changed, lab_id, choose=but_the_head)
-        quality = measure(changed, sample, model.sizes.context)
-        bits, activations = stored_bits(changed, names, model), 8 if lab.operand == "int8" else 16
-        yield CostRow(
-            f"{lab.layer}", bits, activations, False, quality.bits_per_byte, quality.perplexity,
-            layer_time(changed.get_submodule(TIMED_LAYER)), lab_id,
-        ), quality.predicted  # fmt: skip
+def with_labs(results: CostTable, model: Transformer, weights: Path, sample: bytes, listen: Listener = lambda text: None) -> CostTable:
+    """The table with the rows of all labs measured anew and those of methods as they are. Raises UnusableResults where these do not fit."""
+    device = device_name(next(model.parameters()).device)
+    if (results.weights_sha256, results.device, results.versions) != (digest_of(weights), device, versions()):
+        raise UnusableResults(
+            f"the table was measured with other weights or versions, or on another device ({results.device}, {results.versions}), expected "
+            "those of now; measure all rows with `python -m model table`"
+        )
+    rows = [row for row in results.rows if row.lab is None]
+    for measured in _labs(model):
+        rows.append(measured(sample[: results.sample_bytes + 1])[0])
+        listen(_told(rows[-1]))
+    return replace(results, date=today(), rows=tuple(rows))
+
+
+def digest_of(weights: Path) -> str:
+    """SHA-256 of a file of weights, by which a table knows them."""
+    return hashlib.sha256(weights.read_bytes()).hexdigest()
+
+
+def _told(row: CostRow) -> str:
+    return f"{row.method}{' (planted outliers)' if row.planted else ''}: perplexity {row.perplexity:.4f}"
+
+
+def _method_row(method: Method, model: Transformer, examples: Examples, sample: bytes) -> tuple[CostRow, int]:
+    quality = measure(quantised(method, model, examples), sample, model.sizes.context)
+    bits, kernel = weight_bits(method, model), method.kernel if method.weights else FP16
+    return CostRow(
+        method.name, bits, method.activation_bits, method.planted, quality.bits_per_byte, quality.perplexity, kernel, method.group
+    ), quality.predicted
+
+
+def _labs(model: Transformer) -> Iterator[Measured]:
+    yield from (partial(_lab_row, lab_id, model) for lab_id in all_labs())
+
+
+def _lab_row(lab_id: str, model: Transformer, sample: bytes) -> tuple[CostRow, int]:
+    lab, options = all_labs()[lab_id], usual_options(lab_id)
+    changed, names = with_layers_of(lab_id, model)
+    quality = measure(changed, sample, model.sizes.context)
+    bits, activations = stored_bits(changed, names, model), 8 if lab.operand == "int8" else 16
+    return CostRow(
+        f"{lab.layer}{f', groups of {GROUP}' if options else ''}", bits, activations, False, quality.bits_per_byte,
+        quality.perplexity, lab_id, options.get("group_size", 0), lab_id,
+    ), quality.predicted  # fmt: skip
+
+
+def with_layers_of(lab_id: str, model: Transformer) -> tuple[Transformer, list[str]]:
+    """A copy of the model with a lab's layers in the place of all but the last, and their names."""
+    changed = copy.deepcopy(model)
+    return changed, swap(changed, lab_id, choose=but_the_head, **usual_options(lab_id))
+
+
+def again(results: CostTable, model: Transformer, sample: bytes) -> Iterator[tuple[CostRow, Quality]]:
+    """Measures the rows of fp16 and of the labs once more on the table's sample; those of methods take longer than one waits."""
+    for row in results.rows:
+        if row.lab is not None or (row.kernel == FP16 and not row.planted):
+            changed = with_layers_of(row.lab, model)[0] if row.lab else model
+            yield row, measure(changed, sample[: results.sample_bytes + 1], model.sizes.context)
 
 
 def stored_bits(changed: nn.Module, names: list[str], model: nn.Module) -> float:
@@ -111,19 +161,6 @@ def stored_bits(changed: nn.Module, names: list[str], model: nn.Module) -> float
     stored = sum(buffer.numel() * buffer.element_size() for name in names for buffer in changed.get_submodule(name).buffers())
     replaced = sum(parameter.numel() for name in names for parameter in model.get_submodule(name).parameters())
     return 8 * stored / replaced
-
-
-def layer_time(layer: nn.Module, tokens: int = TIMED_TOKENS) -> float | None:
-    """Microseconds of one call on a GPU, the median of many with a cold L2; None elsewhere. fp16 goes in; a plain layer is in fp16."""
-    device = next(iter(layer.state_dict().values())).device
-    if device.type != "cuda":
-        return None
-    import triton
-
-    layer = copy.deepcopy(layer).half() if isinstance(layer, nn.Linear) else layer
-    inner: Any = getattr(layer, "layer", layer)
-    x = torch.randn(tokens, inner.in_features, device=device, dtype=torch.float16)
-    return 1000.0 * float(triton.testing.do_bench(lambda: inner(x), return_mode="median"))
 
 
 def to_json(results: CostTable) -> str:
@@ -141,8 +178,8 @@ def load(path: Path = RESULTS) -> CostTable:
         raise UnusableResults(f"{path} cannot be used ({problem}); run `python -m model table`") from None
 
 
-def markdown(results: CostTable) -> str:
-    """The table in Markdown: methods on the model as it is, then with planted outliers."""
+def markdown(results: CostTable, times: LayerTimes | None = None) -> str:
+    """The table in Markdown: methods on the model as it is, then with planted outliers. times: None where none were measured."""
     base = results.rows[0].perplexity
     lines = []
     for planted in (False, True):
@@ -151,15 +188,23 @@ def markdown(results: CostTable) -> str:
             continue
         if planted:
             lines += ["", "With planted outlier features:", ""]
-        lines += ["| method | bits a weight | bits an activation | perplexity | against fp16 | time of a layer |"]
-        lines += ["|---|--:|--:|--:|--:|--:|"]
-        lines += [_line(row, base) for row in rows]
+        lines += ["| method | bits a weight | bits an activation | perplexity | against fp16 | kernel | time of a layer |"]
+        lines += ["|---|--:|--:|--:|--:|---|--:|"]
+        lines += [_line(row, base, times) for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _line(row: CostRow, base: float) -> str:
-    time = NOT_MEASURED if row.time_us is None else f"{row.time_us:.1f} us"
-    name = f"`{row.method}` (lab {row.lab})" if row.lab else row.method
+def _line(row: CostRow, base: float, times: LayerTimes | None) -> str:
+    layer, comma, format = row.method.partition(",")
+    name = f"`{layer}`{comma}{format} (lab {row.lab})" if row.lab else row.method
     return (
-        f"| {name} | {row.weight_bits:.2f} | {row.activation_bits} | {row.perplexity:.3f} | {row.perplexity / base - 1:+.1%} | {time} |"
+        f"| {name} | {row.weight_bits:.2f} | {row.activation_bits} | {row.perplexity:.3f} | {row.perplexity / base - 1:+.1%} | "
+        f"{row.kernel or '–'} | {_time(row, times)} |"
     )
+
+
+def _time(row: CostRow, times: LayerTimes | None) -> str:
+    if row.kernel is None:
+        return NO_KERNEL
+    time_us = times.microseconds(None if row.kernel == FP16 else row.kernel, row.group) if times else None
+    return NOT_MEASURED if time_us is None else f"{time_us:.1f} us"

@@ -7,9 +7,10 @@ import tomllib
 from pathlib import Path
 
 from grader.authoring.archive import write_archive
+from grader.reporting.whole_models import SHOWN_MODELS
 
 SINGLE = ("Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore",
-          "bench/results/nvidia_h200.json")  # fmt: skip
+          "bench/results/nvidia_h200.json", *(path.as_posix() for path in SHOWN_MODELS.values()))  # fmt: skip
 FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "model": "**/*", "docs": "*.md", "bench/figures": "*.svg"}
 HANDOUTS = "notebooks/*.md"
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",

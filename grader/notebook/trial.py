@@ -18,8 +18,10 @@ from grader.notebook.checking import device
 from grader.notebook.predicting import Prediction, lock, reveal
 from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
 from grader.reporting.compact import Remark
+from grader.reporting.whole_models import ModelRecord, Which, load_model_record, not_measured
 
-__all__ = ["Prediction", "gpu_here", "lock", "measured", "megabytes", "microseconds", "record", "reveal", "verdict"]
+__all__ = ["Prediction", "gpu_here", "lock", "measured", "megabytes", "microseconds", "record", "reveal", "verdict",
+           "whole_model"]  # fmt: skip
 
 ROOT = Path(__file__).parents[2]
 FLUSHED_BYTES = 256 * 2**20
@@ -47,6 +49,14 @@ def measured(lab_id: str, contestant: str, **sizes: float) -> list[Entry]:
     if not found:
         raise NotYet(f"{SHOWN} has no time of {contestant!r} in {lab_id} with {sizes}")
     return sorted(found, key=lambda entry: (entry.M, entry.sparsity or 0.0))
+
+
+def whole_model(which: Which) -> ModelRecord | None:
+    """The record of a whole model; None, with a sentence in the cell, as long as nobody measured it."""
+    found = load_model_record(which, ROOT)
+    if found is None:
+        display([Remark(not_measured(which).strip(), "dim")])
+    return found
 
 
 def verdict(claim: str, findings: Mapping[str, bool]) -> None:

@@ -301,22 +301,26 @@ check_outputs("decompose", decomposed);
 #
 # `python -m model table` measured the methods of the literature on this model, once, and kept the numbers; `model/quantisers/` has a page for
 # each, with its formula and source. Rounding to nearest needs nothing but the weights; GPTQ and AWQ look at examples; quantisation-aware
-# training changes the weights until they fit the grid.
+# training changes the weights until they fit the grid. The column "kernel" names the lab whose kernel multiplies with weights that are
+# stored so, and `python -m model times` times a layer through it on a GPU.
 
 # %% [markdown] lang="zh"
 # ## 6. 各种方法
 #
 # `python -m model table` 在这个模型上把文献里的方法都测过一遍，结果保存了下来；`model/quantisers/` 里每种方法一页，有公式和出处。
 # 就近取整（round to nearest）只需要权重；GPTQ 和 AWQ 要看样本；量化感知训练（QAT）则一直改权重，直到它们适应网格。
+# “kernel” 一列写的是哪个 lab 的 kernel 能直接乘这样存放的权重；`python -m model times` 在 GPU 上用它给一层计时。
 
 # %%
 from IPython.display import Markdown
 from model.table import load as load_results
 from model.table import markdown
+from model.times import load_times
 
-results = load_results()
+results, times = load_results(), load_times()
 print(f"{results.device}, {results.date}, {results.sample_bytes} held-out bytes")
-Markdown(markdown(results))
+print(f"times: {times.gpu}, {times.date}, {times.layer} with {times.tokens} tokens" if times else "times: not measured yet")
+Markdown(markdown(results, times))
 
 # %% [markdown]
 # **To think about.** What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: what do
@@ -359,3 +363,35 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # %% [markdown] lang="zh"
 # 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。把它同这条曲线开始上升的位置比一比：
 # 块稀疏划不划算，就看这两者之间。
+
+# %% [markdown]
+# ## 8. Whole models
+#
+# The lecture timed an encoder of images (ViT-H, batch 16) in 16 bits, with dynamic int8 in separate steps, and fused. `python -m bench encoder` does
+# the same on a GPU, and `python -m bench decoder` times one decoder layer of a 7 B model with every lab's layer. Before you run the
+# cells: where does quantising save time, where memory, and where neither? `docs/benchmarks.md` says what may set the numbers apart from the lecture's.
+
+# %% [markdown] lang="zh"
+# ## 8. 整个模型
+#
+# 课上给一个图像编码器（ViT-H，batch 16）计了时：16 bit、分步的动态 int8、融合后的动态 int8。`python -m bench encoder` 在 GPU 上做同样的事，
+# `python -m bench decoder` 则用每个 lab 的层给 7 B 模型的一个 decoder 层计时。运行之前先想一想：量化在哪里省时间，在哪里省内存，
+# 在哪里两样都不省？这些数字可能因为什么而与课上的不同，见 `docs/benchmarks.md`。
+
+# %%
+from grader.reporting.whole_models import shown
+
+Markdown(shown("encoder"))
+
+# %%
+Markdown(shown("encoder_positions"))
+
+# %%
+Markdown(shown("decoder"))
+
+# %% [markdown]
+# **To think about.** Batch 1 and batch 16: which format gains with few tokens, and which with many? An int8 layer reads half the bytes of fp16. Why is the
+# whole layer not twice as fast?
+
+# %% [markdown] lang="zh"
+# **想一想。** batch 1 与 batch 16：哪种格式在 token 少的时候占便宜，哪种在 token 多的时候？int8 的层只读 fp16 一半的字节，为什么整层快不了一倍？

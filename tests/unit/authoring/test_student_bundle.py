@@ -17,6 +17,7 @@ from grader.authoring.bundle import SecretTold, student_files, write_bundle
 from grader.classroom.hidden_cases import draw
 from grader.labs import all_labs
 from grader.reporting.benchmarks import SHOWN
+from grader.reporting.whole_models import SHOWN_MODELS
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -46,7 +47,8 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
         "assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/zh/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile",
         SHOWN.as_posix(), "model/swap.py", "model/weights/base.safetensors", "model/weights/base.json", "model/results.json",
     } <= set(names)  # fmt: skip
-    assert [name for name in names if name.startswith("bench/results")] == [SHOWN.as_posix()]
+    shown = {path.as_posix() for path in (SHOWN, *SHOWN_MODELS.values()) if (ROOT / path).is_file()}
+    assert {name for name in names if name.startswith("bench/results")} == shown
     others = ("solutions", "tests", "notebooks/source", "bench/labs", "grader/classroom", "grader/authoring", "grader/cli/batch.py")
     assert not any(name.startswith(others) for name in names)
     assert "secrets.toml" not in names

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
+from grader.gpu.devices import gpus
+from grader.labs import all_labs
 from model import __main__ as commands
 from model import table as tables
 from model.corpus import HeldOut, NoText
@@ -40,10 +44,16 @@ def test_from_text_to_a_card(run, tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert f"the record says {origin.quality.bits_per_byte:.4f} over {origin.quality.predicted}" in done.output
     assert f"{origin.quality.bits_per_byte:.3f}" in done.output.splitlines()[1]
+    assert "the table is of other weights" in done.output
 
     done = run("table", "--weights", weights, "--out", results)
     assert done.exit_code == 0, done.output
     monkeypatch.setattr(commands, "load_results", lambda: tables.load(results))
+    done = run("evaluate", "--weights", weights)
+    told = dict(re.findall(r"^(.+): perplexity ([\d.]+), the table says [\d.]+$", done.output, re.MULTILINE))
+    assert told == {row.method: f"{row.perplexity:.4f}" for row in tables.load(results).rows if row.lab or row.method == "fp16"}
+    assert len(told) == len(all_labs()) + 1
+
     done = run("card", "--weights", weights, "--out", page)
     assert done.exit_code == 0, done.output
     text = page.read_text(encoding="utf-8")
@@ -70,3 +80,11 @@ def test_without_text_there_is_one_sentence(run, monkeypatch):
     done = run("train")
     assert done.exit_code == 2
     assert "found no Python sources" in done.output
+
+
+@pytest.mark.skipif(bool(gpus()), reason="there is a GPU, so this would measure")
+def test_without_a_gpu_no_layer_is_timed(run, tmp_path):
+    done = run("times", "--out", tmp_path / "times.json")
+    assert done.exit_code == 2
+    assert "timing a layer needs a GPU" in " ".join(done.output.split())
+    assert not (tmp_path / "times.json").exists()

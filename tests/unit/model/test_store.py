@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from model.perplexity import Quality
-from model.store import NoWeights, load, load_origin, origin_of, save
+from model.store import WEIGHTS, BadWeights, NoWeights, load, load_origin, origin_of, save
 from model.training import Course, Recipe
 from tests.unit.model.small import tiny_model, tokens
 
@@ -45,3 +48,32 @@ def test_what_is_missing_or_does_not_fit_is_refused(tmp_path):
     path.unlink()
     with pytest.raises(NoWeights, match="is not there"):
         load(path)
+
+
+def written(header: object, data: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"", b"\x01", (1 << 40).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"{]",
+        written({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, b"1234"),
+        written({"w": {"dtype": "PICKLE", "shape": [2], "data_offsets": [0, 8]}}, b"12345678"), written([], b""),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_refused(tmp_path, damaged):
+    path = saved(tmp_path, tiny_model())
+    path.write_bytes(damaged)
+    with pytest.raises(BadWeights, match=r"base\.safetensors is no safetensors file or is cut off"):
+        load(path)
+
+
+def test_the_committed_file_is_fp16_and_saving_what_it_holds_gives_its_bytes(tmp_path):
+    """So that training again, or another version of the package, shows in no other way than by other numbers."""
+    assert {tensor.dtype for tensor in load_file(WEIGHTS).values()} == {torch.float16}
+    again = tmp_path / "base.safetensors"
+    save(load(), load_origin(), again)
+    assert again.read_bytes() == WEIGHTS.read_bytes()
+    assert again.with_suffix(".json").read_bytes() == WEIGHTS.with_suffix(".json").read_bytes()

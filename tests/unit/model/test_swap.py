@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from grader.labs import all_labs
 from model import swap as swapping
 from model.layers import but_the_head, layer_inputs, relative_error, replace
 from model.perplexity import measure
-from model.swap import CannotSwap, Swapped, swap
+from model.swap import CannotSwap, Swapped, options_of, swap
 from model.transformer import linear_layers
 from tests.kernels.test_layers import dense_weight
 from tests.submissions import TESTS
@@ -131,14 +132,21 @@ def test_a_lab_without_its_file_is_refused(monkeypatch, tmp_path):
         swap(tiny_model(), "w8a8")
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("lab", LABS)
-def test_kernels_and_naive_agree_on_a_gpu(lab):
-    model = tiny_model().cuda()
-    by_kernel, by_naive = copy.deepcopy(model), copy.deepcopy(model)
-    swap(by_kernel, lab)
-    swap(by_naive, lab, runs="naive")
-    assert relative_error(by_kernel(tokens().cuda()), by_naive(tokens().cuda())) < 0.01
+def test_groups_are_passed_on_and_options_are_told():
+    assert options_of("gptq") == ("group_size",)
+    assert "sparsity" in options_of("dds")
+    assert options_of("w8a8") == ()
+    model = tiny_model()
+    swap(model, "gptq", group_size=32, choose=lambda name: name == "head")
+    assert model.get_submodule("head").layer.scales.shape == (2, 256)
+
+
+def test_a_swapped_layer_is_found_by_what_compiles_it():
+    """torch.compile imports the module of a layer by its name."""
+    model = tiny_model()
+    swap(model, "w8a8", choose=lambda name: name == "head")
+    layer = model.get_submodule("head").layer
+    assert getattr(importlib.import_module(type(layer).__module__), type(layer).__name__) is type(layer)
 
 
 def test_a_swapped_layer_can_be_replaced_again():

@@ -14,7 +14,20 @@ from model.card import CARD, card
 from model.methods import GROUP, METHODS, Examples, chosen, quantised, weight_bits
 from model.quantisers.rounding import rounded
 from model.store import WEIGHTS, load_origin
-from model.table import NOT_MEASURED, UnusableResults, load, markdown, tabulate, to_json
+from model.table import (
+    NO_KERNEL,
+    NOT_MEASURED,
+    CostRow,
+    CostTable,
+    UnusableResults,
+    load,
+    markdown,
+    tabulate,
+    to_json,
+    with_labs,
+)
+from model.times import TIMED_LAYER, TIMED_TOKENS, LayerTime, LayerTimes, UnusableTimes, kernels, load_times
+from model.times import to_json as times_to_json
 from model.training import Recipe
 from model.transformer import Sizes, Transformer
 from tests.unit.model.small import tokens
@@ -98,11 +111,65 @@ def test_the_table_has_a_row_for_each_method_and_lab(model, tmp_path):
         results.of("GPTQ")
     text = markdown(results)
     assert text.count("\n| ") == len(results.rows) + 1
-    if not torch.cuda.is_available():
-        assert all(row.time_us is None for row in results.rows)
-        assert text.count(NOT_MEASURED) == len(results.rows)
-    timed = replace(results, rows=(replace(results.rows[0], time_us=12.34),))
-    assert "12.3 us" in markdown(timed)
+    assert text.count(NOT_MEASURED) == len(results.rows)
+
+
+def of_kernel(lab, group, time_us=12.34, status="timed"):
+    return LayerTime(lab, group, status, time_us=time_us, fp16_us=20.0, ratio=1.6, ratio_low=1.5, ratio_high=1.7)
+
+
+def test_the_table_shows_the_time_of_the_kernel_for_a_format():
+    def row(name, kernel, group=0):
+        return CostRow(name, 4.0, 16, False, 1.5, 2.8, kernel, group)
+
+    rows = (row("fp16", "fp16"), row("int4", "w4a16"), row("groups", "gptq", 128), row("fine", "gptq", 32), row("int3", None))
+    results = CostTable("CPU", {"torch": "2.13.0"}, "2026-01-31", "", 640, (), rows)
+    times = LayerTimes("NVIDIA H200", "580.1", {"torch": "2.11.0"}, "2026-01-31 10:00 UTC", TIMED_LAYER, TIMED_TOKENS,
+                       (of_kernel("w4a16", 0), of_kernel("gptq", 128, 56.78), of_kernel("gptq", 32, status="failed")))  # fmt: skip
+    told = [line.split("|")[-2].strip() for line in markdown(results, times).splitlines()[2:]]
+    assert told == ["20.0 us", "12.3 us", "56.8 us", NOT_MEASURED, NO_KERNEL]
+    told = [line.split("|")[-2].strip() for line in markdown(results).splitlines()[2:]]
+    assert told == [NOT_MEASURED] * 4 + [NO_KERNEL]
+    text = card(load_origin(), results, times)
+    assert "Measured by `python -m model times` on NVIDIA H200, driver 580.1, torch 2.11.0, 2026-01-31 10:00 UTC." in text
+    assert "was not measured yet" in card(load_origin(), results)
+
+
+def test_formats_have_the_kernels_that_take_them():
+    found = {method.name: (method.kernel, method.group) for method in METHODS if not method.planted}
+    assert found["round to nearest: int8, one a channel"] == ("w8a16", 0)
+    assert found["GPTQ: int4, one a channel"] == ("w4a16", 0)
+    assert found[f"round to nearest: int4, groups of {GROUP}, zero points"] == ("gptq", GROUP)
+    assert found["round to nearest: int4, groups of 32"] == ("gptq", 32)
+    assert found["SmoothQuant"] == ("w8a8", 0)
+    assert {found[name][0] for name in ("LLM.int8()", f"ZeroQuant, groups of {GROUP}", f"AWQ: int3, groups of {GROUP}")} == {None}
+    assert {lab for lab, _ in kernels()} == set(all_labs())
+    assert set(kernels()) >= {key for key in found.values() if key[0]}
+
+
+def test_times_survive_their_json_and_bad_ones_are_refused(tmp_path):
+    path = tmp_path / "times.json"
+    assert load_times(path) is None
+    times = LayerTimes("NVIDIA H200", "580.1", {}, "2026-01-31", TIMED_LAYER, TIMED_TOKENS, (of_kernel("w8a8", 0),))
+    path.write_text(times_to_json(times))
+    assert load_times(path) == times
+    path.write_text("{}")
+    with pytest.raises(UnusableTimes, match="run `python -m model times` on a GPU"):
+        load_times(path)
+
+
+def test_labs_can_be_measured_alone(model, tmp_path):
+    """A lab that is new gets its row, and what the methods' rows rest on must be what the labs' rest on."""
+    weights = tmp_path / "weights"
+    weights.write_bytes(b"weights")
+    whole = tabulate(model, weights, TEXT, TEXT[:641], (), METHODS[:1])
+    partly = replace(whole, date="2026-01-31", rows=(replace(whole.rows[0], perplexity=7.0), whole.rows[1]))
+    again = with_labs(partly, model, weights, TEXT)
+    assert again.rows == (partly.rows[0], *whole.rows[1:])
+    assert again.date == whole.date
+    weights.write_bytes(b"others")
+    with pytest.raises(UnusableResults, match="expected those of now; measure all rows"):
+        with_labs(partly, model, weights, TEXT)
 
 
 def test_results_that_cannot_be_read_are_refused(tmp_path):
@@ -114,7 +181,8 @@ def test_results_that_cannot_be_read_are_refused(tmp_path):
 def test_the_committed_results_are_of_the_committed_weights():
     assert load().weights_sha256 == hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
     assert {(row.method, row.planted) for row in load().rows if row.lab is None} == {(m.name, m.planted) for m in METHODS}
+    assert set() < {row.lab for row in load().rows if row.lab} <= set(all_labs())
 
 
 def test_the_committed_card_is_of_the_committed_record_and_results():
-    assert CARD.read_text(encoding="utf-8") == card(load_origin(), load())
+    assert CARD.read_text(encoding="utf-8") == card(load_origin(), load(), load_times())
