@@ -6,7 +6,7 @@ A lab has its `PROBE` in grader/labs/<id>/probe.py. A lab without one gets a gen
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,12 +27,35 @@ HELD = 13
 
 @dataclass(frozen=True)
 class ScaleProbe:
-    """A factor of the result. axis: which index of Y picks its element. divides: X is divided by it before the product."""
+    """A factor of the result. axis: which index of Y picks its element. divides: X is divided by it before the product.
+
+    group: the integer that says after how many k another row of elements begins; "" where one row is for all of K.
+    """
 
     tensor: str
     axis: Literal["m", "n"]
     words: str
     divides: bool = False
+    group: str = ""
+
+    def own(self, k: torch.Tensor, N: int, scalars: Mapping[str, int]) -> torch.Tensor:
+        """int64 [M, N]: which of its elements belongs to each output of a one-hot X, counted row by row."""
+        if self.axis == "m":
+            return torch.arange(len(k))[:, None].expand(-1, N)
+        row = k // scalars[self.group] if self.group else torch.zeros_like(k)
+        return row[:, None] * N + torch.arange(N)[None, :]
+
+
+@dataclass(frozen=True)
+class SubtractedProbe:
+    """What is subtracted from weights, a row for each group of k. group: the integer that says how many k that is.
+
+    draw(problem, generator): new values for its tensors, and the numbers that they stand for, float64 [groups, N].
+    """
+
+    words: str
+    group: str
+    draw: Callable[[Problem, torch.Generator], tuple[dict[str, torch.Tensor], torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -42,13 +65,14 @@ class Probe:
     weight(problem, generator): new values for the weight's tensors, random, and every scale 1.
     dense(problem): float64 [N, K], the weight that those values stand for, without scales.
     scales: the factors of Y besides the operands. few_values: whether the weight has so few values that a table of what
-    each counts as can be read off.
+    each counts as can be read off. subtracted: what `weight` holds constant and `dense` has subtracted; None: nothing.
     """
 
     weight: Callable[[Problem, torch.Generator], dict[str, torch.Tensor]]
     dense: Callable[[Problem], torch.Tensor]
     scales: tuple[ScaleProbe, ...] = ()
     few_values: bool = False
+    subtracted: SubtractedProbe | None = None
 
 
 @dataclass(frozen=True)
@@ -103,11 +127,20 @@ def scaled(probe: Probe, problem: Problem, k: torch.Tensor, generator: torch.Gen
     held = torch.full(k.shape, float(HELD), dtype=torch.float64)
     stored = held
     for scale in probe.scales:
-        size = problem.tensors[scale.tensor].numel()
-        drawn = 1 + SCALE_STEP * torch.randint(1, SCALE_STEPS + 1, (size,), generator=generator).double()
+        shape = tuple(problem.tensors[scale.tensor].shape)
+        drawn = 1 + SCALE_STEP * torch.randint(1, SCALE_STEPS + 1, shape, generator=generator).double()
         tensors[scale.tensor] = drawn.to(problem.tensors[scale.tensor].dtype)
         stored = stored * drawn if scale.divides else stored
     return OneHot(refilled(problem, {"x_ptr": _x(problem, k, stored), **tensors}), k, held)
+
+
+def less(probe: Probe, problem: Problem, k: torch.Tensor, generator: torch.Generator) -> tuple[OneHot, torch.Tensor]:
+    """Inputs for reading what is subtracted, and the numbers of each group, float64 [groups, N]; scales are 1."""
+    assert probe.subtracted is not None
+    tensors = probe.weight(problem, generator)
+    drawn, numbers = probe.subtracted.draw(problem, generator)
+    held = torch.full(k.shape, float(HELD), dtype=torch.float64)
+    return OneHot(refilled(problem, {"x_ptr": _x(problem, k, held), **tensors, **drawn}), k, held), numbers
 
 
 def _x(problem: Problem, k: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

@@ -37,11 +37,17 @@ class Operand:
 
 @dataclass(frozen=True)
 class Scale:
-    """A factor of the result. axis: "m" or "n", which index of Y picks its element."""
+    """A factor of the result. axis: "m" or "n", which index of Y picks its element.
+
+    at(problem, index, k): where it changes along K, the offset from the tensor's first element of the one that belongs to
+    these; k is that of the right operand's element. The judge of the right operand then says which ones were taken
+    (`Values.passed`). None: one element for each index, wherever k is.
+    """
 
     tensor: str
     axis: str
     words: str
+    at: Callable[[Problem, Array, Array], Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ class Judgement:
     """How an operand's values deviate. wrong: bool, shaped as the values; the numbers of the first wrong one are words.
 
     describe(position): (found, expected) of one value. before: what the value should have been a conversion of, shaped
-    as the values, which tells the line where it went wrong; None when that cannot be told.
+    as the values, which tells the line where it went wrong; None when that cannot be told. tensor: the one whose elements
+    went wrong, wherever on the way they came in; "" for the operand's own.
     """
 
     name: str
@@ -58,6 +65,7 @@ class Judgement:
     describe: Callable[[tuple[int, ...]], tuple[str, str]]
     before: Array | None = None
     rank: int = 0
+    tensor: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,16 +73,24 @@ class Values:
     """Operand values to be judged, all arrays of one shape.
 
     value: what the multiplication held. row, k: of the tensor's element that it comes from. partner: the k of the
-    other side, which tells which of `unit` elements is meant. target: the row of Y, or its column, that it is for.
-    used: for each scale that flowed into it, the element of the scale, -1 for none.
+    other side, which tells which of `unit` elements is meant. meets: whether both sides are of one k, or of one element of
+    `unit`. target: the row of Y, or its column, that it is for.
+    used: for each scale that flowed into it, and for what is subtracted, the offset of the element, -1 for none, -2 for
+    several. factor: what the product is multiplied with on its way to Y; passed: as `used`, of that factor. beside: what
+    the partner is multiplied with besides, all in all; beside_used: as `used`, of that.
     """
 
     value: Array
     row: Array
     k: Array
     partner: Array
+    meets: Array
     target: Array
     used: Mapping[str, Array]
+    factor: Array
+    passed: Mapping[str, Array]
+    beside: Array
+    beside_used: Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -125,9 +141,11 @@ class Stages:
     """One lab's stages.
 
     needed(problem): bool [N, K], the k that each channel must meet; None: all.
-    judge_left, judge_right: of operands. scales: the factors of Y besides the operands.
+    judge_left, judge_right: of operands. scales: the factors of Y besides the operands. subtracted: a tensor whose elements
+    are subtracted from those of the right operand, or, multiplied with sums of the left one, from the result; "": none.
     explain_block: the rules that pairs with wrong partners follow; the most telling first.
     inputs(problem, generator): the same sizes and layouts with values that tell where they come from.
+    telling: cases that are looked at before others where they fail, in this order.
     """
 
     left: Operand
@@ -136,6 +154,8 @@ class Stages:
     judge_right: Judge
     inputs: Callable[[Problem, torch.Generator], Problem]
     scales: tuple[Scale, ...] = ()
+    subtracted: str = ""
+    telling: tuple[str, ...] = ("all_tails",)
     needed: Callable[[Problem], Array] | None = None
     explain_block: Callable[[Problem, Blocks], RuleMatches] | None = field(default=None)
 
@@ -152,6 +172,16 @@ def stages_of(lab_id: str) -> Stages | None:
 def exact(problem: Problem, name: str) -> Array:
     """A tensor as NumPy has it, in its own type."""
     found: Array = problem.tensors[name].cpu().numpy()
+    return found
+
+
+def elements(problem: Problem, name: str, offsets: Array) -> Array:
+    """float64: the elements of a tensor at these offsets from its first one, NaN where none lies."""
+    tensor = problem.tensors[name]
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    memory = torch.full((span,), torch.nan, dtype=torch.float64)
+    torch.as_strided(memory, tensor.shape, tensor.stride()).copy_(tensor)
+    found: Array = np.where((offsets >= 0) & (offsets < span), memory.numpy()[np.clip(offsets, 0, span - 1)], np.nan)
     return found
 
 

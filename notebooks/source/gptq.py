@@ -319,27 +319,161 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ## How fast can it get?
 #
-# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. Ideas, in the order of
-# `solutions/ladder/gptq_*.py` (none of them has been measured yet, so time your own):
+# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. The way of the reference solution is in
+# `solutions/ladder/gptq_*.py`. **Its kernels have not been timed yet**, so take what follows as reasons and not as results.
 #
-# - Load a word once, not eight times; and a scale once for each word instead of once for each weight.
-# - Subtract integers, then multiply once.
-# - A tile that lies in one group needs one scale a column, and may scale its sum instead of its weights: `BLOCK_M`
-#   multiplications a column instead of `BLOCK_K`.
-# - The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction serves two weights.
-# - `SPLIT_K`, and $Y^T = W X^T$, as in W4A16.
+# Each step below has one change, one number to predict and one cell that checks. The checks hold no watch: they look at the launch, at what the
+# compiler made of your kernel for an H200, and at the bytes that a small launch asks for. They are worth no points; the clock at the end is.
 
 # %% [markdown] lang="zh"
 # ## 能快到什么程度？
 #
-# 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。下面的想法按 `solutions/ladder/gptq_*.py` 的顺序排列
-# （都还没有实测过，请自己计时）：
+# 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。参考答案的思路在 `solutions/ladder/gptq_*.py` 里。
+# **这些 kernel 还没有计过时**，所以请把下面的话当作理由，而不是结果。
 #
-# - 一个字只读一次，而不是八次；一个 scale 每个字读一次，而不是每个权重读一次。
-# - 先做整数减法，再只乘一次。
-# - 如果一个 tile 完全落在一组里，每列只需要一个 scale，还可以不乘权重而乘和：每列的乘法从 `BLOCK_K` 次变成 `BLOCK_M` 次。
-# - 在 fp16 里，位模式 `0x6400 + u` 就是 $1024 + u$。把零点放进 $u$，一次减法就处理了两个权重。
-# - `SPLIT_K` 和 $Y^T = W X^T$，与 W4A16 相同。
+# 下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
+# 以及一次小规模启动要读多少字节。它们不计分，计分的是最后的计时。
+
+# %% [markdown]
+# ### Faster, step 1: whole words
+#
+# Eight weights share a word. A kernel that loads a word for each of them loads it eight times, and the word of zeros and the scale 128
+# times each for a group of 128. Load `[BLOCK_K // 8, BLOCK_N]` words and open each in registers; a scale and a word of zeros for each of them will do.
+#
+# @speed gptq: words
+
+# %% [markdown] lang="zh"
+# ### 提速第 1 步：整字读取
+#
+# 八个权重共用一个字。如果 kernel 为每个权重各读一次，同一个字就要读八次；一组 128 个权重，零点所在的字和 scale 还要各读 128 次。
+# 请读 `[BLOCK_K // 8, BLOCK_N]` 个字，在寄存器里拆开；scale 和零点所在的字，每个字读一次就够了。
+#
+# @speed gptq: words
+
+# %% solution="gptq_faster_words"
+read = ...
+### BEGIN SOLUTION
+read = 512 // 8 * 128 * 4
+### END SOLUTION
+predict("gptq", "words", read)
+
+# %% test="gptq_faster_words_check"
+check("gptq", speed="words")
+
+# %% [markdown]
+# ### Faster, step 2: subtract integers
+#
+# $q\,s - (z + 1)\,s$ converts $q$ and the zero point, multiplies both and subtracts, as published kernels do, in fp32 to lose no bits. $(q - (z + 1))\,s$
+# subtracts integers, which is exact, so fp16 will do for what is left: one conversion of an integer and one multiplication.
+#
+# @speed gptq: zeros
+
+# %% [markdown] lang="zh"
+# ### 提速第 2 步：先做整数减法
+#
+# $q\,s - (z + 1)\,s$ 要把 $q$ 和零点都转换、都乘一遍，再相减；公开的 kernel 就是这样，为了不丢位要用 fp32。$(q - (z + 1))\,s$ 先做整数减法，这是精确的，
+# 剩下的用 fp16 就够：一次整数转换、一次乘法。
+#
+# @speed gptq: zeros
+
+# %% solution="gptq_faster_zeros"
+instructions = ...
+### BEGIN SOLUTION
+instructions = 1  # the multiplication by the scale; q s - (z + 1) s makes more than two
+### END SOLUTION
+predict("gptq", "zeros", instructions)
+
+# %% test="gptq_faster_zeros_check"
+check("gptq", speed="zeros")
+
+# %% [markdown]
+# ### Faster, step 3: one scale a tile
+#
+# A tile along $K$ that lies in one group needs one scale and one zero point a column, not one for each word. And the sum of such a tile has the
+# scale as a common factor: scale the sum, in fp32, and no weight is rounded.
+#
+# @speed gptq: groups
+
+# %% [markdown] lang="zh"
+# ### 提速第 3 步：一个 tile 一个 scale
+#
+# 如果一个 tile 沿 $K$ 完全落在一组里，每列只需要一个 scale 和一个零点，而不是每个字一个。而且这样的 tile，其和以 scale 为公因子：
+# 用 fp32 把和乘上 scale，就没有权重被舍入。
+#
+# @speed gptq: groups
+
+# %% solution="gptq_faster_groups"
+scales_read = ...
+### BEGIN SOLUTION
+scales_read = 512 // 64 * 128 * 2
+### END SOLUTION
+predict("gptq", "groups", scales_read)
+
+# %% test="gptq_faster_groups_check"
+check("gptq", speed="groups")
+
+# %% [markdown]
+# ### Faster, step 4: operand order
+#
+# As in W4A16: wgmma takes its first operand from registers, its second only from shared memory. Let the weight come first, $Y^T = W X^T$, and each
+# thread open just the nibbles that it multiplies. The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction
+# serves two weights.
+#
+# @speed gptq: registers
+
+# %% [markdown] lang="zh"
+# ### 提速第 4 步：操作数的顺序
+#
+# 与 W4A16 相同：wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。让权重在前，$Y^T = W X^T$，每个线程只拆它自己要乘的那些半字节。
+# 在 fp16 里，位模式 `0x6400 + u` 就是 $1024 + u$。把零点放进 $u$，一次减法就处理了两个权重。
+#
+# @speed gptq: registers
+
+# %% solution="gptq_faster_registers"
+stored = ...
+### BEGIN SOLUTION
+stored = 0  # this kernel stores none; before the step it was BLOCK_N * BLOCK_K * 2
+### END SOLUTION
+predict("gptq", "registers", stored)
+
+# %% test="gptq_faster_registers_check"
+check("gptq", speed="registers")
+
+# %% [markdown]
+# ### Faster, step 5: one token, without atomics
+#
+# With one token, too few tiles of 64 columns are there for 132 multiprocessors, and `SPLIT_K` has $Y$ zeroed first and added to by atomics. Let the warps of
+# *one* program share $K$ instead. A slice of a tile is shorter than the tile, so that it lies in one group when the tile does not.
+#
+# @speed gptq: slices
+
+# %% [markdown] lang="zh"
+# ### 提速第 5 步：只有一个 token，不用原子操作
+#
+# 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由*一个*程序里的各个 warp 来分担 $K$。
+# tile 的一段比 tile 短，所以即使 tile 跨了几组，一段也可以落在一组里。
+#
+# @speed gptq: slices
+
+# %% solution="gptq_faster_slices"
+bytes_each = ...
+### BEGIN SOLUTION
+bytes_each = 8388608 // 256
+### END SOLUTION
+predict("gptq", "slices", bytes_each)
+
+# %% test="gptq_faster_slices_check"
+check("gptq", speed="slices")
+
+# %% [markdown]
+# ### By the clock
+#
+# **Your levers:** configs (up to 16), `SPLIT_K`, `num_stages`, how a word is opened, what is scaled, which operand `tl.dot` gets first.
+
+# %% [markdown] lang="zh"
+# ### 实测计时
+#
+# **可以调的有：** config（最多 16 个）、`SPLIT_K`、`num_stages`、字怎样拆、scale 乘在哪里、`tl.dot` 的第一个操作数放谁。
 
 # %% test="gptq_speed" points=40
 check_speed("gptq")

@@ -1,8 +1,8 @@
 """GPTQ, step 5: the product is turned over, so that the weight comes from registers, opened where it is needed.
 
-Changes: Y^T = W X^T, and each thread shifts out of the word the nibbles that it multiplies itself. The opened weights no
-longer pass through shared memory. A nibble becomes fp16 by its bits, together with its zero point: 0x6400 plus
-q + 16 - (z + 1) is 1040 + q - (z + 1), so one subtraction of 1040 serves two weights.
+Changes: Y^T = W X^T, and each thread shifts out of the word the nibbles that it multiplies itself. Where a tile lies
+in one group, the opened weights no longer pass through shared memory. A nibble becomes fp16 by its bits, together with
+its zero point: 0x6400 plus q + 16 - (z + 1) is 1040 + q - (z + 1), so one subtraction of 1040 serves two weights.
 Predicted: half the time, as in W4A16. What solutions/gptq.py adds: that a tile lies in one group is known at compile time,
 scales are asked for a turn ahead, and up to eight tokens have K sliced among warps.
 Not measured yet.

@@ -25,9 +25,10 @@ import pytest
 import torch
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
-LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear", "w8a16": "QuantLinear_w8a16"}
-KERNELS = {"w8a8": "W8A8_MM", "w4a16": "W4A16_MM", "dds": "DDS_MM", "w8a16": "W8A16_MM"}
-MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32, "w8a16": 16}
+LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear", "w8a16": "QuantLinear_w8a16",
+          "gptq": "GPTQLinear"}  # fmt: skip
+KERNELS = {"w8a8": "W8A8_MM", "w4a16": "W4A16_MM", "dds": "DDS_MM", "w8a16": "W8A16_MM", "gptq": "GPTQ_MM"}
+MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32, "w8a16": 16, "gptq": 8}
 SECONDS = 300
 
 
@@ -43,8 +44,10 @@ def solution(lab: str) -> ModuleType:
 
 
 def layer_of(lab: str, linear: torch.nn.Linear) -> Any:
-    """The lab's layer, built from a Linear; the sparse one keeps half of the blocks."""
+    """The lab's layer, built from a Linear; the sparse one keeps half of the blocks, that of GPTQ has groups of 8 to 32."""
     kind = getattr(solution(lab), LAYERS[lab])
+    if lab == "gptq":
+        return kind.from_linear(linear, group_size=next(size for size in (32, 24, 8) if linear.in_features % size == 0))
     return kind.from_linear(linear, sparsity=0.5) if lab == "dds" else kind.from_linear(linear)
 
 
@@ -72,6 +75,12 @@ def dense_weight(lab: str, layer: Any) -> torch.Tensor:
         weight = (torch.where(nibble > 7, nibble - 16, nibble).double() * layer.scales.double()).t()
     elif lab == "w8a16":
         weight = layer.qweight.double() * layer.scales.double()[:, None]
+    elif lab == "gptq":
+        k, n = torch.arange(layer.in_features), torch.arange(layer.out_features)
+        group = k // layer.group_size
+        nibble = (layer.qweight.long()[k // 8] >> (4 * (k % 8))[:, None]) & 0xF
+        zero = (layer.qzeros.long()[:, n // 8] >> (4 * (n % 8))) & 0xF
+        weight = ((nibble - zero[group] - 1).double() * layer.scales.double()[group]).t()
     else:
         shape = (layer.out_features, layer.in_features)
         blocks = (layer.crow_indices, layer.col_indices, layer.values.double())
@@ -79,16 +88,16 @@ def dense_weight(lab: str, layer: Any) -> torch.Tensor:
     return weight
 
 
-def assert_close(y: torch.Tensor, a: torch.Tensor, w: torch.Tensor, additions: int = 1) -> None:
+def assert_close(y: torch.Tensor, a: torch.Tensor, w: torch.Tensor, additions: int = 1, *, rounded: bool = False) -> None:
     """y is A W^T as fp16: rounded once from an fp32 sum, or `additions` times where K is split.
 
     Each fp16 addition of a partial sum rounds by at most 2^-11 of the running sum, which seldom passes four
-    times the root of the sum of squares.
+    times the root of the sum of squares. rounded: elements of W may have been rounded to fp16 too, each by itself.
     """
     exact = a.double() @ w.t()
     bound = 2.0**-11 * exact.abs() + a.shape[-1] * 2.0**-23 * (a.double().abs() @ w.abs().t()) + additions * 2.0**-25
     spread = (a.double().square() @ w.square().t()).sqrt()
-    bound += (additions - 1) * 2.0**-11 * (exact.abs() + 4 * spread)
+    bound += (additions - 1) * 2.0**-11 * (exact.abs() + 4 * spread) + (2.0**-11 * 4 * spread if rounded else 0.0)
     error = (y.double() - exact).abs()
     worst = (error / bound).max().item()
     assert torch.isfinite(y).all()
@@ -104,7 +113,7 @@ def check_leading_dimensions(lab: str) -> None:
         x = tie_free(*leading, 96)
         y = layer(x)
         assert (y.shape, y.dtype) == ((*leading, 64), torch.float16)
-        assert_close(y.view(-1, 64), quantised(lab, x.view(-1, 96)), dense_weight(lab, layer))
+        assert_close(y.view(-1, 64), quantised(lab, x.view(-1, 96)), dense_weight(lab, layer), rounded=lab == "gptq")
 
 
 def check_no_rows(lab: str) -> None:
@@ -123,7 +132,8 @@ def check_bias(lab: str) -> None:
 
 def check_state_dict(lab: str) -> None:
     layer = layer_of(lab, linear_layer(64, 96, bias=True))
-    other = getattr(solution(lab), LAYERS[lab])(64, 96, bias=True)
+    options = {"group_size": layer.group_size} if lab == "gptq" else {}
+    other = getattr(solution(lab), LAYERS[lab])(64, 96, bias=True, **options)
     other.load_state_dict(layer.state_dict())
     x = tie_free(3, 64)
     assert torch.equal(layer(x), other(x))
@@ -165,6 +175,8 @@ def check_naive(lab: str) -> None:
         y = module.naive(x, layer.qweight, layer.scales)
     elif lab == "w8a16":
         y = module.naive(x, layer.qweight.t(), layer.scales)
+    elif lab == "gptq":
+        y = module.naive(x, layer.qweight, layer.scales, layer.qzeros)
     else:
         y = module.naive(x, layer.values, layer.crow_indices, layer.col_indices)
     assert_close(y, quantised(lab, x), dense_weight(lab, layer))
@@ -175,6 +187,7 @@ SHAPES = {
     "w4a16": ((1, 8, 8), (33, 88, 168), (130, 40, 72), (3, 136, 1096)),
     "dds": ((1, 32, 32), (33, 96, 160), (260, 64, 96), (3, 32, 1024)),
     "w8a16": ((1, 16, 16), (33, 80, 176), (130, 48, 80), (3, 272, 1104)),
+    "gptq": ((1, 8, 8), (33, 88, 168), (130, 40, 72), (3, 136, 1184)),
 }
 """(M, N, K): the smallest problem, tails everywhere, many row tiles, and a K that every slice sees twice."""
 
@@ -199,7 +212,7 @@ def check_every_config(lab: str) -> None:
                 y.zero_()
             launch(lab, layer, x, y, config.kwargs)
             assert around[untouched].isnan().all(), f"{config} wrote beside y"
-            assert_close(y, quantised(lab, x), dense_weight(lab, layer), additions=split_k)
+            assert_close(y, quantised(lab, x), dense_weight(lab, layer), additions=split_k, rounded=lab == "gptq")
 
 
 def check_rounds_to_even(lab: str) -> None:
@@ -235,6 +248,19 @@ def check_every_integer(lab: str) -> None:
         assert torch.equal(y, layer.qweight.t().half()), str(config)
 
 
+def check_every_zero_point(lab: str) -> None:
+    """gptq: each q of 0 to 15 in each position of a word, less each stored zero point of 0 to 15 in each position, and one."""
+    k, n = torch.arange(64)[:, None], torch.arange(128)[None, :]
+    q, zeros = (k + k // 8 + n) % 16, (n // 8 + n + 5 * (k // 8)) % 16 + 1
+    layer = solution(lab).GPTQLinear(64, 128, group_size=8)
+    layer.qweight, layer.qzeros = solution(lab).pack_rows(q), solution(lab).pack_zeros(zeros[::8])
+    assert torch.equal(dense_weight(lab, layer), (q - zeros).t().double())
+    for config in solution(lab).CONFIGS:
+        y = torch.zeros(64, 128, dtype=torch.float16)
+        launch(lab, layer, torch.eye(64, dtype=torch.float16), y, config.kwargs)
+        assert torch.equal(y, (q - zeros).half()), str(config)
+
+
 def check_uneven_block_rows(lab: str) -> None:
     """dds: empty, full and single-block rows, and a weight without any block, over an output of NaN."""
     masks = torch.zeros(2, 5, 4, dtype=torch.bool)
@@ -256,7 +282,7 @@ CHECKS: dict[str, tuple[Callable[[str], None], ...]] = {
     )
     for lab, special in (
         ("w8a8", check_rounds_to_even), ("w4a16", check_every_nibble), ("dds", check_uneven_block_rows),
-        ("w8a16", check_every_integer),
+        ("w8a16", check_every_integer), ("gptq", check_every_zero_point),
     )
 }  # fmt: skip
 
@@ -276,10 +302,13 @@ def launch(lab: str, layer: Any, x: torch.Tensor, y: torch.Tensor, meta: dict[st
         tensors, strided = [x, layer.qweight, layer.scales, y], [x, layer.qweight, y]
     elif lab == "w8a16":
         tensors, strided = [x, layer.qweight.t(), layer.scales, y], [x, layer.qweight.t(), y]
+    elif lab == "gptq":
+        tensors = strided = [x, layer.qweight, layer.scales, layer.qzeros, y]
     else:
         tensors, strided = [x, layer.values, layer.crow_indices, layer.col_indices, y], [x, y]
     (M, K), N = x.shape, y.shape[1]
-    arguments = [*tensors, M, N, K, *(stride for tensor in strided for stride in tensor.stride())]
+    numbers = [M, N, K, layer.group_size] if lab == "gptq" else [M, N, K]
+    arguments = [*tensors, *numbers, *(stride for tensor in strided for stride in tensor.stride())]
     if lab == "dds":
         arguments.append(32)
     grid = getattr(module, f"{name}_grid")(M, N, K, meta)
@@ -406,7 +435,8 @@ def test_cpu_tensor_without_interpreter(lab: str) -> None:
         layer_of(lab, linear_layer(64, 32))(torch.zeros(2, 64, dtype=torch.float16))
 
 
-@pytest.mark.parametrize(("lab", "convert"), [("w8a8", "half"), ("w4a16", "float"), ("dds", "float"), ("w8a16", "float")])
+@pytest.mark.parametrize(("lab", "convert"), [("w8a8", "half"), ("w4a16", "float"), ("dds", "float"), ("w8a16", "float"),
+                                              ("gptq", "float")])  # fmt: skip
 def test_layer_converted_to_another_dtype(lab: str, convert: str) -> None:
     layer = getattr(layer_of(lab, linear_layer(64, 32)), convert)()
     with pytest.raises(TypeError, match=r"expected torch.float"):

@@ -62,7 +62,7 @@ def explain(
 ) -> Explained:  # fmt: skip
     """What the kernel does wrong; nothing where the flow cannot be followed or the lab has no stages."""
     stages = stages_of(lab.id)
-    chosen = _chosen(lab, bundle, failing) if stages else []
+    chosen = _chosen(lab, stages, bundle, failing) if stages else []
     if stages is None or not chosen:
         return Explained()
     defects: dict[str, None] = {}
@@ -96,16 +96,17 @@ def _confirmed(
         confirmed.update(unsure)
 
 
-def _chosen(lab: Lab, bundle: KernelBundle, failing: Sequence[Outcome]) -> list[Outcome]:
-    """The smallest failing cases with several tiles, and those in other layouts, which may hold mistakes of their own.
+def _chosen(lab: Lab, stages: Stages, bundle: KernelBundle, failing: Sequence[Outcome]) -> list[Outcome]:
+    """The lab's telling cases, the smallest failing ones, and those in other layouts, which may hold mistakes of their own.
 
     Of several configs of a case the one with the largest tiles, whose flow is the shortest.
     """
     small = [outcome for outcome in failing if _size(lab, outcome) <= MAX_PRODUCTS and not lab.case(outcome.case).hidden]
     small.sort(key=lambda one: (_size(lab, one), math.prod(bundle.launches[one.case, one.config].grid)))
     plain = [outcome for outcome in small if _plain(lab, outcome)]
-    tails = [outcome for outcome in plain if outcome.case == "all_tails"]
-    chosen = [*tails, *(outcome for outcome in plain if outcome.case != "all_tails")][:2]
+    telling = stages.telling
+    first = sorted((outcome for outcome in plain if outcome.case in telling), key=lambda one: telling.index(one.case))
+    chosen = [*first, *(outcome for outcome in plain if outcome.case not in telling)][:2]
     names = {outcome.case for outcome in chosen}
     for outcome in small:
         if not _plain(lab, outcome) and outcome.case not in names:
@@ -177,7 +178,7 @@ def run_of(lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Pr
         reference = lab.reference(problem, slices(lab, config, launch, M, N, K))
         y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
     tape = parse(outcome.flow)
-    provenance = Provenance(tape, stages.left.tensor, stages.right.tensor)
+    provenance = Provenance(tape, stages.left.tensor, stages.right.tensor, alone=bool(stages.subtracted))
     return Run(lab, stages, problem, config, launch.grid, tape, provenance, y.numpy(), wrong.numpy(), outcome.y is not None)
 
 

@@ -1,6 +1,7 @@
 """How elements of Y came about: backwards from a store to the products, with every factor, cast and sum on the way.
 
 What a program stored in an element of Y is read as  sum over its products of factor * left * right, plus addends.
+Where a lab subtracts something from its weights, elements of the left tensor may be summed up beside their products.
 Nothing here knows what would be right; the walk (grader.diagnosis.ledger.walk) compares.
 """
 
@@ -23,11 +24,13 @@ MAX_PAIRS = 1 << 24
 class Factor:
     """What products are multiplied with on their way to Y. values: float64 [E], for each element; node: the factor's.
 
-    within: the element of the source tensor for each element of Y, as provenance.origin gives it, by tensor.
+    lanes: [E, R], of the node, for the R values that became an element of Y there. within: the elements of the source
+    tensors in them, as provenance.origin gives them, by tensor.
     """
 
     line: int | None
     node: int
+    lanes: Array
     values: Array
     sources: frozenset[str]
     divides: bool
@@ -74,6 +77,11 @@ class Term:
     alive: Array
     lanes: Array
 
+    def within(self, factor: Factor, tensor: str) -> Array | None:
+        """[E, C]: the element of a tensor in one of its factors, for each pair; None where the factor has none."""
+        origin = factor.within.get(tensor)
+        return None if origin is None else np.repeat(origin, self.left.shape[1] // max(1, origin.shape[1]), axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Addend:
@@ -96,16 +104,27 @@ class Flow:
     addends: tuple[Addend, ...]
     passed: tuple[Passed, ...]
     stored: Array
+    beside: tuple[Term, ...] = ()
+    """Elements of the left tensor that are summed up without one of the right: `right` is what they meet instead, or 1."""
 
     @property
     def predicted(self) -> Array:
         """What the products, factors and addends add up to: float64 [E]."""
         total = np.zeros(len(self.lanes))
         with np.errstate(all="ignore"):
-            for term in self.terms:
+            for term in (*self.terms, *self.beside):
                 total += np.where(term.alive, term.factor * term.left * term.right, 0.0).sum(axis=1)
             for addend in self.addends:
                 total += addend.values
+        return total
+
+    @property
+    def size(self) -> Array:
+        """What their sizes add up to, which rounding is measured by: float64 [E]."""
+        total = np.zeros(len(self.lanes))
+        with np.errstate(all="ignore"):
+            for term in (*self.terms, *self.beside):
+                total += np.where(term.alive, np.abs(term.factor * term.left * term.right), 0.0).sum(axis=1)
         return total
 
 
@@ -137,6 +156,7 @@ class _Walk:
     def __init__(self, tape: Tape, provenance: Provenance) -> None:
         self.tape, self.provenance = tape, provenance
         self.terms: list[Term] = []
+        self.beside: list[Term] = []
         self.addends: list[Addend] = []
         self.passed: list[Passed] = []
         self.pairs = 0
@@ -156,7 +176,7 @@ class _Walk:
         stored = self.provenance.values(value).reshape(-1)[inner].astype(np.float64)
         terms = tuple(sorted(self.terms, key=lambda term: term.node))
         passed = tuple(sorted(self.passed, key=lambda step: step.node))
-        return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored)
+        return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored, tuple(self.beside))
 
     def _later(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
         """Goes on with an input when all that uses it has been seen; what is used twice alike counts double."""
@@ -186,15 +206,18 @@ class _Walk:
     def _step(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
         node = self.tape.nodes[number]
         sources = self.provenance.sources(number)
-        if PRODUCT not in sources:
+        if not self.provenance.carries(number):
             share = np.where(alive, self._values(number, lanes) * factor, 0.0).sum(axis=1)
             if (share != 0).any():
                 if "?" in sources:
                     raise Untraceable(node.op)
                 self.addends.append(Addend(node.line, number, share, sources))
             return
-        if self.provenance.is_product(node):
+        if self.provenance.is_product(node) or self._meets_others(node):
             self._product(node, lanes, factor, factors, alive)
+            return
+        if node.op == "load":
+            self._alone(node, lanes, factor, factors, alive)
             return
         if node.op in MOVES:
             for source, before, here in lanes_before(self.tape, node, lanes):
@@ -206,7 +229,7 @@ class _Walk:
         if node.op in ("reduce", "scan", "dot"):
             raise Untraceable(node.op)
         inputs = [(i, self._lanes(i, node.shape, lanes)) for i in node.inputs]
-        holding = [PRODUCT in self.provenance.sources(i) for i, _ in inputs]
+        holding = [self.provenance.carries(i) for i, _ in inputs]
         if node.op in IDENTITIES:
             self._pass(node, lanes, *inputs[0], alive)
             self._later(*(*inputs[0], factor, factors, alive))
@@ -236,7 +259,7 @@ class _Walk:
             self._unchanged(node, lanes, inputs, holding, factor, factors, alive)
 
     def _pass(self, node: Node, lanes: Array, source: int, before: Array, alive: Array) -> None:
-        if PRODUCT in self.provenance.sources(source):
+        if self.provenance.carries(source):
             self.passed.append(Passed(node.number, lanes, source, before, alive))
 
     def _factor(self, node: Node, lanes: Array, carried: tuple[int, Array], other: tuple[int, Array], factor: Array,
@@ -245,10 +268,9 @@ class _Walk:
         sources = self.provenance.sources(other[0])
         if "?" in sources:
             raise Untraceable("a factor of unknown origin")
-        each = np.broadcast_to(values, lanes.shape)
-        places = np.broadcast_to(other[1], lanes.shape)[:, 0]
+        each, places = np.broadcast_to(values, lanes.shape), np.broadcast_to(other[1], lanes.shape)
         within = {tensor: self._origin((other[0], places), tensor) for tensor in sources}
-        made = Factor(node.line, other[0], each[:, 0], sources, divides, node.number, within)
+        made = Factor(node.line, other[0], places, each[:, 0], sources, divides, node.number, within)
         self._pass(node, lanes, *carried, alive)
         if divides:
             values = 1.0 / values
@@ -275,6 +297,21 @@ class _Walk:
         self._pass(node, lanes, source.number, before, np.repeat(alive, length, axis=1))
         self._later(*(source.number, before, np.repeat(np.broadcast_to(factor, lanes.shape), length, axis=1), factors,
                            np.repeat(alive, length, axis=1)))  # fmt: skip
+
+    def _meets_others(self, node: Node) -> bool:
+        """A product of matrices of which the left tensor is one, and something else than the right one the other."""
+        first, second = node.inputs[:2] if node.op == "dot" else (node.number, node.number)
+        products = PRODUCT in self.provenance.sources(first) | self.provenance.sources(second)
+        return self.provenance.carries(first) != self.provenance.carries(second) and not products
+
+    def _alone(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+        """Elements of the left tensor as they were loaded."""
+        values, nothing = self._values(node.number, lanes), np.full(lanes.shape, NONE, dtype=np.int64)
+        origins = [self._origin((node.number, lanes), self.provenance.left, masked=masked) for masked in (True, False)]
+        self.beside.append(
+            Term(node.number, node.line, node.op, node.number, node.number, values, np.ones(lanes.shape), origins[0], nothing,
+                 origins[1], nothing, lanes, lanes, np.broadcast_to(factor, lanes.shape), factors, alive, lanes)
+        )  # fmt: skip
 
     def _count(self, pairs: int) -> None:
         self.pairs += pairs
@@ -303,7 +340,8 @@ class _Walk:
                 self._later(*(node.inputs[2], third, factor, factors, alive))
         swapped = self.provenance.left not in self.provenance.sources(first)
         left, right = ((second, other), (first, one)) if swapped else ((first, one), (second, other))
-        self.terms.append(
+        terms = self.terms if self.provenance.is_product(node) else self.beside
+        terms.append(
             Term(
                 node.number, node.line, node.op, left[0], right[0],
                 self._values(*left), self._values(*right),

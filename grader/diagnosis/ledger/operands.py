@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 
-from grader.diagnosis.ledger.flow import history
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, scales_used
+from grader.diagnosis.ledger.flow import Link, history
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, beside, holder, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import Array, Untraceable
-from grader.labs.divergence import CONVERT, SCALE, Divergence
+from grader.labs.divergence import CONVERT, FACTOR, SCALE, Divergence
 from grader.labs.stages import Judgement, Values
 
 
@@ -18,17 +18,24 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Divergence], Array]:
     findings: list[Divergence] = []
     held = np.ones(pairs.left.value.shape)
     M, N, K = run.sizes
+    passed, others = scales_passed(run, pairs), beside(run, pairs)
+    elements = np.arange(len(pairs.m))[:, None]
     for side, judge in ((pairs.left, run.stages.judge_left), (pairs.right, run.stages.judge_right)):
         other = pairs.right if side is pairs.left else pairs.left
         rows = M if side is pairs.left else N
         use = side.live & pairs.alive & (side.row >= 0) & (side.row < rows) & (side.k >= 0) & (side.k < K)
         if not use.any():
             continue
-        used = {tensor: found[use] for tensor, found in scales_used(run, pairs, side).items()}
+        used = {tensor: found[use] for tensor, found in scales_used(run, side).items()}
         same = other.live & (other.k // side.operand.unit == side.k // side.operand.unit)
         partner = np.where(same, other.k, _in_order(pairs, side))
         target = np.broadcast_to((pairs.m if side is pairs.left else pairs.n)[:, None], use.shape)
-        values = Values(side.value[use], side.row[use], side.k[use], partner[use], target[use], used)
+        at = (elements, np.clip(partner, 0, K - 1))
+        values = Values(
+            side.value[use], side.row[use], side.k[use], partner[use], same[use], target[use], used,
+            pairs.factor[use], {tensor: found[use] for tensor, found in passed.items()},
+            others.weight[at][use], {tensor: found[at][use] for tensor, found in others.used.items()},
+        )  # fmt: skip
         verdicts, factor = judge(run.problem, values)
         held[use] *= factor
         places = np.argwhere(use)
@@ -51,8 +58,25 @@ def _finding(run: Run, pairs: Pairs, side: Side, verdict: Judgement, places: Arr
     e, p = (int(i) for i in places[first])
     found, expected = verdict.describe((first,))
     before = None if verdict.before is None else float(verdict.before[first])
-    line = _line(run, pairs, side, e, p, before, verdict.rank)
+    line = _line_of(run, pairs, side, e, p, verdict) if verdict.tensor else _line(run, pairs, side, e, p, before, verdict.rank)
     return Divergence(verdict.name, verdict.rank, line, found, expected, verdict.reason, pairs.program, int(pairs.turn[p]))
+
+
+def _line_of(run: Run, pairs: Pairs, side: Side, e: int, p: int, verdict: Judgement) -> int | None:
+    """Where another tensor's element was loaded, or, for what became of it, the last line that changed it before it met others."""
+    held = holder(run, pairs, side, e, p, verdict.tensor)
+    if held is None:
+        return pairs.flow.terms[int(pairs.term[p])].line
+    if verdict.rank in (SCALE, FACTOR):
+        return run.line_of_load(held[0], verdict.tensor)
+    links: list[Link] = []
+    try:
+        links = history(run.tape, run.provenance, *held, verdict.tensor)
+    except (Untraceable, ValueError):
+        pass
+    alone = [link for link in links if run.provenance.sources(link.node) <= {verdict.tensor}]
+    changed = [later.line for earlier, later in itertools.pairwise(alone) if later.value != earlier.value]
+    return changed[-1] if changed else run.line_of_load(held[0], verdict.tensor)
 
 
 def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | None, rank: int) -> int | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.diagnosis.ledger.flow import Flow, follow, with_lost
-from grader.diagnosis.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance
+from grader.diagnosis.ledger.flow import Flow, Term, follow, with_lost
+from grader.diagnosis.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
 from grader.diagnosis.ledger.tape import Node, Tape
 from grader.labs import Lab
 from grader.labs.stages import Operand, Stages
@@ -71,6 +71,17 @@ class Side:
     asked: Array
     node: Array
     lanes: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What elements of the left tensor are multiplied with beside their partners, for each element of Y and k: [E, K].
+
+    used: the elements of other tensors that this comes from, by tensor: offsets, -1 for none, -2 for several.
+    """
+
+    weight: Array
+    used: Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,23 +279,76 @@ def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wan
     return new_row, new_k
 
 
-def scales_used(run: Run, pairs: Pairs, side: Side) -> Mapping[str, Array]:
-    """For each scale that flowed into an operand: the element of it that did, [E, P]; -1 for none."""
+def with_weights(run: Run) -> tuple[str, ...]:
+    """The tensors whose elements belong to a weight besides its own: scales, and what is subtracted."""
+    return (*(scale.tensor for scale in run.stages.scales), *([run.stages.subtracted] if run.stages.subtracted else []))
+
+
+def scales_used(run: Run, side: Side) -> Mapping[str, Array]:
+    """For each of these that flowed into an operand: the offset of the element that did, [E, P]; -1 for none, -2 for several."""
     used = {}
-    for scale in run.stages.scales:
-        parts = []
+    for tensor in with_weights(run):
+        whole = np.full(side.value.shape, NONE, dtype=np.int64)
         for number in dict.fromkeys(side.node.tolist()):
             here = side.node == number
-            origin = run.provenance.origin(number, scale.tensor)
-            lanes = side.lanes[:, here]
-            found = np.full(lanes.shape, -1) if origin is None else origin.reshape(-1)[lanes]
-            parts.append((here, np.where(found >= 0, found - OFFSET, -1)))
-        if any((found >= 0).any() for _, found in parts):
-            whole = np.full(side.value.shape, -1, dtype=np.int64)
-            for here, found in parts:
-                whole[:, here] = found
-            used[scale.tensor] = whole
+            whole[:, here] = _at_lanes(run, number, side.lanes[:, here], tensor)
+        if (whole != NONE).any():
+            used[tensor] = offsets_of(whole)
     return used
+
+
+def scales_passed(run: Run, pairs: Pairs) -> Mapping[str, Array]:
+    """The same for the factors that the products meet on their way to Y."""
+    passed = {}
+    for tensor in with_weights(run):
+        parts = [_of_factors(term, tensor) for term in pairs.flow.terms]
+        if any((part != NONE).any() for part in parts):
+            passed[tensor] = offsets_of(np.concatenate(parts, axis=1))
+    return passed
+
+
+def beside(run: Run, pairs: Pairs) -> Beside:
+    """What is made of elements of the left tensor that are summed up without their partners."""
+    shape = (len(pairs.m), run.sizes[2])
+    weight, used = np.zeros(shape), {tensor: np.full(shape, NONE, dtype=np.int64) for tensor in with_weights(run)}
+    for term in pairs.flow.beside:
+        at = term.left_at
+        _, k = pairs.left.operand.place(run.problem, np.where(at >= 0, at - OFFSET, 0))
+        use = (at >= 0) & term.alive & (k < shape[1])
+        e, k = np.nonzero(use)[0], k[use]
+        np.add.at(weight, (e, k), (term.factor * term.right)[use])
+        for tensor, known in used.items():
+            own = merge(_of_factors(term, tensor), _at_lanes(run, term.right_node, term.right_lanes, tensor))
+            known[e, k] = merge(known[e, k], own[use])
+    return Beside(weight, {tensor: offsets_of(found) for tensor, found in used.items() if (found != NONE).any()})
+
+
+def _at_lanes(run: Run, number: int, lanes: Array, tensor: str) -> Array:
+    """Origins in a node, shaped as the lanes."""
+    origin = run.provenance.origin(number, tensor)
+    return np.full(lanes.shape, NONE, dtype=np.int64) if origin is None else origin.reshape(-1)[lanes]
+
+
+def _of_factors(term: Term, tensor: str) -> Array:
+    """Origins in all factors of a term, [E, C]."""
+    found = np.full(term.left.shape, NONE, dtype=np.int64)
+    for factor in term.factors:
+        within = term.within(factor, tensor)
+        found = found if within is None else merge(found, within)
+    return found
+
+
+def holder(run: Run, pairs: Pairs, side: Side, e: int, p: int, tensor: str) -> tuple[int, int] | None:
+    """A node that holds elements of `tensor` for one pair, and a lane of it: the operand, or a factor behind or beside it."""
+    if tensor in run.provenance.sources(int(side.node[p])):
+        return int(side.node[p]), int(side.lanes[e, p])
+    for term in (pairs.flow.terms[int(pairs.term[p])], *pairs.flow.beside):
+        if tensor in run.provenance.sources(term.right_node):
+            return term.right_node, int(term.right_lanes[e, 0])
+        for factor in term.factors:
+            if tensor in factor.sources:
+                return factor.node, int(factor.lanes[e, 0])
+    return None
 
 
 def side_words(side: Side, pairs: Pairs) -> str:

@@ -24,10 +24,13 @@ class Untraceable(Exception):
 
 
 class Provenance:
-    """Answers, for the nodes of a tape: values, sources by tensor, and whether a node holds products of both operands."""
+    """Answers, for the nodes of a tape: values, sources by tensor, and whether a node holds products of both operands.
 
-    def __init__(self, tape: Tape, left: str, right: str) -> None:
-        self.tape, self.left, self.right = tape, left, right
+    alone: whether elements of the left tensor count as carried where they are multiplied with none of the right one.
+    """
+
+    def __init__(self, tape: Tape, left: str, right: str, *, alone: bool = False) -> None:
+        self.tape, self.left, self.right, self.alone = tape, left, right, alone
         self._values: dict[int, Array] = {}
         self._origins: dict[tuple[int, str, bool], Array] = {}
         self._sources: list[frozenset[str]] = []
@@ -44,6 +47,11 @@ class Provenance:
     def is_product(self, node: Node) -> bool:
         """Whether this node multiplies elements of the left tensor with elements of the right one."""
         return node.number in self._products
+
+    def carries(self, number: int) -> bool:
+        """Whether products of both operands are summed up in the node's values, or elements of the left one alone are."""
+        sources = self._sources[number]
+        return PRODUCT in sources or (self.alone and self.left in sources and self.right not in sources)
 
     def products(self, numbers: range) -> list[Node]:
         """The nodes in a range that do."""
@@ -149,6 +157,12 @@ class Provenance:
 def merge(a: Array, b: Array) -> Array:
     """Origins of what was computed from elements of both."""
     return np.where(a == NONE, b, np.where((b == NONE) | (a == b), a, MIXED))
+
+
+def offsets_of(origin: Array) -> Array:
+    """From origins to the elements' offsets; NONE and MIXED stay."""
+    found: Array = np.where(origin >= 0, origin - OFFSET, origin)
+    return found
 
 
 def decoded(node: Node) -> Array:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from grader.diagnosis.ledger.flow import Passed
-from grader.diagnosis.ledger.pairs import Pairs, Run
-from grader.diagnosis.ledger.provenance import NONE, OFFSET, Array
+from grader.diagnosis.ledger.pairs import Pairs, Run, scales_passed, scales_used
+from grader.diagnosis.ledger.provenance import Array, offsets_of
 from grader.diagnosis.ledger.tape import Node
 from grader.labs.bound import U_FP16, U_FP32, additions
 from grader.labs.divergence import CAST, FACTOR, SUM, Divergence
+from grader.labs.stages import elements
 
 LOOSE = 6.0
 """A flow is understood when what was read off it lies within so many bounds of what was stored: casts round too."""
@@ -66,8 +67,7 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Divergence], bool]:
             return [], False
     with np.errstate(all="ignore"):
         predicted = flow.predicted
-        size = np.where(pairs.alive, np.abs(pairs.factor * pairs.left.value * pairs.right.value), 0).sum(axis=1)
-        bound = U_FP16 * np.abs(predicted) + 2 * additions(max(1, pairs.turn.size)) * U_FP32 * size + 1e-6
+        bound = U_FP16 * np.abs(predicted) + 2 * additions(max(1, pairs.turn.size)) * U_FP32 * flow.size + 1e-6
         apart = np.abs(predicted - flow.stored)
     same = np.isnan(predicted) & ~np.isfinite(flow.stored)
     if not findings and not bool((same | (apart <= 1.2 * bound)).all()):
@@ -75,13 +75,14 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Divergence], bool]:
         if cast is None and float((same | (apart <= LOOSE * bound)).mean()) < 0.98:
             return [], False
         findings += [cast] if cast else []
-    totals = _totals(pairs, held)
+    along_k = _along_k(run, pairs)
+    totals = _totals(pairs, held / np.prod(list(along_k.values()), axis=0) if along_k else held)
     repeated = _repeated(run, pairs, totals)
     if repeated:  # what it multiplies overflows for that reason
         findings = [finding for finding in findings if finding.rank != CAST]
     findings += repeated
     if not any(finding.rank == SUM and finding.name != "unwritten_or_stale" for finding in findings):
-        factors = _factors(run, pairs, totals)
+        factors = _factors(run, pairs, totals, held, along_k)
         if factors:  # a sum that lacks its scale overflows for that reason
             findings = [finding for finding in findings if finding.name != "fp16_overflow"]
         findings += factors
@@ -141,10 +142,33 @@ def _carried(pairs: Pairs, axis: str) -> Array:
     return np.where(live.any(axis=1), rows, own)
 
 
+def _along_k(run: Run, pairs: Pairs) -> Mapping[str, Array]:
+    """[E, P] for each scale that changes along K: its elements, those that were taken where some were, else the right ones.
+
+    That the right ones were taken is for the lab's judge to say.
+    """
+    _, N, K = run.sizes
+    found = {}
+    for scale in run.stages.scales:
+        if scale.at is None or not pairs.flow.terms:
+            continue
+        index = np.broadcast_to(_carried(pairs, scale.axis)[:, None], pairs.right.k.shape)
+        taken: Array = scale.at(run.problem, index, pairs.right.k)
+        for used in (scales_passed(run, pairs), scales_used(run, pairs.right)):
+            if scale.tensor in used:
+                taken = np.where(used[scale.tensor] >= 0, used[scale.tensor], taken)
+        inside = (pairs.right.row >= 0) & (pairs.right.row < N) & (pairs.right.k >= 0) & (pairs.right.k < K)
+        found[scale.tensor] = np.where(inside, elements(run.problem, scale.tensor, taken), np.nan)
+    return found
+
+
 def _scale_values(run: Run, pairs: Pairs, *, carried: bool) -> list[Array]:
-    """For each scale its [E] values, by the places in Y or by those that the products come from."""
+    """For each scale its [E] values, by the places in Y or by those that the products come from; 1 where it changes along K."""
     found = []
     for scale in run.stages.scales:
+        if scale.at is not None:
+            found.append(np.ones(len(pairs.m)))
+            continue
         values = run.problem.tensors[scale.tensor].double().numpy()
         index = _carried(pairs, scale.axis) if carried else pairs.m if scale.axis == "m" else pairs.n
         found.append(values[np.clip(index, 0, len(values) - 1)])
@@ -158,7 +182,10 @@ def _wanted(run: Run, pairs: Pairs, *, carried: bool = True) -> Array:
 
 
 def _totals(pairs: Pairs, held: Array) -> list[Array]:
-    """For each term the factor [E] that its products had when they arrived in Y; NaN where none did."""
+    """For each term the factor [E] that its products had when they arrived in Y, NaN where none did.
+
+    What belongs to it along K has been divided out of `held` already.
+    """
     totals = []
     for number in range(len(pairs.flow.terms)):
         here = pairs.term == number
@@ -206,28 +233,37 @@ def _repeated(run: Run, pairs: Pairs, totals: Sequence[Array]) -> list[Divergenc
     return []
 
 
-def _factors(run: Run, pairs: Pairs, totals: Sequence[Array]) -> list[Divergence]:
+def _factors(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along_k: Mapping[str, Array]) -> list[Divergence]:
     """The factor between products and Y: right scales, from the right places, once."""
     if not pairs.flow.terms:
         return []
     terms = pairs.flow.terms
-    findings = [finding for scale in run.stages.scales if (finding := _misplaced(run, pairs, scale.tensor))]
+    plain = [scale.tensor for scale in run.stages.scales if scale.at is None]
+    findings = [finding for tensor in plain if (finding := _misplaced(run, pairs, tensor))]
     if findings:
         return findings
-    total = next((total for total in totals if np.isfinite(total).any()), None)
-    if total is None:
+    number = next((number for number, total in enumerate(totals) if np.isfinite(total).any()), None)
+    if number is None:
         return []
-    known = np.isfinite(total)
+    total, known = totals[number], np.isfinite(totals[number])
     wanted = _wanted(run, pairs)
     ratio = total[known] / wanted[known]
     if np.allclose(ratio, 1.0, rtol=4e-3) or np.allclose(total[known] / _wanted(run, pairs, carried=False)[known], 1.0, rtol=4e-3):
         return []
     line = terms[0].factors[0].line if terms[0].factors else pairs.store.line
     e = int(np.flatnonzero(known)[0])
-    at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] the sum is multiplied by {total[e]:.4g}"
     scales = " times ".join(scale.words for scale in run.stages.scales)
+    values, what = [value[known] for value in _scale_values(run, pairs, carried=True)], "the sum is"
+    if along_k:  # in a term of several groups products differ, so the first one of each element is asked
+        what, place = "the first product is", _first(pairs, number)
+        total, wanted = (pairs.factor * held)[place], wanted * np.prod([value[place] for value in along_k.values()], axis=0)
+        ratio = total[known] / wanted[known]
+        if np.allclose(ratio, 1.0, rtol=4e-3):
+            return []
+        values = [along_k[scale.tensor][place][known] if scale.at else value
+                  for scale, value in zip(run.stages.scales, values, strict=True)]  # fmt: skip
+    at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] {what} multiplied by {total[e]:.4g}"
     expected = f"{wanted[e]:.4g}" + (f", which is {scales}" if scales else "")
-    values = [value[known] for value in _scale_values(run, pairs, carried=True)]
     if exponents := _exponents(ratio, values):
         short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
         reason, name = _exponent_words(exponents, short)
@@ -235,6 +271,12 @@ def _factors(run: Run, pairs: Pairs, totals: Sequence[Array]) -> list[Divergence
     if len(set(np.round(ratio / ratio[0], 3).tolist())) == 1:
         return [Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be", pairs.program)]
     return [Divergence("factor", FACTOR, line, at, expected, "", pairs.program)]
+
+
+def _first(pairs: Pairs, number: int) -> tuple[Array, Array]:
+    """Where the first live pair of a term stands for each element of Y, in arrays [E, P]."""
+    here = np.flatnonzero(pairs.term == number)
+    return np.arange(len(pairs.m)), here[pairs.live[:, here].argmax(axis=1)]
 
 
 def _exponents(ratio: Array, values: Sequence[Array]) -> list[int]:
@@ -270,10 +312,11 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
     own = pairs.m if scale.axis == "m" else pairs.n
     other = pairs.n if scale.axis == "m" else pairs.m
     for factor in pairs.flow.terms[0].factors:
-        origin = factor.within.get(tensor)
-        if origin is None:
+        within = factor.within.get(tensor)
+        if within is None:
             continue
-        used = np.where(origin != NONE, origin - OFFSET, -1)
+        origin = within[:, 0]
+        used = offsets_of(origin)
         carried = _carried(pairs, scale.axis)
         bad = (origin >= 0) & (used != own) & (used != carried)
         if not bad.any():

@@ -15,7 +15,7 @@ from grader.diagnosis.probing import outputs, pairs, scales
 from grader.diagnosis.probing.reading import Reading
 from grader.judging.checking import compare
 from grader.labs import Lab
-from grader.labs.probe import OneHot, Probe, paired, places, probe_of, scaled, shifts
+from grader.labs.probe import OneHot, Probe, less, paired, places, probe_of, scaled, shifts
 from grader.labs.problems import generator_for, make_problem
 from grader.labs.slices import slices
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
@@ -123,8 +123,20 @@ def _off_probes(
         after = launched(hot)
         if after is None:
             return None
-        values = [np.array([each.problem.tensors[scale.tensor].double().numpy() for each in hot]) for scale in chosen.scales]
-        said = scales.read(_runs(chosen, hot, after), chosen.scales, values)
+        values = [np.array([each.problem.tensors[scale.tensor].double().flatten().numpy() for each in hot]) for scale in chosen.scales]
+        said = scales.read(_runs(chosen, hot, after), chosen.scales, values, problem.scalars)
+        if said is not None:
+            return Probed(one.case, said)
+        if not all(compare(output, lab.reference(each.problem, 1)).ok for each, output in zip(hot, after, strict=True)):
+            return None
+    if chosen.subtracted:
+        k = places(M, K, 0, generator_for(seed, lab.id, one.case, "places", 0))
+        both = [less(chosen, problem, k, generator_for(seed, lab.id, one.case, "subtracted", run)) for run in range(RUNS)]
+        hot, numbers = [each for each, _ in both], np.array([number.numpy() for _, number in both])
+        after = launched(hot)
+        if after is None:
+            return None
+        said = scales.read_subtracted(_runs(chosen, hot, after), chosen.subtracted, numbers, problem.scalars)
         if said is not None:
             return Probed(one.case, said)
         if not all(compare(output, lab.reference(each.problem, 1)).ok for each, output in zip(hot, after, strict=True)):
@@ -132,6 +144,8 @@ def _off_probes(
     if shifts(M, K) > MAX_SHIFTS:
         return None
     scaled_right = " and the scales of Y are right" if chosen.scales else ""
+    if chosen.subtracted:
+        scaled_right = f"{scaled_right}, the {chosen.subtracted.words}s too"
     return Probed(one.case, Reading(
         "sum_of_products",
         f"with one entry in each row of X that is not zero, the right elements meet for every k{scaled_right}; what goes wrong needs "

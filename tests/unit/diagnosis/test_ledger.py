@@ -28,7 +28,7 @@ RIGHT = sorted(
 )
 SMALL = {
     "w8a8": ("all_tails", "transposed_x"), "w4a16": ("all_tails", "strided_y"), "dds": ("odd_m", "transposed_x"),
-    "w8a16": ("all_tails", "strided_weight"),
+    "w8a16": ("all_tails", "strided_weight"), "gptq": ("groups_of_32", "strided_scales"),
 }  # fmt: skip
 PLAIN = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in SMALL}
 

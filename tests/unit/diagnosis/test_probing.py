@@ -12,7 +12,7 @@ from grader.diagnosis import reasons
 from grader.diagnosis.probing import outputs, pairs, probe, scales
 from grader.judging.checking import check
 from grader.labs import all_labs, get_lab
-from grader.labs.probe import ScaleProbe, paired, places, probe_of, scaled, shifts
+from grader.labs.probe import ScaleProbe, SubtractedProbe, paired, places, probe_of, scaled, shifts
 from grader.labs.problems import generator_for, make_problem
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.probes import OPTIONS, described, probed
@@ -21,7 +21,7 @@ from tests.submissions import TESTS, mistakes
 PLAIN = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in all_labs()}
 CASES = {
     "w8a8": ("one_tile", "all_tails"), "w4a16": ("one_tile", "all_tails"), "dds": ("one_block", "rectangular"),
-    "w8a16": ("one_tile", "all_tails"),
+    "w8a16": ("one_tile", "all_tails"), "gptq": ("one_tile", "groups_of_32"),
 }  # fmt: skip
 Y = "    y = acc.to(tl.float32) * x_scale[:, None] * w_scale[None, :]\n"
 
@@ -172,6 +172,55 @@ def test_scales(words, use):
     assert said is None or words in said.text
 
 
+GROUPED = ScaleProbe("s", "n", "scale", group="size")
+
+
+@pytest.mark.parametrize(
+    ("words", "use"),
+    [
+        (None, lambda s, g: s[:, g]),
+        ("used the scale of group 0 of column 0: every group gets the same", lambda s, g: s[:, 0 * g]),
+        ("the index is 1 too high", lambda s, g: s[:, np.minimum(g + 1, 5)]),
+        ("the first 16 columns are used again and again", lambda s, g: s[:, g][:, :, np.arange(40) % 16]),
+        ("Y is not multiplied by the scale", lambda s, g: np.ones((1, 1, 1))),
+    ],
+)
+def test_scales_of_groups(words, use):
+    s = 1 + 2.0**-10 * np.random.default_rng(6).integers(1, 21, (6, 6, 40))
+    runs = made()
+    y = np.float16(runs.right / runs.x[:, :, None] * 13 * use(s, runs.k // 8)).astype(float)
+    said = scales.read(replace(runs, x=np.full((6, 24), 13.0), y=y), (GROUPED,), (s.reshape(6, -1),), {"size": 8})
+    assert (said is None) == (words is None)
+    assert said is None or words in said.text
+
+
+@pytest.mark.parametrize(
+    ("words", "use"),
+    [
+        (None, lambda z, g: z[:, g]),
+        ("1 less than the zero point is subtracted", lambda z, g: z[:, g] - 1),
+        ("8 is subtracted from every weight", lambda z, g: 0 * z[:, g] + 8),
+        ("nothing is subtracted", lambda z, g: 0 * z[:, g]),
+        ("a zero point of 16 counts as 0", lambda z, g: z[:, g] % 16),
+        ("used the zero point of group 0 of column 0: every group gets the same", lambda z, g: z[:, 0 * g]),
+        ("group 0 of column 1 used the zero point of group 0 of column 0", lambda z, g: z[:, g][:, :, np.arange(40) // 8 * 8]),
+        (None, lambda z, g: np.random.default_rng(8).integers(1, 17, (6, 24, 40))),
+    ],
+)
+def test_zero_points(words, use):
+    generator = np.random.default_rng(7)
+    z, q = generator.integers(1, 17, (6, 6, 40)).astype(float), generator.integers(0, 16, (6, 40, 48)).astype(float)
+    runs = made()
+    w = q - np.repeat(z, 8, axis=1).transpose(0, 2, 1)
+    y = 13.0 * (q[:, :, runs.k].transpose(0, 2, 1) - use(z, runs.k // 8))
+    said = scales.read_subtracted(
+        replace(runs, x=np.full((6, 24), 13.0), w=w, y=np.float16(y).astype(float)),
+        SubtractedProbe("zero point", "size", lambda problem, generator: ({}, torch.zeros(1))), z, {"size": 8},
+    )  # fmt: skip
+    assert (said is None) == (words is None)
+    assert said is None or words in said.text
+
+
 # ---------------------------------------------------------------- labs
 
 
@@ -190,8 +239,8 @@ def test_the_inputs_of_a_probe_are_one_product_each(lab):
             each = make(known, problem, k, generator_for(2))
             expected = each.value[:, None] * known.dense(each.problem)[:, k].t()
             for scale in known.scales:
-                values = each.problem.tensors[scale.tensor].double()
-                expected = expected * (values[:, None] if scale.axis == "m" else values[None, :])
+                values = each.problem.tensors[scale.tensor].double().flatten()
+                expected = expected * values[scale.own(k, case.N, each.problem.scalars)]
             reference = lab.reference(each.problem, 1)
             assert ((reference.y - expected).abs() <= 2.0**-10 * expected.abs()).all()
             assert each.problem.tensors["x_ptr"].stride() == problem.tensors["x_ptr"].stride()
@@ -207,6 +256,10 @@ KERNELS = {
     "last k": ("w8a8", planted("w8a8", "last_k_block_dropped"), "products_left_out", "products up to k = 189 arrive"),
     "nibbles": ("w4a16", planted("w4a16", "nibble_order_reversed"), "wrong_pair", "expected X[0, 6] x W[0, 6]"),
     "seven": ("w4a16", planted("w4a16", "seven_negative"), "weight_counted_otherwise", "a weight of 7 counts as -9"),
+    "signed": ("gptq", planted("gptq", "signed"), "weight_counted_otherwise", "a weight of 1 counts as -15"),
+    "group": ("gptq", planted("gptq", "one_scale_for_all_groups"), "wrong_scale", "every group gets the same"),
+    "wraps": ("gptq", planted("gptq", "zero_signed"), "subtracted_otherwise", "9 counts as -7"),
+    "zeros": ("gptq", planted("gptq", "zero_lowest_nibble_only"), "wrong_zero_point", "used the zero point of group 0 of column"),
 }  # fmt: skip
 
 

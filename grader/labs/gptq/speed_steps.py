@@ -1,0 +1,143 @@
+"""The way of GPTQ from a published kernel to a fast one: the ladder of solutions/ladder, as steps that are checked."""
+
+from __future__ import annotations
+
+from grader.labs.speed_step import (
+    FILLS_THE_GPU,
+    ConfigLook,
+    Demand,
+    SpeedStep,
+    compiled,
+    counted,
+    launched,
+    tile_size,
+)
+from grader.model import Case
+
+ONE, FEW, MORE = "m1_n4096_k4096", "m16_n4096_k4096", "m64_n4096_k4096"
+
+
+def _float_work(look: ConfigLook) -> float:
+    """Instructions on floats for each weight that a turn opens, without matrix products and conversions of integers."""
+    return look.turn.float_instructions * look.threads / (look.size("BLOCK_N") * look.size("BLOCK_K"))
+
+
+def _tile_reads(look: ConfigLook) -> float:
+    """How often a tile along K that lies in one group reads a scale."""
+    tiles = SMALL.group_size / min(look.size("BLOCK_K"), SMALL.group_size)
+    return look.counted.tensors["scales_ptr"].mean_reads / tiles
+
+
+STORED = compiled(lambda look: look.turn.shared_store_bytes * look.threads)
+READ = counted(lambda look: look.counted.tensors["qweight_ptr"].loaded)
+SMALL = Case("sixteen_tokens", "16 tokens, a small weight in groups of 128", 16, 128, 512, group_size=128)
+
+SPEED_STEPS = (
+    SpeedStep(
+        name="words",
+        case="speed_m16",
+        question="With M = 16, N = 128, K = 512, how many bytes will all loads of a launch ask for in qweight, once this step is done?",
+        quantity=READ,
+        demands=(
+            Demand(
+                counted(lambda look: look.counted.tensors["qweight_ptr"].mean_reads),
+                "Each word of qweight is loaded once.",
+                "Each word of qweight is loaded {found} times.",
+                at_most=1,
+            ),
+        ),
+        hint="load [BLOCK_K // 8, BLOCK_N] words and open each into eight values in registers: shift by 4 * i along an axis of its own, "
+        "then tl.reshape; group_size is a multiple of 8, so a word has one scale and one zero point; with 16 tokens one tile of rows "
+        "must hold them all",
+        right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
+        rungs=("gptq_1_published", "gptq_2_words"),
+        shapes=(FEW, MORE),
+        prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
+        small=SMALL,
+    ),
+    SpeedStep(
+        name="zeros",
+        case="speed_m64",
+        question="How many instructions on floats will your loop make for each weight that it opens, once this step is done? Neither "
+        "matrix products nor conversions of integers count.",
+        quantity=compiled(_float_work),
+        demands=(
+            Demand(
+                compiled(_float_work),
+                "Instructions on floats in the loop, for each weight that is opened: {found}.",
+                "Instructions on floats in the loop, for each weight that is opened: {found}, and {limit} is enough.",
+                at_most=1,
+            ),
+        ),
+        hint="subtract the zero point from q while both are integers, convert the difference to fp16, and multiply it by the scale in fp16",
+        right="A difference of integers is exact, so the weight is rounded once, by its scale.",
+        rungs=("gptq_2_words", "gptq_3_zeros"),
+        shapes=(FEW, MORE),
+        prefer=tile_size,
+    ),
+    SpeedStep(
+        name="groups",
+        case="speed_m16",
+        question="With M = 16, N = 128, K = 512 and groups of 128, how many bytes will all loads of a launch ask for in scales, once this "
+        "step is done?",
+        quantity=counted(lambda look: look.counted.tensors["scales_ptr"].loaded),
+        demands=(
+            Demand(
+                counted(_tile_reads),
+                "A tile along K that lies in one group loads one scale a column.",
+                "A tile along K that lies in one group loads the same scale {found} times.",
+                at_most=1,
+            ),
+        ),
+        hint="where group_size % BLOCK_K == 0 a tile lies in one group, first // group_size: load one row of scales and of zeros for it, "
+        "and add tl.dot(x, q - (z + 1)) * scale to the accumulator; other tiles do as before",
+        right="An eighth as many scales as words, and one multiplication for each element of a tile of Y instead of each weight.",
+        rungs=("gptq_3_zeros", "gptq_4_groups"),
+        shapes=(FEW, MORE),
+        prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
+        small=SMALL,
+    ),
+    SpeedStep(
+        name="registers",
+        case="speed_m64",
+        question="How many bytes does one program store in shared memory in one turn of your loop, as the kernel is now?",
+        quantity=STORED,
+        demands=(
+            Demand(
+                STORED,
+                "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
+                "The loop stores {found} bytes in shared memory, in each turn and program: the opened weights, on their way to tl.dot.",
+                at_most=0,
+            ),
+        ),
+        hint="make the weight the first operand, tl.dot(w, x) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a thread two "
+        "neighbours along K, so open a word by bytes: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its low and its "
+        "high nibble, and tl.reshape",
+        right="wgmma takes its first operand from registers and its second from shared memory only.",
+        rungs=("gptq_3_zeros", "solution"),
+        shapes=(ONE, FEW, MORE),
+        prefer=tile_size,
+        about_now=True,
+    ),
+    SpeedStep(
+        name="slices",
+        case="speed_m1",
+        question="The words of the weight have 8,388,608 bytes. How many of them will each of your programs read, with 1 token?",
+        quantity=launched(lambda look: look.case.N * look.case.K / 2 / look.programs),
+        demands=(
+            Demand(
+                launched(lambda look: look.config.split_k),
+                "K is not split among programs, so Y is neither zeroed first nor added to.",
+                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
+                at_most=1,
+            ),
+            FILLS_THE_GPU,
+        ),
+        hint="let BLOCK_N be 16, which is enough programs; and so that each of their warps has work, let the warps share K: tl.dot of "
+        "[slice, n, k] by [slice, k, m], each slice times its scale, then tl.sum over the slices",
+        right="Enough programs, and neither zeroing nor atomics.",
+        rungs=("gptq_5_registers", "solution"),
+        shapes=(ONE,),
+        prefer=lambda look: look.programs,
+    ),
+)

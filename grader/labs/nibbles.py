@@ -1,0 +1,131 @@
+"""Eight elements to a word: how a kernel may look for one, and which number it may take its four bits for, as stages see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from grader.labs.divergence import UNPACK
+from grader.labs.stages import Array, Blocks, Judgement, Rule, RuleMatches, Values, by_strides
+from grader.model import Problem
+
+Meaning = Callable[[Array], Array]
+Meanings = Mapping[str, tuple[str, Meaning]]
+"""From the name of a mistake to its words and what a nibble of 0 to 15 is taken for; "" is the right one."""
+
+
+def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
+    """Column and first k of a word of qweight by its offset."""
+    n, word = by_strides("qweight_ptr", "stride_wn", "stride_wk")(problem, offsets)
+    return n, word * 8
+
+
+def nibbles_of(words: Array) -> Array:
+    """int64 [..., 8] of 0 to 15: the nibbles of words, the lowest first."""
+    nibbles: Array = words[..., None] >> (4 * np.arange(8)) & 15
+    return nibbles
+
+
+def opened(
+    held: Array, words: Array, values: Values, meanings: Meanings, loose: float, slack: Array | float = 0.0
+) -> list[Judgement] | None:
+    """What is wrong with numbers that should be the elements of words: nothing where they are, None where no way explains all.
+
+    held: the numbers, shaped as the values. words: int64, the word of each. loose, slack: how far rounding may have taken one,
+    in units of the larger of it and 1, and beyond that.
+    """
+    nibbles, position = nibbles_of(words), values.partner - values.k
+    inside = (position >= 0) & (position < 8)
+    position = np.where(inside, position, 0)
+    right = meanings[""][1](np.take_along_axis(nibbles, position[..., None], axis=-1)[..., 0]).astype(np.float64)
+
+    def fits(expected: Array) -> Array:
+        near: Array = np.abs(held - expected) <= loose * np.maximum(1.0, np.abs(expected)) + slack
+        return ~inside | near
+
+    if fits(right).all():
+        return []
+
+    def verdict(name: str, reason: str) -> Judgement:
+        def describe(at: tuple[int, ...]) -> tuple[str, str]:
+            word = f"word ({values.k[at] // 8}, {values.row[at]})"
+            return (f"element {position[at]} of {word}, {words[at] & 0xFFFFFFFF:#010x}, became {held[at]:.5g}",
+                    f"{right[at]:.0f}")  # fmt: skip
+
+        return Judgement(name, reason, inside & ~fits(right), describe, rank=UNPACK)
+
+    shifted = {
+        "no_nibble_mask": ("the word is shifted, but the higher nibbles are not masked away", words >> (4 * position)),
+        "shift_by_bits": ("the word is shifted by k % 8 bits, not by 4 * (k % 8)", words >> position & 15),
+        "shifted_left": ("the word is shifted to the left", (words << (4 * position)) & 15),
+    }
+    for name, (_, meaning) in meanings.items():
+        order = _order(held, nibbles, position, meaning, loose, slack, inside)
+        if order is None:
+            continue
+        verdicts = []
+        if name:
+            verdicts.append(verdict(name, meanings[name][0]))
+        if order:
+            verdicts.append(verdict(*_order_words(order)))
+        return verdicts
+    for name, (reason, integers) in shifted.items():
+        for meaning in (lambda u: u, meanings[""][1]):
+            with np.errstate(over="ignore"):
+                as_half = meaning(integers).astype(np.float16).astype(np.float64)
+            if (fits(meaning(integers)) | (as_half == held)).all():
+                return [verdict(name, reason)]
+    return None
+
+
+def _order(
+    held: Array, nibbles: Array, position: Array, meaning: Meaning, loose: float, slack: Array | float, inside: Array
+) -> dict[int, int] | None:
+    """From an element's number in its word to the nibble that is used for it; {} where all are right, None: none fits."""
+    numbers = meaning(nibbles)
+    found = {}
+    for element in range(8):
+        here = inside & (position == element)
+        if not here.any():
+            continue
+        near = loose * np.maximum(1.0, np.abs(numbers[here])) + np.broadcast_to(slack, held.shape)[here][..., None]
+        agrees = (np.abs(held[here][..., None] - numbers[here]) <= near).all(axis=0)
+        if agrees[element]:
+            found[element] = element
+        elif agrees.any() and here.sum() >= 4:
+            found[element] = int(np.flatnonzero(agrees)[0])
+        else:
+            return None
+    return {} if all(a == b for a, b in found.items()) else found
+
+
+def _order_words(order: dict[int, int]) -> tuple[str, str]:
+    listed = " ".join(str(order.get(element, "?")) for element in range(8))
+    names = {
+        "7 6 5 4 3 2 1 0": ("nibble_order_reversed", "elements are taken from the highest nibble down"),
+        "0 4 1 5 2 6 3 7": ("nibble_order_interleaved", f"elements 0 to 7 are taken from nibbles {listed}"),
+        "0 2 4 6 1 3 5 7": ("nibble_order_permuted", f"elements 0 to 7 are taken from nibbles {listed}"),
+        "1 0 3 2 5 4 7 6": ("nibble_pairs_swapped", "the two nibbles of each byte are exchanged"),
+        "0 0 0 0 0 0 0 0": ("lowest_nibble_only", "the lowest nibble is used for all eight elements of its word"),
+        "0 1 2 3 0 1 2 3": ("four_of_eight_nibbles", "the lower four nibbles of a word are used twice"),
+        "0 2 4 6 0 2 4 6": ("four_of_eight_nibbles", "only every other nibble of a word is used, twice"),
+    }
+    return names.get(listed, ("nibble_order_permuted", f"elements 0 to 7 of a word are taken from nibbles {listed}"))
+
+
+def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
+    """Other ways to look for element (k, n) among the words."""
+    N, K = problem.scalars["N"], problem.scalars["K"]
+    rules = []
+    if (blocks.offset == blocks.left_k * (N // 8) + blocks.n // 8).all():
+        rules.append(Rule("words", "packed_along_n", "eight columns are looked for in a word; it holds eight k"))
+    if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k % (K // 8)).all():
+        reason = "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k"
+        rules.append(Rule("words", "packed_in_planes", reason))
+    rules += [
+        Rule("words", "word_of_k", f"element k is looked for in word k // {per_word}; a word holds eight")
+        for per_word in (1, 2, 4, 16)
+        if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k // per_word).all()
+    ]
+    return RuleMatches(frozenset({"words"}), tuple(rules))
