@@ -240,7 +240,7 @@ def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stri
         slips=(
             Slip("zero everywhere; is acc added to?", lambda inputs: torch.zeros_like(_loop_sum(inputs)), r"tl\.dot"),
             Slip(
-                "the first tile along K alone; does the loop return too early?",
+                "the first tile along K alone; does the loop return too early, or range end too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
             ),

@@ -207,7 +207,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS
                 r"multiply_tiles\(",
             ),
             Slip(
-                "the first tile along K alone; does the loop return too early?",
+                "the first tile along K alone; does the loop return too early, or range end too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
             ),
