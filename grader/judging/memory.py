@@ -148,9 +148,7 @@ def _unmasked(
     sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
     limit = sizes[d] if d < len(sizes) else str(size)
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
-    own, steps = list(tensor.stride()), [abs(step) for step in finding.steps]
-    turned = f", and the tile's rows run along {name}'s columns" if tensor.dim() == 2 and steps == own[::-1] != own else ""
-    return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"mask it to {noun}s below {limit}"
+    return f"{noun} {index[d]} of {name}, which has {have}{_turned(tensor, name, finding)}", f"mask it to {noun}s below {limit}"
 
 
 def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple[str, str]:
@@ -164,7 +162,8 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
     if finding.fault == "past":
         side = "before the first" if offset < 0 else "past the last"
         return (
-            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}",
+            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}"
+            f"{_turned(tensor, name, finding)}",
             "look at the tile's offset, the end of the loop and the grid",
         )
     between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", of which {elements}"
@@ -172,6 +171,12 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
     if moves:
         return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
     return f"element {offset} of {of}{between}", "the address is wrong: look at its strides and offsets"
+
+
+def _turned(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
+    """That a tile lies across the tensor, which may be meant or be two strides exchanged."""
+    own, steps = list(tensor.stride()), [abs(step) for step in finding.steps]
+    return f" (the tile's rows run along {name}'s columns)" if tensor.dim() == 2 and steps == own[::-1] != own else ""
 
 
 def _moves(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:

@@ -141,6 +141,9 @@ WRONG = [
      "between words and columns"),
     ("w4a16", "loop", "K, N, stride_wk", "K // 8, N, stride_wk", "load_words takes K itself"),
     ("w4a16", "dot", "tl.dot(x, q, acc)", "tl.dot(x, q, acc, out_dtype=tl.float16)", "out_dtype asks for float16"),
+    ("w4a16", "loop", "acc = multiply_tiles", "acc += multiply_tiles", "write acc = and not acc +="),
+    ("w8a16", "loop", "acc = multiply_tiles", "acc += multiply_tiles", "write acc = and not acc +="),
+    ("gptq", "loop", "acc = tl.dot", "acc += tl.dot", "write acc = and not acc +="),
     ("dds", "gather", ", other=0.0", "", "what the mask leaves out is undefined"),
     ("dds", "loop", "range(first, last)", "range(last)", "with the blocks of the rows above"),
 ]  # fmt: skip
