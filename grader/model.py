@@ -301,7 +301,8 @@ class MemoryFinding:
     (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote), "unwritten" (an element of Y
     that holds nothing yet). `index` is where the access pointed, `offset` the same in elements from the first,
     `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its axes, where that is
-    even, `programs` the linear program ids of a race; `lanes` counts the accesses.
+    even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls that
+    led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go.
     """
 
     kind: Literal["load", "store", "atomic"]
@@ -314,6 +315,8 @@ class MemoryFinding:
     lanes: int = 1
     offset: int | None = None
     steps: tuple[int, ...] = ()
+    callers: tuple[int, ...] = ()
+    meant: tuple[int, ...] = ()
 
     @property
     def out_of_bounds(self) -> bool:

@@ -22,10 +22,10 @@ def _vectors(generator: torch.Generator, size: int) -> Inputs:
     return {name: torch.randn(size, generator=generator) for name in ("x_ptr", "y_ptr")}
 
 
-def _first_block(inputs: Inputs) -> torch.Tensor:
-    """What stays when every program works on the first BLOCK elements: the rest is never written."""
+def _first(inputs: Inputs, count: int) -> torch.Tensor:
+    """The first elements of the sum; NaN for the rest, which is never written."""
     sums = tensor(inputs, "x_ptr") + tensor(inputs, "y_ptr")
-    sums[BLOCK:] = float("nan")
+    sums[count:] = float("nan")
     return sums
 
 
@@ -37,6 +37,16 @@ def _matrix(generator: torch.Generator, rows: int, columns: int) -> torch.Tensor
 
 def _strides(x: torch.Tensor) -> Inputs:
     return {"x_ptr": x, "stride_row": x.stride(0), "stride_column": x.stride(1)}
+
+
+def _strides_exchanged(inputs: Inputs) -> torch.Tensor:
+    """fp16 [ROWS, COLUMNS]: x read by the wrong stride along each axis; NaN where that leads out of it, zeros outside the mask."""
+    x = tensor(inputs, "x_ptr")
+    rows, columns = x.shape
+    tile = torch.zeros(ROWS, COLUMNS, dtype=torch.float16)
+    tile[:rows, :columns] = float("nan")
+    tile[:rows, :rows] = x[:, :rows].t()
+    return tile
 
 
 def _masked_inputs(generator: torch.Generator) -> Inputs:
@@ -71,6 +81,12 @@ def _scales(inputs: Inputs, *, first: int = 0, last: int | None = None, signed: 
     return torch.where((x == 0).all(dim=1), torch.full_like(scale, zero), scale)
 
 
+def _of_tiles(inputs: Inputs) -> torch.Tensor:
+    """fp32 [M]: one scale for all rows of a program."""
+    peaks = [rows.abs().amax().float().expand(len(rows)) for rows in tensor(inputs, "x_ptr").split(BLOCK)]
+    return torch.cat(peaks) / 127
+
+
 def _nibbles(generator: torch.Generator) -> torch.Tensor:
     """int32 [WORDS, 8] of -8 to 7; the first word holds each of the lower half, the second of the upper."""
     q = torch.randint(-8, 8, (WORDS, 8), generator=generator)
@@ -80,6 +96,12 @@ def _nibbles(generator: torch.Generator) -> torch.Tensor:
 
 def _packed(q: torch.Tensor) -> torch.Tensor:
     return pack_int4(q.reshape(-1, 1)).view(WORDS)
+
+
+def _shifted_first(inputs: Inputs) -> torch.Tensor:
+    """int32 [WORDS]: q & (0xF << 4 * i), as Python reads it without brackets."""
+    masked = tensor(inputs, "q_ptr").long() & (0xF << 4 * torch.arange(8))
+    return masked.sum(dim=1).to(torch.int32)
 
 
 def _unpacked(inputs: Inputs) -> torch.Tensor:
@@ -95,15 +117,18 @@ def _sparse_inputs(generator: torch.Generator) -> Inputs:
     }
 
 
-def _sparse(inputs: Inputs, *, shorter: int = 0, above: bool = False, transposed: bool = False, stride: int = BLOCK) -> torch.Tensor:
+def _sparse(
+    inputs: Inputs, *, shorter: int = 0, above: bool = False, transposed: bool = False, stride: int = BLOCK, replaced: bool = False
+) -> torch.Tensor:
     """fp32 [4 * BLOCK]. shorter: so many blocks of each row are left out; above: those of the rows above come along; stride:
-    by how many elements of x a block column counts."""
+    by how many elements of x a block column counts; replaced: each block takes the place of the sum before it."""
     x, values = tensor(inputs, "x_ptr").double(), tensor(inputs, "values_ptr").double()
     y = torch.zeros(4, BLOCK, dtype=torch.float64)
     for row, (start, end) in enumerate(pairwise(CROW)):
         for b in range(0 if above else start, max(start, end - shorter)):
             block = values[b].t() if transposed else values[b]
-            y[row] += block @ x[stride * COL[b] : stride * COL[b] + BLOCK]
+            product = block @ x[stride * COL[b] : stride * COL[b] + BLOCK]
+            y[row] = product if replaced else y[row] + product
     return y.float().view(-1)
 
 
@@ -117,6 +142,26 @@ def _product(inputs: Inputs, *, first: int = 0, last: int | None = None, untrans
     x, w = tensor(inputs, "x_ptr").double(), tensor(inputs, "w_ptr").double()
     w = w.reshape(integer(inputs, "K"), integer(inputs, "N")) if untransposed else w.t()
     return (x[:, first:last] @ w[first:last]).to(torch.float16)
+
+
+def _turns(inputs: Inputs, *shares: float) -> torch.Tensor:
+    """fp16 [M, N]: the products of the tiles along K, each counted so many times."""
+    x, w = tensor(inputs, "x_ptr").double(), tensor(inputs, "w_ptr").double().t()
+    parts = zip(shares, x.split(BLOCK_K, dim=1), w.split(BLOCK_K), strict=True)
+    return sum((share * (left @ right) for share, left, right in parts), torch.zeros(M_TALL, N_WIDE)).to(torch.float16)
+
+
+def _again(inputs: Inputs) -> torch.Tensor:
+    """fp16 [M, N]: the first tile along K in every turn."""
+    x, w = (tensor(inputs, name).double()[:, :BLOCK_K] for name in ("x_ptr", "w_ptr"))
+    return (-(-K_LONG // BLOCK_K) * (x @ w.t())).to(torch.float16)
+
+
+def _columns_written(inputs: Inputs, columns: int) -> torch.Tensor:
+    """The product in its first columns; NaN in the others, which no program writes."""
+    y = _product(inputs)
+    y[:, columns:] = float("nan")
+    return y
 
 
 TILE, PACKED, OPENED = f"fp16 [{ROWS}, {COLUMNS}]", f"int32 [{WORDS}]", f"int32 [{WORDS}, 8]"
@@ -137,7 +182,10 @@ def harness(x_ptr, y_ptr, out_ptr):
         inputs=lambda generator: _vectors(generator, 3 * BLOCK),
         expected=lambda inputs: tensor(inputs, "x_ptr") + tensor(inputs, "y_ptr"),
         slips=(
-            Slip("written for the first program's elements alone; add tl.program_id(0) * BLOCK", _first_block, r"tl\.arange"),
+            Slip("written for the first program's elements alone; add tl.program_id(0) * BLOCK",
+                 lambda inputs: _first(inputs, BLOCK), r"tl\.arange"),
+            Slip("written from each program's number on; multiply tl.program_id(0) by BLOCK",
+                 lambda inputs: _first(inputs, BLOCK + 2), r"program_id"),
             Slip("x alone; y was not added", lambda inputs: tensor(inputs, "x_ptr").clone(), r"tl\.store"),
         ),
     ),
@@ -155,7 +203,10 @@ def harness(x_ptr, y_ptr, n, out_ptr):
         grid=(3, 1, 1),
         inputs=lambda generator: {**_vectors(generator, N), "n": N},
         expected=lambda inputs: tensor(inputs, "x_ptr") + tensor(inputs, "y_ptr"),
-        slips=(Slip("written for the first program's elements alone; add tl.program_id(0) * BLOCK", _first_block, r"tl\.arange"),),
+        slips=(
+            Slip("written for the first program's elements alone; add tl.program_id(0) * BLOCK",
+                 lambda inputs: _first(inputs, BLOCK), r"tl\.arange"),
+        ),
     ),
     Step(
         name="tile",
@@ -173,6 +224,10 @@ def harness(x_ptr, stride_row, stride_column, out_ptr):
 {stored("tile", TILE)}""",
         inputs=lambda generator: _strides(_matrix(generator, ROWS, COLUMNS)),
         expected=lambda inputs: tensor(inputs, "x_ptr").contiguous(),
+        slips=(
+            Slip("read by the strides of the other axis; rows take stride_row, columns take stride_column",
+                 _strides_exchanged, r"stride_row"),
+        ),
     ),
     Step(
         name="masks",
@@ -189,6 +244,10 @@ def harness(x_ptr, stride_row, stride_column, row_count, column_count, out_ptr):
 {stored("tile", TILE)}""",
         inputs=_masked_inputs,
         expected=_padded,
+        slips=(
+            Slip("read by the strides of the other axis; rows take stride_row, columns take stride_column",
+                 _strides_exchanged, r"stride_row"),
+        ),
     ),
     Step(
         name="transpose",
@@ -205,6 +264,10 @@ def harness(x_ptr, stride_row, stride_column, M, N, out_ptr):
         grid=(2, 2, 1),
         inputs=_transpose_inputs,
         expected=lambda inputs: tensor(inputs, "x_ptr").t().contiguous(),
+        slips=(
+            Slip("x row by row, not turned; column j of the tile belongs to row columns[j] of y",
+                 lambda inputs: tensor(inputs, "x_ptr").contiguous().view(integer(inputs, "N"), integer(inputs, "M")), r"tl\.store"),
+        ),
     ),
     Step(
         name="scales",
@@ -231,6 +294,9 @@ def harness(x_ptr, stride_row, stride_column, M, K, out_ptr):
             Slip("that of the first tile along K alone; does the loop go on?", lambda inputs: _scales(inputs, last=BLOCK_K)),
             Slip("without the last tile along K, of which only a part lies inside; where does range end?",
                  lambda inputs: _scales(inputs, last=2 * BLOCK_K), r"range\("),
+            Slip("that of all rows of the tile; tl.max takes axis=1 to give each row its own", _of_tiles, r"tl\.max\("),
+            Slip("1 for all rows but those of zeros; tl.where(condition, a, b) gives a where the condition holds",
+                 lambda inputs: 1 - (tensor(inputs, "x_ptr") == 0).all(dim=1).float(), r"tl\.where"),
         ),
     ),
     Step(
@@ -255,6 +321,7 @@ def harness(q_ptr, out_ptr):
                 lambda inputs: (tensor(inputs, "q_ptr") << (4 * torch.arange(8, dtype=torch.int32))).sum(dim=1).to(torch.int32),
                 r"<<",
             ),
+            Slip("q & (0xF << ...), since << binds more tightly than &; put q & 0xF in brackets", _shifted_first, r"<<"),
         ),
     ),
     Step(
@@ -294,6 +361,7 @@ def harness(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, out_ptr):
         tolerance=lambda inputs: 1e-4 + 1e-5 * _sparse(inputs).double().abs(),
         slips=(
             Slip("without the last block of each row", lambda inputs: _sparse(inputs, shorter=1), r"range\("),
+            Slip("the last block of each row alone; is y added to, or replaced?", lambda inputs: _sparse(inputs, replaced=True)),
             Slip("with each block transposed: rows go down, and a row has BLOCK elements",
                  lambda inputs: _sparse(inputs, transposed=True), r"values_ptr"),
             Slip("with the first elements of x for every block; begin at BLOCK * col_indices[b]",
@@ -325,6 +393,15 @@ def harness(x_ptr, w_ptr, M, N, K, out_ptr):
                  lambda inputs: _product(inputs, last=2 * BLOCK_K), r"range\("),
             Slip("without the first tile along K; where does range begin?", lambda inputs: _product(inputs, first=BLOCK_K), r"range\("),
             Slip("the last tile along K alone; is acc added to, or replaced?", lambda inputs: _product(inputs, first=2 * BLOCK_K)),
+            Slip("the first tile along K alone; does the loop go on up to K?", lambda inputs: _turns(inputs, 1, 0, 0), r"range\("),
+            Slip("the first tile along K, again and again; depth begins at k", _again, r"depth ="),
+            Slip("zero everywhere; does acc keep what tl.dot returns?", lambda inputs: _turns(inputs, 0, 0, 0), r"tl\.dot"),
+            Slip("the sum with acc counted again in every turn; tl.dot(x, w, acc) adds it already, so write acc = and not acc +=",
+                 lambda inputs: _turns(inputs, 4, 2, 1), r"tl\.dot"),
+            Slip("without its last column of tiles; tl.cdiv(N, BLOCK_N) tiles make a row, pid // that is the tile's row, "
+                 "pid % that its column", lambda inputs: _columns_written(inputs, 2 * BLOCK)),
+            Slip("the first column of tiles alone; the grid has one axis, so the tile's column comes from pid, too",
+                 lambda inputs: _columns_written(inputs, BLOCK)),
             Slip("the product with W read as if it were stored as [K, N]; its strides are 1 and K",
                  lambda inputs: _product(inputs, untransposed=True), r"w_ptr"),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 
@@ -9,6 +10,7 @@ import torch
 
 from grader.labs import Launchable
 from grader.model import KernelSource, MemoryFinding, Outcome, Problem
+from grader.parsing import parse
 
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
@@ -18,11 +20,12 @@ WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "unwritten")
 
 
 def sentences(
-    kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome]
+    kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome], function: str = ""
 ) -> tuple[str, ...]:
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
+    function: the one that is being written, when what it calls is known to be right; then its line is told, not the helper's.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
     for outcome in outcomes:
@@ -36,7 +39,7 @@ def sentences(
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
-        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding)} ({where})")
+        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function)} ({where})")
     return tuple(texts)
 
 
@@ -64,34 +67,71 @@ def _order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int
     return finding.fault != "race", WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
 
 
-def _sentence(kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
-    call, verb = _call(source, finding), VERBS[finding.kind]
+def _sentence(kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str) -> str:
+    verb, through = VERBS[finding.kind], _through(source, finding, function)
+    if through is not None:
+        line, helper = through
+        fact, _ = _fact(kernel, problem, finding)
+        return f"{source.locate(line)}: {helper} {verb} {fact}; look at what {helper} is given"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
+    called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
+    return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, _fact(kernel, problem, finding)))}{called}"
+
+
+def _through(source: KernelSource, finding: MemoryFinding, function: str) -> tuple[int, str] | None:
+    """The line of `function` whose call led to an access in another function, and the function called there."""
+    if not function or finding.line is None:
+        return None
+    inner = finding.line
+    for line in (inner, *finding.callers):
+        if _holder(source, line) == function:
+            return (line, _holder(source, inner)) if line != inner else None
+        inner = line
+    return None
+
+
+def _holder(source: KernelSource, line: int) -> str:
+    """The function of the module that a line belongs to."""
+    functions = (node for node in parse(source.module).body if isinstance(node, ast.FunctionDef))
+    return next((node.name for node in functions if node.lineno <= line <= (node.end_lineno or 0)), "")
+
+
+def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple[str, str]:
+    """What was accessed that must not be, and what to do about it ("" where the fact says it)."""
     name = finding.tensor.removesuffix("_ptr")
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
-        return f"{place}: {call} {verb} an address near no tensor; look at its pointer arithmetic"
+        return "an address near no tensor", "look at its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
     at = ", ".join(str(i) for i in finding.index)
     element = f"{name}[{at}]"
     if finding.out_of_bounds and _is_index(kernel, finding):
         last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
         return (
-            f"{place}: {call} {verb} element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): a number from "
-            "outside is no index, and whatever it leads to is wrong; look at how it is indexed and where the loop ends"
+            f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): a number from outside is no index, "
+            "and whatever it leads to is wrong",
+            "look at how it is indexed and where the loop ends",
         )
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
-        return f"{place}: {call} {verb} {_unmasked(kernel, tensor, name, finding)}"
+        return _unmasked(kernel, tensor, name, finding, finding.index)
     if finding.fault in ("past", "gap", "outside", "beyond"):
-        return f"{place}: {call} {verb} {_misplaced(tensor, name, finding)}"
+        return _misplaced(tensor, name, finding)
     if finding.fault == "race":
-        pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
-        if finding.kind == "load":
-            return f"{place}: {call} reads {element}, which another program writes{pair}; their order is not defined"
-        return (
-            f"{place}: {call} {verb} {element}, which another program writes too{pair}; give each program its own tile, "
-            "or add with tl.atomic_add"
-        )
-    return f"{place}: {call} {verb} {element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1"
+        return _race(kernel, tensor, name, finding, element)
+    return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
+
+
+def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str) -> tuple[str, str]:
+    """Two programs at one element: by intent, by the wrong strides, or because a tile runs over the end of a row into the next."""
+    pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
+    if finding.kind == "load":
+        return f"{element}, which another program writes{pair}", "their order is not defined"
+    if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
+        fact, step = _unmasked(kernel, tensor, name, finding, finding.meant)
+        return f"{fact}: it lands in {element}, which another program writes{pair}", step
+    moves = _moves(tensor, name, finding)
+    if moves:
+        return f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"
+    return f"{element}, which another program writes too{pair}", "give each program its own tile, or add with tl.atomic_add"
 
 
 def _is_index(kernel: Launchable, finding: MemoryFinding) -> bool:
@@ -99,17 +139,19 @@ def _is_index(kernel: Launchable, finding: MemoryFinding) -> bool:
     return any(p.name == finding.tensor and p.type == "*i32" and len(p.sizes) == 1 for p in kernel.parameters)
 
 
-def _unmasked(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
+def _unmasked(
+    kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, index: Sequence[int]
+) -> tuple[str, str]:
     """The tile is in its place and its end is not cut off."""
     d = finding.dimension or 0
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
     sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
     limit = sizes[d] if d < len(sizes) else str(size)
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
-    return f"{noun} {finding.index[d]} of {name}, which has {have}; mask it to {noun}s below {limit}"
+    return f"{noun} {index[d]} of {name}, which has {have}{_turned(tensor, name, finding)}", f"mask it to {noun}s below {limit}"
 
 
-def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
+def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple[str, str]:
     """The address is wrong: what was found, what the tensor's elements are, and by which strides the tile moves."""
     own = tuple(tensor.stride())
     offset = finding.offset if finding.offset is not None else sum(i * s for i, s in zip(finding.index, own, strict=True))
@@ -120,15 +162,29 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     if finding.fault == "past":
         side = "before the first" if offset < 0 else "past the last"
         return (
-            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}; "
-            "look at the tile's offset, the end of the loop and the grid"
+            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}"
+            f"{_turned(tensor, name, finding)}",
+            "look at the tile's offset, the end of the loop and the grid",
         )
     between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", of which {elements}"
-    steps = [abs(step) for step in finding.steps]
-    if steps and len(steps) == tensor.dim() and sorted(steps) != sorted(own):
-        moves = f"its tile moves by {' and '.join(map(str, steps))}, {name}'s strides are {strides}"
-        return f"element {offset} of {of}{between}; the address is wrong: {moves}"
-    return f"element {offset} of {of}{between}; the address is wrong: look at its strides and offsets"
+    moves = _moves(tensor, name, finding)
+    if moves:
+        return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
+    return f"element {offset} of {of}{between}", "the address is wrong: look at its strides and offsets"
+
+
+def _turned(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
+    """That a tile lies across the tensor, which may be meant or be two strides exchanged."""
+    own, steps = list(tensor.stride()), [abs(step) for step in finding.steps]
+    return f" (the tile's rows run along {name}'s columns)" if tensor.dim() == 2 and steps == own[::-1] != own else ""
+
+
+def _moves(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
+    """By which strides the tile moves, where those are not the tensor's."""
+    own, steps = tensor.stride(), [abs(step) for step in finding.steps]
+    if not steps or len(steps) != tensor.dim() or sorted(steps) == sorted(own):
+        return ""
+    return f"its tile moves by {' and '.join(map(str, steps))}, {name}'s strides are {' and '.join(map(str, own))}"
 
 
 def _dimensions(problem: Problem, finding: MemoryFinding) -> int:

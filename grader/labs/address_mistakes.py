@@ -165,7 +165,7 @@ def store_mistakes(
 
                 yield Imitation(turned(right.y), turned(right.bound))
 
-    offset = "which part of a program's tile depends on its program id, and which does not?"
+    offset = "by how many rows and columns do the tiles of two neighbouring programs lie apart?"
     return (
         Mistake(
             "store_without_m_mask", "a right Y with whole tiles stored beyond its last row",

@@ -27,14 +27,14 @@ class NotYet(Exception):
 
 def inputs(elsewhere: str = ELSEWHERE) -> Sequence[str]:
     """Every cell that was run, by its number. Raises NotYet with this sentence where no notebook runs."""
-    shell = _shell()
+    shell = running_shell()
     if shell is None:
         raise NotYet(elsewhere)
     found: Sequence[str] = shell.history_manager.input_hist_raw
     return found
 
 
-def _shell() -> Any:
+def running_shell() -> Any:
     """The running IPython, if there is one."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython else None
@@ -43,7 +43,7 @@ def _shell() -> Any:
 def display(remarks: Sequence[Remark], pictures: Sequence[Picture] = ()) -> None:
     """Shows an answer: in a notebook below the cell, elsewhere as plain lines."""
     answer = Inline(remarks, pictures)
-    if _shell() is None:
+    if running_shell() is None:
         print(answer)
     else:
         _front_end_display()(answer)

@@ -17,7 +17,17 @@ from grader.building import KeptBinaries, own_folder
 from grader.exercises import exercises, steps_of
 from grader.labs import Lab
 from grader.model import Refusal, Report, Submission
-from grader.notebook.cells import NotYet, Output, display, grading_by_nbgrader, inputs, lab_named, sentence
+from grader.notebook import tracebacks
+from grader.notebook.cells import (
+    NotYet,
+    Output,
+    display,
+    grading_by_nbgrader,
+    inputs,
+    lab_named,
+    running_shell,
+    sentence,
+)
 from grader.notebook.harness import check_executed
 from grader.notebook.machine import chosen_device, notes
 from grader.notebook.speeding import check_speed_step
@@ -42,6 +52,8 @@ if device.type == "cpu" and "triton" not in sys.modules:
     os.environ["TRITON_INTERPRET"] = "1"
 if "ipykernel" in sys.modules:  # while the first cells are read, so that the first check does not wait
     prewarm()
+if (shell := running_shell()) is not None:
+    tracebacks.install(shell)
 
 STEP_SECONDS = 20.0
 

@@ -14,7 +14,7 @@ import torch
 from grader.building import BuildOptions, front_end, made_module
 from grader.judging.memory import sentences
 from grader.labs.notebook_step import Step
-from grader.model import Config, Constant, KernelBundle, KernelSource, Launch, Parameter, Problem, Refusal
+from grader.model import Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Parameter, Problem, Refusal
 from grader.notebook import step_words
 from grader.reading import read_step
 from grader.running.interpreter import InterpretOptions, interpret
@@ -107,17 +107,27 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
     complaint = front_end(source, made, signature, build)
     if complaint is not None:
         return StepAnswer(step, False, (step_words.complained(step, source, complaint), look))
+    wrong = _run(step, source, made, problem, expected, types, options)
+    if not wrong and step_words.open_loads(source):
+        replaced = replace(options, poison_masked=True)
+        if _run(step, source, made, problem, expected, types, replaced):
+            wrong = (step_words.undefined(step, source),)
+    return StepAnswer(step, False, (*wrong, look)) if wrong else StepAnswer(step, True, (step.right,))
+
+
+def _run(
+    step: Step, source: KernelSource, made: MadeModule, problem: Problem, expected: torch.Tensor, types: Mapping[str, str],
+    options: InterpretOptions,
+) -> tuple[str, ...]:  # fmt: skip
+    """What is wrong with a step once it ran; nothing when it is right."""
     harness = _Harness(tuple(Parameter(name, kind) for name, kind in types.items()))
     bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(step.name, 0): Launch(step.grid, (), (), ())}, {}, made)
     outcome = interpret(harness, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
-    located = [step_words.named(step, text) for text in sentences(harness, source, {step.name: problem}, [outcome])]
+    located = [step_words.named(step, text) for text in sentences(harness, source, {step.name: problem}, [outcome], step.function)]
     if outcome.status != "ran" or outcome.y is None:
-        return StepAnswer(step, False, (*located, outcome.message, look))
-    wrong = [] if outcome.written else step_words.unwritten(step, source, outcome.y)
-    wrong = wrong or step_words.wrong(step, source, problem, outcome.y, expected)
-    if not wrong and not located:
-        return StepAnswer(step, True, (step.right,))
-    return StepAnswer(step, False, (*located, *wrong, look))
+        return (*located, outcome.message)
+    named, seen = step_words.differing(step, source, problem, outcome.y, expected, written=outcome.written is not False)
+    return (*seen, *located) if named else (*located, *seen)
 
 
 def _laid_out_like(expected: torch.Tensor) -> torch.Tensor:

@@ -17,8 +17,8 @@ from grader.reading import CHECK
 
 def named(step: Step, text: str) -> str:
     """A sentence on an access, without the case's name; a function that stores knows the output by the step's word for it."""
-    text = text.removesuffix(f" (in `{step.name}`)")
-    return text if step.returns else re.sub(r"\bout(?=[\[, ])", step.result, text)
+    text = text.removesuffix(f" (in `{step.name}`)").removesuffix(", or add with tl.atomic_add")
+    return text if step.returns else re.sub(r"\bout(?=[\[, ']|$)", step.result, text)
 
 
 def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
@@ -33,11 +33,15 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
     _, shape = _type(got)
     wanted, size = _type(step.returns)
     found = f"{_place(source, step.function)}: {step.function} returns {got}, expected {step.returns}; "
+    if got.startswith("pointer"):
+        return f"{found}these are the addresses: return tl.load of them."
     if shape == size:
         return f"{found}end it with .to(tl.{wanted.replace('fp', 'float')})."
     if shape[::-1] == size and len(size) == 2:
         return f"{found}its axes are swapped: what goes down the rows takes [:, None], what goes across takes [None, :]."
-    return f"{found}look at the offsets of each axis."
+    if len(shape) != len(size):
+        return f"{found}it has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, and should have {len(size)}."
+    return f"{found}look at where each axis comes from: offsets, the axis of a sum, the sizes of a reshape."
 
 
 def _type(text: str) -> tuple[str, list[int]]:
@@ -65,40 +69,65 @@ def _place(source: KernelSource, function: str, at: str = "") -> str:
     return source.locate(fitting[0] if len(fitting) == 1 else node.lineno)
 
 
-def unwritten(step: Step, source: KernelSource, y: torch.Tensor) -> list[str]:
-    """How much of the output is still the poison that it arrived as."""
-    left = (y.contiguous().view(-1, 1).view(torch.uint8) == POISON_BYTE).all(dim=1).view(y.shape)
-    if not bool(left.any()):
-        return []
-    at = ", ".join(str(int(i)) for i in left.nonzero()[0])
-    return [
-        f"{_place(source, step.function)}: {int(left.sum())} of {left.numel()} elements of {step.result} were never written; "
-        f"the first is {step.result}[{at}]."
-    ]
+def open_loads(source: KernelSource) -> list[int]:
+    """The lines of the student's loads that have a mask and no `other`."""
+    calls = (
+        node for node in ast.walk(parse(source.module))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.load" and source.lines[node.lineno - 1].place != CHECK
+    )  # fmt: skip
+    given = ((node.lineno, {word.arg for word in node.keywords}, len(node.args)) for node in calls)
+    return [line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3]
 
 
-def wrong(step: Step, source: KernelSource, problem: Problem, y: torch.Tensor, expected: torch.Tensor) -> list[str]:
-    """How much is wrong, one element of it, and the slip that gives exactly this."""
+def undefined(step: Step, source: KernelSource) -> str:
+    """Of a step that is right only as long as what a mask leaves out is zero."""
+    return (
+        f"{source.locate(open_loads(source)[0])}: this tl.load has a mask and no other=, so what the mask leaves out is undefined; "
+        f"{step.result} depends on it. Add other=0."
+    )
+
+
+def differing(
+    step: Step, source: KernelSource, problem: Problem, y: torch.Tensor, expected: torch.Tensor, *, written: bool
+) -> tuple[bool, list[str]]:
+    """How much is wrong or still the poison that it arrived as, one element of it, and the slip that gives exactly this.
+
+    The first value tells whether a slip does.
+    """
     inputs: Inputs = {**problem.tensors, **problem.scalars}
+    left = torch.zeros_like(y, dtype=torch.bool) if written else _poison(y)
     allowed = step.tolerance(inputs) if step.tolerance else torch.zeros_like(expected, dtype=torch.float64)
-    wrong = ~(((y.double() - expected.double()).abs() <= allowed) | (y == expected))
+    wrong = left | ~(((y.double() - expected.double()).abs() <= allowed) | (y == expected))
     if not bool(wrong.any()):
-        return []
-    at = tuple(int(i) for i in wrong.nonzero()[0])
-    where = ", ".join(str(i) for i in at)
-    slip = next((slip for slip in step.slips if _is(slip, inputs, y, wrong, allowed)), None)
-    found = [
-        f"{_place(source, step.function, slip.at if slip else '')}: {int(wrong.sum())} of {wrong.numel()} elements are wrong: "
-        f"{step.result}[{where}] is {_number(y[at])}, expected {_number(expected[at])}."
-    ]
-    return [*found, f"It is {slip.what}{'' if slip.what.endswith('?') else '.'}"] if slip else found
+        return False, []
+    slip = next((slip for slip in step.slips if _is(slip, inputs, y, wrong, left, allowed)), None)
+    place = _place(source, step.function, slip.at if slip else "")
+    at = tuple(int(i) for i in (left if bool(left.any()) else wrong).nonzero()[0])
+    element = f"{step.result}[{', '.join(str(i) for i in at)}]"
+    if bool(left.any()):
+        found = f"{place}: {int(left.sum())} of {left.numel()} elements of {step.result} were never written; the first is {element}."
+    else:
+        found = (
+            f"{place}: {int(wrong.sum())} of {wrong.numel()} elements are wrong: {element} is {_number(y[at])}, "
+            f"expected {_number(expected[at])}."
+        )
+    return slip is not None, [found, f"It is {slip.what}{'' if slip.what.endswith('?') else '.'}"] if slip else [found]
+
+
+def _poison(y: torch.Tensor) -> torch.Tensor:
+    """Which elements are still the poison that the output arrived as."""
+    return (y.contiguous().view(-1, 1).view(torch.uint8) == POISON_BYTE).all(dim=1).view(y.shape)
 
 
 def _number(element: torch.Tensor) -> str:
     return f"{element.item():.6g}" if element.is_floating_point() else str(int(element))
 
 
-def _is(slip: Slip, inputs: Inputs, y: torch.Tensor, wrong: torch.Tensor, allowed: torch.Tensor) -> bool:
+def _is(
+    slip: Slip, inputs: Inputs, y: torch.Tensor, wrong: torch.Tensor, left: torch.Tensor, allowed: torch.Tensor
+) -> bool:
+    """Whether the slip gives this very result: what is right as well as what is wrong. NaN imitates what is never written, too."""
     imitated = slip.imitate(inputs)
-    same = ((y.double() - imitated.double()).abs() <= allowed) | (y == imitated) | (y.isnan() & imitated.isnan())
-    return bool(same[wrong].all())
+    near = (y.double() - imitated.double()).abs() <= torch.where(wrong, allowed, 2 * allowed)
+    same = torch.where(left, imitated.isnan(), near | (y == imitated) | (y.isnan() & imitated.isnan()))
+    return bool(same.all())

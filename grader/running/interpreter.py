@@ -36,6 +36,7 @@ START_SECONDS = 60.0
 MAX_TIMEOUTS = 2
 MAX_FINDINGS = 24
 MAX_AXES = 8
+MAX_CALLS = 8
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class InterpretOptions:
     """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works).
 
     `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: which programs of a
-    launch to record, by how many it has. `accesses`: log every load and store instead.
+    launch to record, by how many it has. `accesses`: log every load and store instead. `poison_masked`: what a load's mask
+    leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs.
     """
 
     jobs: int
@@ -53,6 +55,7 @@ class InterpretOptions:
     cancelled: Callable[[], bool] = lambda: False
     record: Callable[[int], Sequence[int]] | None = None
     accesses: bool = False
+    poison_masked: bool = False
 
 
 def interpret(
@@ -133,6 +136,8 @@ def _run_one(
         "unwritten": None if zeroed else kernel.output,
         "seconds": 0.8 * options.case_seconds,
     }
+    if options.poison_masked:
+        request["poison_masked"] = True
     if options.accesses:
         request["accesses"] = True
     elif options.record:
@@ -235,6 +240,8 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
         _integer(entry["lanes"]),
         None if offset is None else _integer(offset),
         tuple(_integer(step) for step in entry.get("steps", ())[:MAX_AXES]),
+        tuple(line for line in map(made.origin, map(_integer, entry.get("callers", ())[:MAX_CALLS])) if line is not None),
+        tuple(_integer(i) for i in entry.get("meant", ())[:MAX_AXES]),
     )
 
 

@@ -213,6 +213,12 @@ LESSONS = (
     ),
     # ---- operators
     Lesson(
+        r"unexpected type (?P<type>(fp|bf)\d+)",
+        "`//` divides whole numbers only, found {type}",
+        "write / to divide, or tl.floor(a / b) for a whole number",
+        ("BinOp", "AugAssign"),
+    ),
+    Lesson(
         r"invalid operands of type (?P<a>\S+) and (?P<b>\S+)",
         "`{operator}` works on whole numbers only, {whole}",
         "convert to integers first with .to(tl.int32); // instead of / keeps offsets whole",
@@ -385,7 +391,7 @@ LESSONS = (
     Lesson(
         r"object of type '\w+' has no len\(\)",
         "a tensor has no len() in a kernel",
-        "use the constexpr that it was made with, such as BLOCK_K",
+        "use its shape, such as x.shape[0], or the constexpr that it was made with, such as BLOCK_K",
     ),
     Lesson(
         r"(?P<what>min|max) requires at least 2 values",

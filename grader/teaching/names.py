@@ -40,7 +40,7 @@ INSTEAD = {
     "half": "x.to(tl.float16)",
     "int": "x.to(tl.int32), or // for whole numbers",
     "item": "the scalar itself: tl.load of one pointer gives one",
-    "len": "the constexpr that it was made with, such as BLOCK_K",
+    "len": "x.shape[0], or the constexpr that it was made with, such as BLOCK_K",
     "linspace": "tl.arange(0, BLOCK)",
     "logical_and": "a & b",
     "logical_not": "~a",
@@ -154,7 +154,8 @@ def undefined(
         )
     if name in INSTEAD and hasattr(builtins, name):
         return f"Python's `{name}` does not work in a Triton kernel", f"write {INSTEAD[name]}"
-    local = set(scope) | (_bound(function) if function is not None else set()) | _bound_at_top(tree)
+    seen = set(scope) if len(name) > 1 else set()  # a notebook has an `x` or `w` of its own, which no kernel means
+    local = seen | (_bound(function) if function is not None else set()) | _bound_at_top(tree)
     if f"tl.{name}" in language_names():
         return f"`{name}` is not defined", f"did you mean `tl.{name}`? Triton's functions need the prefix tl."
     near = suggest(name, local) or (None if name in INSTEAD else suggest(name, language_names()))

@@ -101,7 +101,8 @@ def loop_carried(setting: Setting) -> Told | None:
     if "[" in after and "[" not in before:
         dtype = after.split()[0]
         tile = {"int32": "tl.int32", "fp16": "tl.float16"}.get(dtype, "tl.float32")
-        step = f"begin with a tile: {name} = tl.zeros((BLOCK_M, BLOCK_N), dtype={tile})"
+        sizes = "(BLOCK_M, BLOCK_N)" if len(_shape(after)) > 1 else "(BLOCK_M,)"
+        step = f"begin with a tile: {name} = tl.zeros({sizes}, dtype={tile})"
     elif "[" in after and before.partition("[")[2] != after.partition("[")[2]:
         step = f"give `{name}` the shape [{after.partition('[')[2]} before the loop"
     else:
@@ -319,6 +320,27 @@ def found_by_looking(setting: Setting) -> Told | None:
     return None
 
 
+def pointer_indexed(setting: Setting) -> Told | None:
+    """ptr[rows, columns], which Triton tells as if ptr were a tile."""
+    node = setting.node
+    if not isinstance(node, ast.Subscript) or "tensor index" not in setting.fault.message:
+        return None
+    if not setting.type_of(node.value).startswith("pointer to"):
+        return None
+    name = shortened(unparsed(node.value))
+    return Told(setting, f"`{name}` is a pointer: it cannot be indexed with [ ]", f"add the offsets and load: tl.load({name} + offsets)")
+
+
+def size_left_out(setting: Setting) -> Told | None:
+    """A -1 among the sizes of a reshape, as in PyTorch."""
+    node = setting.node
+    if not isinstance(node, ast.Call) or unparsed(node.func).rpartition(".")[2] not in ("reshape", "view"):
+        return None
+    if not any(unparsed(part) == "-1" for part in ast.walk(node) if isinstance(part, ast.UnaryOp)):
+        return None
+    return Told(setting, "a reshape in a kernel works out no size: it knows no -1", "write the size, such as 8 * x.shape[0]")
+
+
 def return_in_loop(setting: Setting) -> Told | None:
     """A return inside a loop, which the compiler reports at the `if` around it."""
     if "`return` statements inside" not in setting.fault.message:
@@ -389,6 +411,6 @@ def misspelt_keyword(setting: Setting) -> Told | None:
 
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
-    construct, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
+    construct, pointer_indexed, size_left_out, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
     misspelt_keyword, accumulator, *WORDING,
 )  # fmt: skip

@@ -264,12 +264,14 @@ check("gptq", step="loop")
 # ## The kernel
 #
 # `rows` and `columns` from `pid` as in W4A16, `accumulate(...)`, fp16, `store_tile(...)`. They go where `pass` stands.
-# Leave `SPLIT_K` alone for now.
+# Every other `# YOUR CODE HERE` (configs, helpers, a decorator, parameters of your own) is for later: leave them empty. Leave `SPLIT_K`
+# alone, too.
 
 # %% [markdown] lang="zh"
 # ## kernel
 #
 # 与 W4A16 一样由 `pid` 得出 `rows` 和 `columns`，然后 `accumulate(...)`，转成 fp16，再 `store_tile(...)`。写在 `pass` 的位置。
+# 其他的 `# YOUR CODE HERE`（config、辅助函数、装饰器、自己的参数）都留到以后，现在空着。
 # `SPLIT_K` 先不用管。
 
 # %% solution="gptq_kernel"

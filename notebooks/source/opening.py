@@ -59,7 +59,18 @@ for M in (1, 16, 512, 4096):
     print(f"M = {M:4}: fp16 {fp16:7.1f}, int8 weight {w8:7.1f}, int4 weight {w4:7.1f} operations a byte")
 
 # %% [markdown]
-# A GPU has a number of its own: what its tensor cores can do while one byte arrives.
+# The parts of a GPU by name, as all notebooks use them:
+#
+# | name | what it is |
+# |---|---|
+# | DRAM, or memory | large and slow; tensors lie there |
+# | L2 | a cache in front of it, smaller and faster, for the whole GPU |
+# | multiprocessor, or SM | a GPU has many; each runs a few small programs at a time |
+# | registers, shared memory | what a program works on while it runs, on its SM: the fastest, and little of it |
+# | warp | 32 threads of an SM that run in step; the elements that a program works on are dealt out to them |
+# | tensor core | the part of an SM that multiplies small matrices of fp16 or int8 as a whole |
+#
+# A GPU has a number of its own: what its tensor cores can do while one byte arrives from DRAM.
 # For an H200 that is @bench{fp16_per_second / bytes_per_second:.0f} operations in fp16 (@bench{fp16_per_second / 1e12:.0f} TFLOP/s
 # by @bench{bytes_per_second / 1e12:.1f} TB/s), and twice that in int8 (@bench{2 * fp16_per_second / 1e12:.0f} TOP/s: integers
 # are no floating point).
@@ -70,7 +81,18 @@ for M in (1, 16, 512, 4096):
 # That is the whole map of this lab. A drawing of it is called a roofline:
 
 # %% [markdown] lang="zh"
-# GPU 自己也有这样一个数：每送来一个字节的时间里，它的 Tensor Core 能做多少次运算。
+# GPU 的各个部分，所有 notebook 都用这些名称：
+#
+# | 名称 | 是什么 |
+# |---|---|
+# | DRAM，也叫显存 | 容量大，速度慢；张量就放在这里 |
+# | L2 | 显存前面的缓存，更小也更快，整个 GPU 共用 |
+# | 多处理器，即 SM | 一个 GPU 有很多个；每个同时运行几个小程序 |
+# | 寄存器、共享内存 | 程序运行时正在处理的数据放在这里，就在它的 SM 上：最快，也最少 |
+# | warp | SM 上 32 个同步执行的线程；程序要处理的元素分给它们 |
+# | Tensor Core | SM 中把 fp16 或 int8 的小矩阵整个相乘的部件 |
+#
+# GPU 自己也有这样一个数：每从显存送来一个字节的时间里，它的 Tensor Core 能做多少次运算。
 # H200 在 fp16 下是 @bench{fp16_per_second / bytes_per_second:.0f} 次（@bench{fp16_per_second / 1e12:.0f} TFLOP/s
 # 除以 @bench{bytes_per_second / 1e12:.1f} TB/s），int8 下再翻一倍（@bench{2 * fp16_per_second / 1e12:.0f} TOP/s：
 # 整数不是浮点数，所以不写 FLOP）。
@@ -163,17 +185,18 @@ check("opening", step="add")
 # ### Warm-up 2: a mask
 #
 # Seldom does a size divide into tiles. `triton.cdiv(n, BLOCK)` programs are enough, and the last of them reaches beyond
-# the end. A **mask**, a tile of true and false, switches lanes off:
+# the end. The places of a tile are its **lanes**. A **mask**, a tile of true and false, switches some of them off:
 # `tl.load(ptrs, mask=at < n, other=0.0)` gives `other` there and reads nothing, `tl.store(ptrs, x, mask=at < n)` writes nothing.
+# Without `other` it is undefined what a load gives there; write it, unless nobody looks at those lanes again.
 #
 # Forget the mask and you read somebody else's memory. A GPU seldom notices; the checks here do, and tell you the line.
 
 # %% [markdown] lang="zh"
 # ### 练习 2：mask
 #
-# 大小很少能正好被 tile 整除。启动 `triton.cdiv(n, BLOCK)` 个程序就够了，其中最后一个会超出末尾。**mask** 是由真假值组成的 tile，
-# 用来关掉其中一些 lane：`tl.load(ptrs, mask=at < n, other=0.0)` 在关掉的位置给出 `other`，不读内存；`tl.store(ptrs, x, mask=at < n)` 在那里
-# 什么也不写。
+# 大小很少能正好被 tile 整除。启动 `triton.cdiv(n, BLOCK)` 个程序就够了，其中最后一个会超出末尾。tile 里的每个位置叫一个 **lane**。
+# **mask** 是由真假值组成的 tile，用来关掉其中一些 lane：`tl.load(ptrs, mask=at < n, other=0.0)` 在关掉的位置给出 `other`，不读内存；
+# `tl.store(ptrs, x, mask=at < n)` 在那里什么也不写。不写 `other` 的话，load 在那里给出什么是未定义的；除非之后没有人再看那些 lane，否则都要写上。
 #
 # 忘了加 mask，读到的就是别人的内存。GPU 很少会察觉；这里的检查会，并且告诉你是哪一行。
 

@@ -291,7 +291,8 @@ check("w8a16", step="epilogue")
 # 2. The scales of its columns: one load of one axis, masked at `N`.
 # 3. `accumulate(...)`, then `apply_scales(...)`, then `store_tile(...)`.
 #
-# They go where `pass` stands. Leave `SPLIT_K` alone for now: with 1 it changes nothing.
+# They go where `pass` stands. What may stand above the kernel, more configs and helpers, is for later; so is `SPLIT_K`, which with 1
+# changes nothing.
 
 # %% [markdown] lang="zh"
 # ## kernel
@@ -302,7 +303,7 @@ check("w8a16", step="epilogue")
 # 2. 读取它那些列的 scale：只有一个轴的一次读取，mask 以 `N` 为界。
 # 3. `accumulate(...)`，然后 `apply_scales(...)`，然后 `store_tile(...)`。
 #
-# 写在 `pass` 的位置。`SPLIT_K` 先别管：它等于 1 时没有任何影响。
+# 写在 `pass` 的位置。kernel 上方还可以加更多 config 和辅助函数，那是后面的事；`SPLIT_K` 也先别管，它等于 1 时没有任何影响。
 
 # %% solution="w8a16_kernel"
 # include solutions/w8a16.py: CONFIGS .. W8A16_MM_grid

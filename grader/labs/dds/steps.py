@@ -225,6 +225,11 @@ def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_p
                 r"range\(",
             ),
             Slip(
+                "the sum with the blocks of the rows above; begin at `first`",
+                lambda inputs: _rows_of_blocks(inputs, starts=(0,) * (len(CROW) - 1)),
+                r"range\(",
+            ),
+            Slip(
                 "without the first block of each row",
                 lambda inputs: _rows_of_blocks(inputs, starts=tuple(start + 1 for start in CROW[:-1])),
                 r"range\(",

@@ -196,7 +196,7 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         function="make_weights",
         result="w",
         returns=W,
-        right="A difference of integers is exact, and one multiplication rounds once.",
+        right="Every weight is itself again. Who subtracts integers and then scales rounds once; who scales both rounds three times.",
         look="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
         harness=f"""
 @triton.jit
@@ -240,7 +240,7 @@ def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stri
         slips=(
             Slip("zero everywhere; is acc added to?", lambda inputs: torch.zeros_like(_loop_sum(inputs)), r"tl\.dot"),
             Slip(
-                "the first tile along K alone; does the loop return too early?",
+                "the first tile along K alone; does the loop return too early, or range end too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
             ),
@@ -250,6 +250,8 @@ def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stri
                 r"range\(",
             ),
             Slip("the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)),
+            Slip("the sum with acc counted again in every turn; tl.dot(x, w, acc) adds it already, so write acc = and not acc +=",
+                 lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs), r"\+="),
             Slip(
                 "made with the scales and zeros of the first groups in every turn; a group is counted from the beginning of K",
                 lambda inputs: _loop_sum(inputs, group_of=torch.arange(integer(inputs, "K")) % DEPTH // GROUP),

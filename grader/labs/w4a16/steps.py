@@ -183,6 +183,11 @@ def harness(words_ptr, out_ptr):{OFFSETS}
                 lambda inputs: _by_word(_opened(inputs)).transpose(0, 1).reshape(DEPTH, COLUMNS),
                 r"reshape",
             ),
+            Slip(
+                "right in value and wrong in order: the eight shifts go between words and columns, [None, :, None]",
+                lambda inputs: _by_word(_opened(inputs)).transpose(1, 2).reshape(DEPTH, COLUMNS),
+                r"None",
+            ),
         ),
     ),
     Step(
@@ -227,9 +232,9 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
                 r"multiply_tiles\(",
             ),
             Slip(
-                "the first tile along K alone; does the loop return too early?",
+                "the first tile along K alone; does the loop return too early, or range end too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
-                r"\breturn\b",
+                r"range\(",
             ),
             Slip(
                 "without the last tile along K, of which only a part lies inside; where does range end?",
@@ -239,6 +244,11 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
             Slip("without the first tile along K; where does range begin?", lambda inputs: _loop_sum(inputs, DEPTH), r"range\("),
             Slip(
                 "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)
+            ),
+            Slip(
+                "the sum with acc counted again in every turn; multiply_tiles adds it already, so write acc = and not acc +=",
+                lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs),
+                r"multiply_tiles\(",
             ),
             Slip(
                 "the first tile, three times; advance both tiles along K",
@@ -257,6 +267,11 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
             Slip(
                 "the first tile of x with all the words; the columns of x begin at k too",
                 lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=True),
+            ),
+            Slip(
+                "without most of the words; load_words takes K itself, and divides by 8",
+                lambda inputs: _loop_sum(inputs, 0, integer(inputs, "K") // 8 // 8 * 8),
+                r"load_words",
             ),
         ),
     ),

@@ -207,7 +207,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS
                 r"multiply_tiles\(",
             ),
             Slip(
-                "the first tile along K alone; does the loop return too early?",
+                "the first tile along K alone; does the loop return too early, or range end too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
             ),
@@ -219,6 +219,11 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS
             Slip("without the first tile along K; where does range begin?", lambda inputs: _loop_sum(inputs, DEPTH), r"range\("),
             Slip(
                 "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)
+            ),
+            Slip(
+                "the sum with acc counted again in every turn; multiply_tiles adds it already, so write acc = and not acc +=",
+                lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs),
+                r"multiply_tiles\(",
             ),
             Slip(
                 "the first tile, three times; advance both tiles along K",

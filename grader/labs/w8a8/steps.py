@@ -30,6 +30,14 @@ def _padded(inputs: Inputs) -> torch.Tensor:
     return padded
 
 
+def _strides_exchanged(inputs: Inputs) -> torch.Tensor:
+    """x read by the wrong stride along each axis; NaN where that leads out of it."""
+    x, tile = tensor(inputs, "x_ptr"), torch.zeros(ROWS, DEPTH, dtype=torch.float16)
+    tile[:ROWS_INSIDE, :DEPTH_INSIDE] = float("nan")
+    tile[:ROWS_INSIDE, :ROWS_INSIDE] = x[:, :ROWS_INSIDE].t()
+    return tile
+
+
 def _ratios(generator: torch.Generator) -> torch.Tensor:
     """[ROWS, DEPTH] values of x / s that no rounding of the quotient can change: never near a tie, some beyond int8."""
     whole = torch.randint(-140, 141, (ROWS, DEPTH), generator=generator).double()
@@ -162,6 +170,10 @@ def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
 {stored("tile", TILE)}""",
         inputs=_load_inputs,
         expected=_padded,
+        slips=(
+            Slip("read by the strides of the other axis; rows take stride_row, columns take stride_column",
+                 _strides_exchanged, r"stride_row"),
+        ),
     ),
     Step(
         name="quantise",
@@ -219,7 +231,11 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
 {stored("acc", ACC)}""",
         inputs=_dot_inputs,
         expected=lambda inputs: tensor(inputs, "acc_ptr") + _product(inputs),
-        slips=(Slip("the product alone; acc was not added", _product, r"tl\.dot"),),
+        slips=(
+            Slip("the product alone; acc was not added", _product, r"tl\.dot"),
+            Slip("the sum with acc counted twice; tl.dot with acc as an argument adds it already",
+                 lambda inputs: 2 * tensor(inputs, "acc_ptr") + _product(inputs), r"tl\.dot"),
+        ),
     ),
     Step(
         name="loop",
@@ -245,9 +261,9 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
                 r"multiply_tiles\(",
             ),
             Slip(
-                "the first tile along K alone; does the loop return too early?",
+                "the first tile along K alone; does the loop return too early, or range end too early?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
-                r"\breturn\b",
+                r"range\(",
             ),
             Slip(
                 "without the last tile along K, of which only a part lies inside; where does range end?",
@@ -257,6 +273,11 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
             Slip("without the first tile along K; where does range begin?", lambda inputs: _loop_sum(inputs, DEPTH), r"range\("),
             Slip(
                 "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)
+            ),
+            Slip(
+                "the sum with acc counted again in every turn; multiply_tiles adds it already, so write acc = and not acc +=",
+                lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs),
+                r"multiply_tiles\(",
             ),
             Slip(
                 "the first tile, three times; advance both tiles along K",

@@ -30,6 +30,7 @@ def interpret_one(
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
     request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
+    request["poison_masked"], when there, makes poison of what a mask without `other` leaves out.
     request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
     "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
@@ -49,7 +50,7 @@ def interpret_one(
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
     check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"),
-                                     math.prod(request["grid"]))  # fmt: skip
+                                     math.prod(request["grid"]), bool(request.get("poison_masked")))  # fmt: skip
     recorder: Any = None
     if "record" in request:
         import recording

@@ -4,8 +4,9 @@ While a `MemoryCheck` is active each tensor lives in an address window of its ow
 tells which pointer argument it was derived from however far it strays. The four functions through which every
 version of Triton's interpreter reaches memory translate the addresses back and look at them on the way.
 
-What a load brings from outside is poison, the same each time. A launch that such a number leads astray (an index or a bound
-of a loop that was read outside its tensor) is ended there, and keeps what was found.
+What a load brings from outside is poison, the same each time; when it is asked for, so is what a mask without `other` leaves out:
+Triton leaves that undefined, and its compiler for NVIDIA's GPUs happens to leave zeros. A launch that a number from outside leads
+astray (an index or a bound of a loop) is ended there, and keeps what was found.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from control_flow import Turns
 from faults import LaunchEnded
-from native_memory import NativeMemory, line_in
+from native_memory import NativeMemory, lines_in
 
 WINDOW_BITS = 44
 POISON_BYTE = 0x7E
@@ -72,10 +73,14 @@ class MemoryCheck:
     programs: how many the grid has. A launch whose programs end one after another, so many that the others will have ended
     in LONGER times the seconds, is given that: many small programs are no endless loop.
     misled: the tensor beside which an index or bound was read, once one was.
+    poison_masked: what a load's mask leaves out is poison where the load has no `other`.
     """
 
-    def __init__(self, areas: Sequence[Area], path: str, seconds: float | None = None, programs: int = 1) -> None:
+    def __init__(
+        self, areas: Sequence[Area], path: str, seconds: float | None = None, programs: int = 1, poison_masked: bool = False
+    ) -> None:
         self.areas, self.path, self.seconds, self.programs = list(areas), path, seconds, programs
+        self.poison_masked = poison_masked
         self.ended, self.longer = 0, False
         self.misled: str | None = None
         self.turns = 0
@@ -88,7 +93,7 @@ class MemoryCheck:
         """Replaces the interpreter's memory functions and its conversion of tensors to addresses."""
         from triton.runtime import interpreter
 
-        memory, convert = interpreter._interpreter, interpreter._implicit_cvt
+        memory, convert, load = interpreter._interpreter, interpreter._implicit_cvt, interpreter.InterpreterBuilder.create_masked_load
         remaining = enumerate(self.areas)
 
         def convert_tensor(argument: Any) -> Any:
@@ -101,6 +106,8 @@ class MemoryCheck:
 
         interpreter._interpreter = _Watched(memory, self, interpreter.interpreter_builder)
         interpreter._implicit_cvt = convert_tensor
+        if self.poison_masked:
+            interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
         seconds = self.seconds or float("inf")
         self.deadline, self.end = process_time() + seconds, monotonic() + WALL * seconds
         Turns.watch, Turns.ahead = self._turn, self._ahead
@@ -108,6 +115,7 @@ class MemoryCheck:
             yield
         finally:
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
+            interpreter.InterpreterBuilder.create_masked_load = load
             Turns.watch = Turns.ahead = None
 
     def _ahead(self, turns: int) -> None:
@@ -189,7 +197,7 @@ class MemoryCheck:
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
         if kind != "load" or area.writer is not None or area.poisoned:
-            self._follow(kind, area, active, program, pointers)
+            self._follow(kind, area, active, program, pointers, mask)
         return pointers + np.uint64(area.shift), mask, None
 
     def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:
@@ -217,7 +225,7 @@ class MemoryCheck:
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
 
-    def _follow(self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray) -> None:
+    def _follow(self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray) -> None:
         """Races between programs, and reads of an output that nothing was written to."""
         elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
         elements = elements[(elements >= 0) & (elements < len(area.valid))]
@@ -232,20 +240,35 @@ class MemoryCheck:
             others &= before > 0
         if others.any():
             at = np.flatnonzero(others)[0]
-            self._place("race", kind, area, int(elements[at]), int(abs(before[at])) - 1, program)
+            self._race(kind, area, pointers, mask, int(elements[at]), int(abs(before[at])) - 1, program)
         if kind == "store":
             area.writer[elements] = program + 1
         elif kind == "atomic":
             area.writer[elements] = np.where(before > 0, before, -(program + 1))
 
-    def _place(self, fault: str, kind: str, area: Area, element: int, *programs: int) -> None:
+    def _place(self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), **more: Any) -> None:
         if not area.valid[element]:
             return
         index = _decode(element - area.offset, area)
         self._add(
             (fault, kind, area.name),
-            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1},
+            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
         )
+
+    def _race(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, element: int, *programs: int) -> None:
+        """An element of two programs. A lane that was meant for beyond the end of a row lies in the next row: `dimension` and
+        `meant` say which end it passed and where it was to go."""
+        offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
+        along = _along_axes(offsets, area)
+        here = mask & (offsets == element - area.offset)
+        for dimension, at in enumerate(along or ()):
+            beyond = here & (at >= area.shape[dimension])
+            if along and beyond.any():
+                lane = tuple(np.argwhere(beyond)[0])
+                meant = [int(index[lane]) for index in along]
+                self._place("race", kind, area, element, programs, dimension=dimension, meant=meant)
+                return
+        self._place("race", kind, area, element, programs, steps=_steps(offsets))
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
@@ -272,12 +295,12 @@ class MemoryCheck:
         )  # fmt: skip
 
     def _add(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
-        line = line_in(self.path)
+        line, *callers = lines_in(self.path) or [None]
         key = (line, *key)
         if key in self.found:
             self.found[key]["lanes"] += finding["lanes"]
         elif len(self.found) < MAX_FINDINGS:
-            self.found[key] = {"line": line, **finding}
+            self.found[key] = {"line": line, "callers": callers, **finding}
 
 
 def _decode(offset: int, area: Area) -> list[int]:
@@ -326,6 +349,21 @@ def _steps(offsets: np.ndarray) -> list[int]:
             if (steps != found[-1]).any():
                 return []
     return found
+
+
+def _poisoning(load: Any) -> Any:
+    """The builder's masked load, in which lanes that are left out are poison where no `other` says what they are."""
+    from triton.runtime import interpreter
+
+    def create_masked_load(self: Any, pointers: Any, mask: Any, other: Any, *policy: Any) -> Any:
+        if other is None:
+            element = pointers.get_element_ty()
+            dtype = np.dtype(interpreter._get_np_dtype(element))
+            poison = np.full(dtype.itemsize, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
+            other = interpreter.TensorHandle(np.full(pointers.data.shape, poison, dtype=dtype), element)
+        return load(self, pointers, mask, other, *policy)
+
+    return create_masked_load
 
 
 def _is_index(dtype: Any, pointers: Any) -> bool:

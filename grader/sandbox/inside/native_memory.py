@@ -23,9 +23,14 @@ class NativeMemory:
 
 def line_in(path: str) -> int | None:
     """The innermost line of the module at `path` on the stack."""
-    frame = sys._getframe(1)
+    return next(iter(lines_in(path)), None)
+
+
+def lines_in(path: str) -> list[int]:
+    """The lines of the module at `path` on the stack, the innermost first: where something is, and the calls that led there."""
+    lines, frame = [], sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == path:
-            return frame.f_lineno
+            lines.append(frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return lines

@@ -11,8 +11,9 @@ import pytest
 from grader.authoring.notebooks import SOURCE, instructor_notebook
 from grader.exercises import exercises, steps_of
 from grader.labs import all_labs
-from grader.model import KernelSource, Refusal
+from grader.model import KernelSource, Problem, Refusal
 from grader.notebook.harness import StepAnswer, check_executed
+from grader.notebook.step_words import differing
 from grader.reading import read_executed, read_step
 from grader.running.interpreter import InterpretOptions
 
@@ -103,6 +104,48 @@ WRONG = [
     ("opening", "product", "pid // tiles_n * BLOCK_M", "pid % tiles_n * BLOCK_M", "were never written"),
     ("opening", "product", "acc = tl.dot(x, w, acc)", "acc = tl.dot(x, w)", "the last tile along K alone"),
     ("opening", "product", "acc.to(tl.float16), mask=inside", "acc.to(tl.float16)", "row 21 of y, which has 21 rows"),
+    ("opening", "add", "tl.program_id(0) * BLOCK + ", "", "written for the first program's elements alone"),
+    ("opening", "tile", "return tl.load(ptr + rows[:, None] * stride_row + columns[None, :] * stride_column)",
+     "return ptr + rows[:, None] * stride_row + columns[None, :] * stride_column", "these are the addresses"),
+    ("opening", "tile", "tl.load(ptr + rows[:, None] * stride_row + columns[None, :] * stride_column)",
+     "ptr[rows[:, None], columns[None, :]]", "`ptr` is a pointer"),
+    ("opening", "tile", "rows[:, None] * stride_row + columns[None, :] * stride_column",
+     "rows[:, None] * stride_column + columns[None, :] * stride_row", "the strides of the other axis"),
+    ("opening", "masks", "rows[:, None] * stride_row + columns[None, :] * stride_column",
+     "rows[:, None] * stride_column + columns[None, :] * stride_row", "the strides of the other axis"),
+    ("opening", "masks", ", other=0", "", "what the mask leaves out is undefined"),
+    ("opening", "transpose", "(rows < M)[:, None] & (columns < N)[None, :]", "(rows < N)[:, None] & (columns < M)[None, :]",
+     "writes column 21 of y, which has 21 columns: it lands in y[1, 0]"),
+    ("opening", "transpose", "columns[None, :] * M + rows[:, None]", "rows[:, None] * N + columns[None, :]", "not turned"),
+    ("opening", "transpose", "M, N, stride_row, stride_column)\n", "stride_row, stride_column, M, N)\n",
+     "look at what load_tile is given"),
+    ("opening", "scales", "tl.abs(tile.to(tl.float32)), axis=1", "tl.abs(tile.to(tl.float32))", "all rows of the tile"),
+    ("opening", "scales", "largest / 127, 1.0", "1.0, largest / 127", "1 for all rows but those of zeros"),
+    ("opening", "scales", "largest / 127", "largest // 127", "`//` divides whole numbers only"),
+    ("opening", "scales", "tl.zeros((BLOCK_M,), dtype=tl.float32)", "0.0", "tl.zeros((BLOCK_M,), dtype=tl.float32)"),
+    ("opening", "pack", "(q & 0xF) << (4 * tl.arange(0, 8))", "q & 0xF << (4 * tl.arange(0, 8))", "put q & 0xF in brackets"),
+    ("opening", "bsr", "y += tl.sum", "y = tl.sum", "the last block of each row alone"),
+    ("opening", "product", "acc = tl.dot(x, w, acc)", "tl.dot(x, w, acc)", "zero everywhere"),
+    ("opening", "product", "acc = tl.dot(x, w, acc)", "acc += tl.dot(x, w, acc)", "write acc = and not acc +="),
+    ("opening", "product", "depth = k + tl.arange", "depth = tl.arange", "again and again"),
+    ("opening", "product", "tl.cdiv(N, BLOCK_N)", "N // BLOCK_N", "without its last column of tiles"),
+    ("opening", "product", "pid % tiles_n", "tl.program_id(1)", "the first column of tiles alone"),
+    ("opening", "product", "columns, K, N, 1, K)", "columns, K, N, K, 1)", "load_tile reads past the last element of w"),
+    ("w8a8", "load", ", other=0", "", "what the mask leaves out is undefined"),
+    ("w8a8", "dot", "return tl.dot", "return acc + tl.dot", "acc counted twice"),
+    ("w8a8", "loop", "acc = multiply_tiles", "acc += multiply_tiles", "write acc = and not acc +="),
+    ("w8a8", "loop", "columns, K, N, stride_wk", "columns, N, K, stride_wk", "load_tile reads column 27 of w"),
+    ("w8a8", "store", "rows[:, None] * stride_ym + columns[None, :] * stride_yn",
+     "rows[:, None] * stride_yn + columns[None, :] * stride_ym", "the tile's rows run along Y's columns"),
+    ("w4a16", "unpack", "[None, :, None]\n    q = (words[:, None, :]", "[None, None, :]\n    q = (words[:, :, None]",
+     "between words and columns"),
+    ("w4a16", "loop", "K, N, stride_wk", "K // 8, N, stride_wk", "load_words takes K itself"),
+    ("w4a16", "dot", "tl.dot(x, q, acc)", "tl.dot(x, q, acc, out_dtype=tl.float16)", "out_dtype asks for float16"),
+    ("w4a16", "loop", "acc = multiply_tiles", "acc += multiply_tiles", "write acc = and not acc +="),
+    ("w8a16", "loop", "acc = multiply_tiles", "acc += multiply_tiles", "write acc = and not acc +="),
+    ("gptq", "loop", "acc = tl.dot", "acc += tl.dot", "write acc = and not acc +="),
+    ("dds", "gather", ", other=0.0", "", "what the mask leaves out is undefined"),
+    ("dds", "loop", "range(first, last)", "range(last)", "with the blocks of the rows above"),
 ]  # fmt: skip
 SWAPPED = ("rows[:, None] * stride_row + columns[None, :] * stride_column", "columns[:, None] * stride_column + rows[None, :] * stride_row")
 
@@ -139,6 +182,31 @@ def edited(notebook: str, name: str, right: str, wrong: str) -> list[str]:
 @pytest.mark.parametrize(("notebook", "name", "right", "wrong", "said"), WRONG)
 def test_a_wrong_step_is_explained(notebook, name, right, wrong, said, options):
     assert said in text_of(answer(notebook, name, edited(notebook, name, right, wrong), options))
+
+
+@pytest.mark.slow
+def test_what_a_mask_leaves_out_may_be_undefined_where_nothing_depends_on_it(options):
+    """The store's mask leaves the same lanes out."""
+    cells = [cell.replace("mask=at < n, other=0.0", "mask=at < n") for cell in solution_cells("opening")]
+    found = answer("opening", "mask", cells, options)
+    assert isinstance(found, StepAnswer)
+    assert found.ok, found.sentences
+
+
+def test_a_slip_is_all_of_the_result():
+    """-8 alone is left unsigned here, so that "unsigned" would be no reason: -1 is right."""
+    import torch
+
+    step = steps_of("opening")["unpack"]
+    inputs = step.inputs(torch.Generator().manual_seed(1))
+    expected = step.expected(inputs)
+    y = torch.where(expected == -8, expected + 16, expected)
+    source = KernelSource("", "unpack", None, "def unpack(words):\n    return words", (), Path("steps.ipynb"))
+    problem = Problem({name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}, {})
+    named, said = differing(step, source, problem, y, expected, written=True)
+    assert not named
+    assert len(said) == 1
+    assert differing(step, source, problem, expected % 16, expected, written=True)[0]
 
 
 @pytest.mark.slow

@@ -214,6 +214,7 @@ def test_an_access_in_a_helper_is_placed_there(tmp_path):
     source = edited(STORE, "    put(y_ptrs, y)\n").replace("@triton.autotune(", helper + "@triton.autotune(")
     result = checked(tmp_path, source)
     assert all(f"line {result.line('tl.store(ptrs')}:" in sentence for sentence in result.sentences)
+    assert all(f"; called in w8a8.py line {result.line('put(y_ptrs')}" in sentence for sentence in result.sentences)
     assert result.sentences
 
 
