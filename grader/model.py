@@ -323,6 +323,14 @@ class MemoryFinding:
         """Whether it is about an access outside the tensors, whose place is certain."""
         return self.fault not in ("race", "unwritten")
 
+    @property
+    def unordered(self) -> bool:
+        """Whether what the kernel computes depends on which program comes first: it reads, or adds to, what another one stores.
+
+        Two stores to one element may be of the same number.
+        """
+        return self.fault == "race" and self.kind != "store"
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -6,7 +6,7 @@ functions; compiling turns that module into binaries.
 
 from __future__ import annotations
 
-from grader.building.compiling import Compiled, Compiler, Complaint, front_end, made_request
+from grader.building.compiling import NO_TIME_LEFT, Compiled, Compiler, Complaint, front_end, made_request
 from grader.building.describing import describe, load_request, made_module
 from grader.building.kept import KeptBinaries, own_folder
 from grader.building.options import BuildOptions
@@ -92,7 +92,8 @@ def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:
 def _why_nothing_builds(bundle: KernelBundle) -> str:
     if bundle.failures:
         count = len({failure.config for failure in bundle.failures})
-        return f"none of the {count} configs compiles: {_common_reason(bundle)}"
+        whole = f"none of the {count} configs compiles" if count > 1 else "the config does not compile"
+        return f"{whole}: {_common_reason(bundle)}"
     refused = [
         (f"{bundle.configs[index]} on {case}: ", sentence) for (case, index), sentence in bundle.refused.items()
     ]
@@ -102,13 +103,14 @@ def _why_nothing_builds(bundle: KernelBundle) -> str:
 
 
 def _common_reason(bundle: KernelBundle) -> str:
-    """The first failure; without its config where every config fails at the same place."""
+    """The first failure that has a cause of its own; without its config where every config fails at the same place."""
     by_index = {config.index: str(config) for config in bundle.configs}
+    failures = [failure for failure in bundle.failures if NO_TIME_LEFT not in failure.message] or bundle.failures
     reasons = [
         failure.message.removeprefix(f"{by_index[failure.config]} for sm_{failure.capability}: ")
-        for failure in bundle.failures
+        for failure in failures
     ]
     places = {reason.split(": ")[0] for reason in reasons}
-    return reasons[0] if len(places) == 1 and len(bundle.configs) > 1 else bundle.failures[0].message
+    return reasons[0] if len(places) == 1 and len(bundle.configs) > 1 else failures[0].message
 
 

@@ -24,6 +24,7 @@ from grader.teaching import teach_config
 LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
+NO_TIME_LEFT = "not compiled: what was compiled before it used up the time for building"
 
 Operation = Literal["compile", "lower", "read"]
 
@@ -151,7 +152,7 @@ class Compiler:
         self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
         if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
-            return sandbox, job.failure("not compiled: the configs before it used up the time for building")
+            return sandbox, job.failure(NO_TIME_LEFT)
         request, kept = _compile_request(operation, self.lab, job), self.options.kept
         try:
             known = kept.answer(made, request) if kept else None

@@ -185,12 +185,22 @@ class _Maker:
         return paragraph(self._place(line), refused.cause, refused.next_step, text=written)
 
     def _plain_function(self, name: str) -> str:
-        cause, step = f"`{name}` is a plain Python function, which a kernel cannot call", f"put @triton.jit above `def {name}`"
+        decorator = "@triton.constexpr_function" if self._makes_constexpr(name) else "@triton.jit"
+        cause, step = f"`{name}` is a plain Python function, which a kernel cannot call", f"put {decorator} above `def {name}`"
         node = next((node for node in self.functions.values() if node.name == name), None)
         if node is None:
             return paragraph(self._use(name), cause, step)
         text = self.source.module.split("\n")[node.lineno - 1]
         return paragraph(self._place(node.lineno), cause, step, text=text, column=node.col_offset)
+
+    def _makes_constexpr(self, name: str) -> bool:
+        """Whether a function is called for a constexpr: `WORDS: tl.constexpr = words(BLOCK_K)`."""
+        made = [
+            part.value for node in self.functions.values() for part in ast.walk(node)
+            if isinstance(part, ast.AnnAssign) and part.value is not None and ast.unparse(part.annotation).endswith("constexpr")
+        ]  # fmt: skip
+        calls = (part.func for value in made for part in ast.walk(value) if isinstance(part, ast.Call))
+        return any(isinstance(called, ast.Name) and called.id == name for called in calls)
 
     def _place(self, line: int) -> str:
         return self.source.locate(line)

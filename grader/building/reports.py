@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-NAME = re.compile(r"[A-Za-z_]\w{0,199}\Z", re.ASCII)
+MAX_NAME = 200
 PATH = re.compile(r"[A-Za-z_][\w.]{0,199}\Z", re.ASCII)
 MAX_TEXT = 1000
 MAX_NAMES = 2000
@@ -142,7 +143,8 @@ def _float(text: Any) -> float:
 
 
 def _name(text: Any) -> str:
-    if not isinstance(text, str) or not NAME.match(text):
+    """An identifier as Python has it once a file is read, letters of any alphabet included."""
+    if not isinstance(text, str) or len(text) > MAX_NAME or not text.isidentifier() or unicodedata.normalize("NFKC", text) != text:
         raise ValueError("not a name")
     return text
 

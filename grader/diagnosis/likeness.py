@@ -54,12 +54,14 @@ class _Match:
     """How well an imitation fits a run: the share of its wrong elements that it reproduces.
 
     telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing. A Y of
-    NaN throughout speaks for a kernel that did not write it, unless it is known to have done so.
+    NaN nearly throughout, which many a mistake leaves that reads outside the tensors, speaks for a kernel that did not
+    write it, unless it is known to have done so. hollow: it is such a Y that is alike.
     """
 
     of_wrong: float
     imitation: Imitation
     telling: bool
+    hollow: bool
 
 
 def diagnose(
@@ -74,7 +76,7 @@ def diagnose(
     failing: list[_Run] = []
     passing: list[tuple[Outcome, Finding, int]] = []
     for number, (outcome, finding) in enumerate(zip(outcomes, findings, strict=True)):
-        if outcome.status != "ran" or outcome.y is None or finding.skipped:
+        if outcome.status != "ran" or outcome.y is None or finding.skipped or finding.unordered:
             continue
         if finding.ok:
             passing.append((outcome, finding, number))
@@ -114,13 +116,14 @@ def _fitting(lab: Lab, failing: Sequence[_Run]) -> Table:
 def _classes(lab: Lab, failing: Sequence[_Run], table: Table, right: Callable[[], list[_Run]]) -> dict[int, int]:
     """The mistake of each run: the one that explains most runs, then the one that explains most of the rest.
 
-    Of several that explain as many, the one that fewest right runs deny. None at all when most runs stay open.
+    Of several that explain as many, the one that fewest right runs deny. None at all when most runs stay open. Beside a first
+    mistake, runs without a number say nothing: the two of them, or an access outside, may have left none.
     """
     classes: dict[int, int] = {}
     for _ in range(MAX_CLASSES):
         remaining = [run.number for run in failing if run.number not in classes]
         counts = {
-            index: sum((index, number) in table and table[index, number].telling for number in remaining)
+            index: sum(_tells(table.get((index, number)), first=not classes) for number in remaining)
             for index in range(len(lab.mistakes))
         }
         most = max(counts.values(), default=0)
@@ -135,6 +138,10 @@ def _classes(lab: Lab, failing: Sequence[_Run], table: Table, right: Callable[[]
     if len(failing) - len(classes) > FEW * len(classes):  # what fits a few by chance names nothing
         return {}
     return classes
+
+
+def _tells(match: _Match | None, *, first: bool) -> bool:
+    return match is not None and match.telling and (first or not match.hollow)
 
 
 def _table(lab: Lab, failing: Sequence[_Run]) -> Table:
@@ -201,10 +208,11 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
         if of_wrong < ENOUGH or float(agrees.double().mean()) < ENOUGH:
             continue
         telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
-        if bool(imitation.y.isnan().all()):
+        hollow = float(imitation.y.isnan().double().mean()) >= ENOUGH
+        if hollow:
             telling = (mistake.name == UNWRITTEN) != run.computed
         if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
-            best = _Match(of_wrong, imitation, telling)
+            best = _Match(of_wrong, imitation, telling, hollow)
     return best
 
 

@@ -72,7 +72,7 @@ def _seen(lab: Lab, watched: Sequence[Outcome]) -> bool:
 def _is_wrong(lab: Lab, outcome: Outcome, finding: Finding) -> bool:
     """A public case whose Y is wrong, by a kernel that left its inputs alone."""
     stored = outcome.status == "ran" and outcome.y is not None and not outcome.changed
-    return stored and not finding.ok and not finding.skipped and not lab.case(outcome.case).hidden
+    return stored and not finding.ok and not finding.skipped and not finding.unordered and not lab.case(outcome.case).hidden
 
 
 def _diagnosis(probed: Probed) -> Diagnosis:

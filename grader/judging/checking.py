@@ -17,7 +17,8 @@ from grader.model import Case, ErrorMap, KernelBundle, Outcome, Problem, Referen
 class Finding:
     """What one outcome showed: right or wrong, and the sentence that says why. `skipped`: nothing could be judged.
 
-    slices: the slices of K whose roundings in fp16 the tolerance allowed for.
+    slices: the slices of K whose roundings in fp16 the tolerance allowed for. unordered: Y is right, and would be another
+    one had the programs run in another order.
     """
 
     ok: bool
@@ -27,6 +28,7 @@ class Finding:
     frobenius: float = 0.0
     errors: ErrorMap | None = None
     slices: int = 1
+    unordered: bool = False
 
 
 References = dict[tuple[str, int], Reference]
@@ -57,8 +59,22 @@ def check(
     reference = known[key]
     finding = replace(compare(outcome.y, reference), slices=added)
     if finding.ok:
-        return finding
+        return in_any_order(finding, outcome)
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
+
+
+def in_any_order(finding: Finding, watched: Outcome) -> Finding:
+    """The finding, and no longer right where a launch that was watched shows that Y depends on the order of programs.
+
+    The interpreter runs one program after the other, a GPU many at once: then what one reads, another may not have stored yet.
+    """
+    if not finding.ok or not any(found.unordered for found in watched.memory or ()):
+        return finding
+    message = (
+        "what is in Y depends on which program comes first, and on a GPU they run at the same time; let no program read or add to "
+        "what another one stores (the line `memory` says where)"
+    )
+    return replace(finding, ok=False, message=message, unordered=True)
 
 
 def _overrun(outcome: Outcome) -> str:

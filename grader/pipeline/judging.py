@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from grader.building import BuildOptions
 from grader.diagnosis.reasons import reasons
 from grader.diagnosis.shrinking import smallest_failing
-from grader.judging.checking import Finding, References, check
+from grader.judging.checking import Finding, References, check, in_any_order
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
 from grader.judging.rubric import Rubric, Tiers
@@ -49,6 +49,7 @@ def judge(
     """
     known: References = {}
     findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
+    findings = _in_any_order(ran, findings)
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:
@@ -56,6 +57,15 @@ def judge(
     located = sentences(lab, source, problems, ran.watched)
     judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects)
+
+
+def _in_any_order(ran: Ran, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, with what the interpreter saw of the same launches where a GPU ran them."""
+    watched = {(one.case, one.config): one for one in ran.watched}
+    return [
+        in_any_order(finding, watched.get((outcome.case, outcome.config), outcome))
+        for outcome, finding in zip(ran.outcomes, findings, strict=True)
+    ]
 
 
 def _with_smallest(

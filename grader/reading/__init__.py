@@ -19,7 +19,16 @@ from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
 from grader.reading.files import SUFFIXES, Cell, UnreadableFile, executed_cells, read_cells
 from grader.reading.history import latest
-from grader.reading.selection import Statement, closure, constexpr_names, module_text, statements, unbound
+from grader.reading.selection import (
+    MAX_DEPTH,
+    Statement,
+    closure,
+    constexpr_names,
+    module_text,
+    statements,
+    too_deep,
+    unbound,
+)
 from grader.teaching.refused import pointed, undefined_name
 
 MAX_FILES = 200
@@ -263,6 +272,8 @@ def is_stub(node: ast.stmt) -> bool:
 def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource | Refusal:
     node = definition.node
     assert isinstance(node, ast.FunctionDef)
+    if too_deep([definition]):
+        return _nested(definition)
     message = _signature_fault(lab, node, definition, constexpr_names(file.statements))
     if message:
         return Refusal("rejected", message)
@@ -276,9 +287,18 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
     return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path)
 
 
+def _nested(statement: Statement) -> Refusal:
+    names = " and ".join(f"`{name}`" for name in sorted(statement.binds)[:2])
+    return Refusal(
+        "rejected", f"{statement.place}: an expression in {names} is nested more than {MAX_DEPTH} levels deep; compute it in several steps"
+    )
+
+
 def _selected(everything: Sequence[Statement], roots: Sequence[str], kernel: str) -> list[Statement] | Refusal:
     """The statements that the roots reach; a refusal where a name is missing or something may not be there."""
     selected = closure(list(everything), roots)
+    if deep := too_deep(selected):
+        return _nested(deep)
     for name, statement in unbound(selected).items():
         known = {bound for other in everything for bound in other.binds}
         cell = statement.cell
@@ -296,7 +316,7 @@ def _signature_fault(
         return (
             f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
         )
-    if not policy.is_autotuned(node):
+    if not policy.may_be_autotuned(node):
         return (
             f"{place}: {lab.kernel} is not under @triton.autotune; put "
             '@triton.autotune(configs=[triton.Config({...})], key=["M", "N", "K"]) above @triton.jit'

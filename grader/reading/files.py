@@ -145,7 +145,7 @@ def _code(name: str, notebook: Any) -> Iterator[tuple[int, str]]:
 
 def _without_magics(source: str) -> str:
     """Blanks IPython's magics and shell lines; a cell magic other than %%time or %%timeit blanks the whole cell."""
-    lines = source.splitlines()
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # what else Unicode calls a line end, Python does not
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", first):
         return "\n" * max(0, len(lines) - 1)

@@ -88,9 +88,9 @@ def is_jitted(node: ast.AST) -> bool:
     return any(_last_name(decorator) == "jit" for decorator in node.decorator_list)
 
 
-def is_autotuned(node: ast.FunctionDef) -> bool:
-    """Whether a function is under @triton.autotune(...)."""
-    return any(_last_name(decorator) == "autotune" for decorator in node.decorator_list)
+def may_be_autotuned(node: ast.FunctionDef) -> bool:
+    """Whether a function is under @triton.autotune(...), or under a decorator whose name does not tell what it is (`@tune`)."""
+    return any(_last_name(decorator) not in ("jit", "heuristics") for decorator in node.decorator_list)
 
 
 def _last_name(decorator: ast.expr) -> str:

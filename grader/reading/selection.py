@@ -13,6 +13,8 @@ from grader.model import SourceLine
 from grader.reading.files import Cell
 
 COMPOUND = (ast.If, ast.For, ast.While, ast.Try)
+MAX_DEPTH = 150
+"""Levels of syntax in one statement; the deepest anybody wrote for these labs has a tenth of them."""
 MUTATORS = frozenset("append extend insert update setdefault add remove discard pop popitem clear sort reverse".split())
 """Methods that change a list, dict or set in place."""
 
@@ -90,9 +92,22 @@ def constexpr_names(everything: Iterable[Statement]) -> frozenset[str]:
         node = statement.node
         if isinstance(node, ast.ImportFrom):
             found |= {alias.asname for alias in node.names if alias.name == "constexpr" and alias.asname}
-        elif isinstance(node, ast.Assign) and ast.unparse(node.value).rpartition(".")[2] == "constexpr":
-            found |= statement.binds
+        elif isinstance(node, ast.Assign):
+            value = node.value
+            last = value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
+            found |= statement.binds if last == "constexpr" else set()
     return frozenset(found)
+
+
+def too_deep(selected: Iterable[Statement]) -> Statement | None:
+    """The first statement nested more deeply than what reads it later, some functions a level, can follow."""
+    for statement in selected:
+        level: list[ast.AST] = [statement.node]
+        for _ in range(MAX_DEPTH):
+            level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if level:
+            return statement
+    return None
 
 
 def unbound(selected: list[Statement]) -> dict[str, Statement]:

@@ -464,6 +464,11 @@ LESSONS = (
         "use smaller tiles or fewer stages (num_stages)",
     ),
     Lesson(
+        r"ptxas .*?error\s*: (?P<said>.+?)(?= ptxas |$)",
+        "NVIDIA's assembler refuses what this config makes of the kernel: {said}",
+        "look for what these words are about in the options of loads and stores and in inline assembly; then try smaller tiles",
+    ),
+    Lesson(
         r"PTXAS|ptxas",
         "NVIDIA's assembler refuses what this config makes of the kernel",
         "use smaller tiles, leave maxnreg out, or drop inline assembly",

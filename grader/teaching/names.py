@@ -170,20 +170,20 @@ def undefined(
 
 def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
     """A name that the same function does define, only not where it is used."""
+    stores = [part for part in ast.walk(function) if isinstance(part, ast.Name) and _stores_itself(name, part)]
+    before = [part for part in stores if line is not None and part.lineno < line]
     for inner in ast.walk(function):
         if isinstance(inner, ast.If | ast.For | ast.While) and any(
             _stores(name, part) for part in inner.body + inner.orelse
         ):
             kind = {"If": "if", "For": "for", "While": "while"}[type(inner).__name__]
-            inside = [part for part in ast.walk(function) if _stores_itself(name, part)]
             within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
-            if all(id(part) in within for part in inside):
+            if all(id(part) in within for part in before or stores):
                 where = "above" if line is None or inner.lineno < line else "below"
                 return (
                     f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
                     f"give `{name}` a value of the same shape and dtype before that `{kind}`",
                 )
-    stores = [part for part in ast.walk(function) if _stores_itself(name, part)]
     if stores:
         return (
             f"`{name}` has no value yet: it is defined further down",

@@ -409,8 +409,39 @@ def misspelt_keyword(setting: Setting) -> Told | None:
     return Told(setting.at(word), cause, step, quiet=True)
 
 
+def split_of_more(setting: Setting) -> Told | None:
+    """tl.split of a tile whose last size is not two: Triton stops without a word."""
+    node = setting.node
+    if setting.fault.kind != "AssertionError" or not isinstance(node, ast.Call) or not re.search(r"\bsplit$", unparsed(node.func)):
+        return None
+    shape = re.search(r"\[(.*)\]$", setting.type_of(node.args[0])) if node.args else None
+    last = shape[1].split(", ")[-1] if shape else ""
+    if last in ("", "2"):
+        return None
+    return Told(
+        setting, f"tl.split parts a tile along its last dimension, which must have size 2, and here has {last}",
+        "bring the pair there first: tl.split(tl.reshape(x, (..., 2))), or tl.permute before it",
+    )  # fmt: skip
+
+
+def caching_twice(setting: Setting) -> Told | None:
+    """A load or store with a cache modifier and an eviction policy that no instruction has together; the assembler names no line."""
+    message = setting.fault.message
+    if "ptxas" not in message or not re.search(r"evict\w+' cannot be combined|cannot be combined with modifier '\.(L\d::)?evict", message):
+        return None
+    both = {"cache_modifier", "eviction_policy"}
+    call = next((
+        part for part in ast.walk(setting.tree)
+        if isinstance(part, ast.Call) and both <= {word.arg for word in part.keywords}
+    ), None)  # fmt: skip
+    if call is None:
+        return None
+    cause = f"{unparsed(call.func)} asks for a cache_modifier and an eviction_policy, which no instruction of the GPU has together"
+    return Told(setting.at(call), cause, "leave one of the two out", quiet=True)
+
+
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
     construct, pointer_indexed, size_left_out, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
-    misspelt_keyword, accumulator, *WORDING,
+    misspelt_keyword, accumulator, split_of_more, caching_twice, *WORDING,
 )  # fmt: skip

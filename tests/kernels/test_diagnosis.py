@@ -35,6 +35,23 @@ def diagnosed(lab, *changed, config=CONFIG):
     return diagnose(lab, problems, [config], outcomes, findings)
 
 
+def test_a_y_of_nan_beside_a_mistake_names_no_other():
+    """A kernel with a known mistake that also reads past K: where that leaves NaN everywhere, other mistakes would too."""
+    lab = get_lab("w4a16")
+    mistake = next(known for known in lab.mistakes if known.name == "offset_binary")
+
+    def mistaken(case):
+        problem = make_problem(lab, lab.case(case), seed=3)
+        return lambda y: next(iter(mistake.imitate(problem, CONFIG))).y
+
+    cases = ("one_tile", "transposed_x", "strided_rows", "every_nibble")
+    runs = [run(lab, case, mistaken(case)) for case in cases] + [run(lab, "every_config_tall", lambda y: torch.full_like(y, torch.nan))]
+    outcomes = [replace(outcome, written=True) for _, outcome, _ in runs]
+    problems = {outcome.case: problem for problem, outcome, _ in runs}
+    diagnoses = diagnose(lab, problems, [CONFIG], outcomes, [finding for _, _, finding in runs])
+    assert [diagnosis.mistake for diagnosis in diagnoses] == ["offset_binary"] * 4 + [""]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", mistakes(), ids=IDS)
 def test_mistake_is_named(mistake):

@@ -183,11 +183,17 @@ def _strides(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     if not use.any() or right[use].mean() > 0.5:
         return None
     matrix = np.stack([row[use], k[use] // unit, np.ones(int(use.sum()))], axis=1).astype(np.float64)
-    if np.linalg.matrix_rank(matrix) < 3:
+    offset, of_rows = side.offset[use].astype(np.float64), run.problem.scalars[side.operand.strides[0]]
+    one_row = bool((row[use] == row[use][0]).all())
+    if one_row:  # of one row, as a program without tl.dot has it, the row's stride cannot be told; its place is the right one
+        matrix, offset = matrix[:, 1:], offset - of_rows * row[use]
+    if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         return None
-    found, *_ = np.linalg.lstsq(matrix, side.offset[use].astype(np.float64), rcond=None)
-    along_row, along_k, start = (round(float(value)) for value in found)
-    if np.abs(matrix @ np.round(found) - side.offset[use]).max() > 1e-6 or start:
+    found, *_ = np.linalg.lstsq(matrix, offset, rcond=None)
+    if np.abs(matrix @ np.round(found) - offset).max() > 1e-6:
+        return None
+    along_row, along_k, start = (of_rows, *found.round().astype(int)) if one_row else found.round().astype(int)
+    if start:
         return None
     for name, used, axis in zip(side.operand.strides, (along_row, along_k), ("row", "column"), strict=True):
         own = run.problem.scalars[name]
@@ -306,11 +312,11 @@ def _element(run: Run, side: Side, e: int, p: int) -> str:
 def _rows(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     """Rows of X, or channels of W, that are not those of the elements of Y that get the result."""
     expected = np.broadcast_to(expected_rows(pairs, side), side.row.shape)
-    use = side.live & pairs.alive
+    blocks = run.stages.needed is not None and side is pairs.right
+    use = pairs.live if blocks else side.live & pairs.alive  # a block that meets masked zeros is no block of the product
     bad = use & (side.row != expected)
     if not use.any() or bad[use].mean() < 0.25:
         return None
-    blocks = run.stages.needed is not None and side is pairs.right
     if not blocks and not bad[:, pairs.turn == 0].any():
         return _astray(run, pairs, side, bad)
     p = int(np.argwhere(bad)[0][1])

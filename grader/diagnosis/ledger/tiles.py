@@ -199,6 +199,12 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Diverg
             program, tile = next(iter(outside.items()))
             found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
     expected = "each tile from one program"
+    idle = next((program for program in run.tape.programs if not stores_to_output(run, program)), None)
+    if idle is not None and not again and not outside and len(tiles.by_program) + len(tiles.missing) <= math.prod(run.grid):
+        return Divergence(
+            "tile_map", TILE, tiles.line, f"{found}: program {idle} ends without a store", expected,
+            "some programs end, or pass their store by, before they have stored anything", idle,
+        )  # fmt: skip
     unread = _unread_axis(run)
     if unread:
         return Divergence(_still(tiles)[0], TILE, tiles.line, found, expected, unread)

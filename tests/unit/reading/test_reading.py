@@ -289,6 +289,36 @@ def test_no_autotune(tmp_path):
     assert "not under @triton.autotune" in refusal(read_text(tmp_path, BASE[:start] + BASE[end:])["w8a8"])
 
 
+def test_a_decorator_of_any_name_may_be_the_autotuner(tmp_path):
+    start, end = BASE.index("@triton.autotune"), BASE.index("@triton.jit")
+    source = f"{BASE[:start]}tune = {BASE[start + 1 : end]}\n\n@tune\n{BASE[end:]}"
+    assert isinstance(read_text(tmp_path, source)["w8a8"], KernelSource)
+
+
+@pytest.mark.parametrize(
+    "statement", ["DEEP = " + " + ".join(["1"] * 400), "DEEP = f" + "()" * 300, "DEEP = x" + ".value" * 300]
+)
+def test_what_is_nested_too_deeply_is_told_so_where_the_kernel_needs_it(tmp_path, statement):
+    f = "def f():\n    return f\n\n\nx = 1\n"
+    source = BASE.replace("@triton.autotune(", f"{f}{statement}\n@triton.autotune(")
+    assert isinstance(read_text(tmp_path, source)["w8a8"], KernelSource)
+    needed = source.replace("num_pid_n = tl.cdiv(N, BLOCK_N)", "num_pid_n = tl.cdiv(N, BLOCK_N) + DEEP")
+    message = refusal(read_text(tmp_path, needed)["w8a8"])
+    assert "an expression in `DEEP` is nested more than 150 levels deep" in message
+
+
+def test_a_deep_expression_in_the_kernel_is_no_undefined_name(tmp_path):
+    source = BASE.replace("num_pid_n = tl.cdiv(N, BLOCK_N)", "num_pid_n = tl.cdiv(N, BLOCK_N)\n    junk = " + " + ".join(["pid"] * 900))
+    assert "`W8A8_MM` is nested more than" in refusal(read_text(tmp_path, source)["w8a8"])
+
+
+def test_only_a_line_end_of_python_ends_a_line_of_a_notebook(tmp_path):
+    comment = "# copied:\u2028  from the web\x85 with\x0b odd\x1c separators\n"
+    path = tmp_path / "w8a8.ipynb"
+    path.write_text(notebook(comment + BASE), encoding="utf-8")
+    assert isinstance(read(path, W8A8).labs["w8a8"], KernelSource)
+
+
 def test_no_jit(tmp_path):
     assert "not under @triton.jit" in refusal(read_text(tmp_path, BASE.replace("@triton.jit\n", ""))["w8a8"])
 
