@@ -164,14 +164,14 @@ def _foreign_call(statement: Statement, selected: list[Statement]) -> str | None
 
 
 def _plain_call(callee: Statement, selected: list[Statement]) -> str | None:
-    """That a kernel calls this function, which is ordinary Python: what that may not hold is beside the point then."""
-    node = callee.node
-    if not isinstance(node, ast.FunctionDef) or node.decorator_list:
+    """That a kernel calls ordinary Python, this function or one that calls it: what it may not hold is beside the point then."""
+    plain = {other.node.name for other in selected if isinstance(other.node, ast.FunctionDef) and not other.node.decorator_list}
+    if not callee.binds & plain:
         return None
     for statement in selected:
         for call in ast.walk(statement.node) if is_jitted(statement.node) else ():
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name:
-                cause = f"the kernel calls `{node.name}`, which is not under @triton.jit"
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in plain:
+                cause = f"the kernel calls `{call.func.id}`, which is not under @triton.jit"
                 step = "write out what it does with triton.language (tl.) operations on tiles"
                 return refused.pointed(statement.cell.place, statement.cell.source, call, cause, step)
     return None

@@ -315,7 +315,7 @@ def test_a_cell_that_is_no_python_is_told_and_not_judged_by_its_last_run():
 
 
 def test_a_kernel_that_calls_plain_python_is_told_at_the_call():
-    plain = "import torch\ndef quantise(rows):\n    return torch.ones_like(rows)"
+    plain = "import torch\ndef ones(rows):\n    return torch.ones_like(rows)\ndef quantise(rows):\n    return ones(rows)"
     step = steps_of("w8a8")["quantise"]
     found = read_step(["", IMPORTS, plain, STEP_CELL.replace("return x", "return quantise(x)")], "w8a8", step)
     assert isinstance(found, Refusal)
