@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Divergence:
     """name: the mistake's class, as lab.mistakes has them. rank: its place in the order of the flow.
 
-    line: of the student's module. program, turn: of the first place where it showed; turn counts multiplications from 0.
+    line: of the student's module. caller: the line that calls the helper in which it is, when there is one such line.
+    program, turn: of the first place where it showed; turn counts multiplications from 0.
     found: what was there, with its numbers; expected: what should have been; reason: the mistake in words, without
     numbers of the case, which may be said of hidden cases too. case: whose sizes were used, with values of the ledger's own.
     """
@@ -23,6 +24,7 @@ class Divergence:
     program: int | None = None
     turn: int | None = None
     case: str = ""
+    caller: int | None = None
 
     def text(self, place: str) -> str:
         """The sentence. place: the line in the student's words."""

@@ -107,10 +107,10 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
     complaint = front_end(source, made, signature, build)
     if complaint is not None:
         return StepAnswer(step, False, (step_words.complained(step, source, complaint), look))
-    wrong = _run(step, source, made, problem, expected, types, options)
+    _, wrong = _run(step, source, made, problem, expected, types, options)
     if not wrong and step_words.open_loads(source):
-        replaced = replace(options, poison_masked=True)
-        if _run(step, source, made, problem, expected, types, replaced):
+        ended, differs = _run(step, source, made, problem, expected, types, replace(options, poison_masked=True))
+        if differs and ended:
             wrong = (step_words.undefined(step, source),)
     return StepAnswer(step, False, (*wrong, look)) if wrong else StepAnswer(step, True, (step.right,))
 
@@ -118,16 +118,16 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
 def _run(
     step: Step, source: KernelSource, made: MadeModule, problem: Problem, expected: torch.Tensor, types: Mapping[str, str],
     options: InterpretOptions,
-) -> tuple[str, ...]:  # fmt: skip
-    """What is wrong with a step once it ran; nothing when it is right."""
+) -> tuple[bool, tuple[str, ...]]:  # fmt: skip
+    """Whether a run of a step came to an end of its own, and what is wrong with it: nothing when it is right."""
     harness = _Harness(tuple(Parameter(name, kind) for name, kind in types.items()))
     bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(step.name, 0): Launch(step.grid, (), (), ())}, {}, made)
     outcome = interpret(harness, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
     located = [step_words.named(step, text) for text in sentences(harness, source, {step.name: problem}, [outcome], step.function)]
     if outcome.status != "ran" or outcome.y is None:
-        return (*located, outcome.message)
+        return outcome.status == "crash", (*located, outcome.message)
     named, seen = step_words.differing(step, source, problem, outcome.y, expected, written=outcome.written is not False)
-    return (*seen, *located) if named else (*located, *seen)
+    return True, (*seen, *located) if named else (*located, *seen)
 
 
 def _laid_out_like(expected: torch.Tensor) -> torch.Tensor:

@@ -81,9 +81,11 @@ def open_loads(source: KernelSource) -> list[int]:
 
 def undefined(step: Step, source: KernelSource) -> str:
     """Of a step that is right only as long as what a mask leaves out is zero."""
+    places = " and ".join(dict.fromkeys(source.locate(line) for line in open_loads(source)))
+    which = "this tl.load has" if len(open_loads(source)) == 1 else "these loads have"
     return (
-        f"{source.locate(open_loads(source)[0])}: this tl.load has a mask and no other=, so what the mask leaves out is undefined; "
-        f"{step.result} depends on it. Add other=0."
+        f"{places}: {which} a mask and no other=, so what the mask leaves out is undefined, and {step.result} depends on it; "
+        "add other=0."
     )
 
 

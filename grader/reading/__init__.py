@@ -102,6 +102,9 @@ def _in_a_folder_below(folder: Path, lab: Lab, found: KernelSource | Refusal | N
 def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:
     """A lab's kernel from the cells that a notebook has run so far, by their number; the last definition counts."""
     file = _executed(inputs)
+    broken = _broken_since(file, lab.kernel)
+    if broken:
+        return Refusal("rejected", broken)
     found = _find(lab, [file], single=True)
     if found is None:
         return Refusal(
@@ -113,12 +116,12 @@ def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:
 def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | Refusal:
     """A step's function from the cells that a notebook has run so far, with what it reaches and the step's harness."""
     file = _executed(inputs)
+    broken = _broken_since(file, step.function)
+    if broken:
+        return Refusal("not_attempted", f"{broken}\nrun the cell that defines it, then this one")
     found = _definitions(file, step.function)
     if not found:
-        broken = [cell.error for cell in file.cells if cell.error and _mentions(cell, step.function)]
-        reason = broken[-1] if broken else f"no cell that was run defines {step.function}"
-        separator = "\n" if broken else "; "
-        return Refusal("not_attempted", f"{reason}{separator}run the cell that defines it, then this one")
+        return Refusal("not_attempted", f"no cell that was run defines {step.function}; run the cell that defines it, then this one")
     definition = found[-1]
     node = definition.node
     assert isinstance(node, ast.FunctionDef)
@@ -235,6 +238,12 @@ def _definitions(file: _File, kernel: str) -> list[Statement]:
         for statement in file.statements
         if isinstance(statement.node, ast.FunctionDef) and statement.node.name == kernel
     ]
+
+
+def _broken_since(file: _File, name: str) -> str:
+    """The error of the last cell that defines a function, when that is no Python: then an older definition is not what is meant."""
+    last = next((cell for cell in reversed(file.cells) if _mentions(cell, name)), None)
+    return last.error if last is not None else ""
 
 
 def _mentions(cell: Cell, kernel: str) -> bool:

@@ -71,7 +71,7 @@ def violation(selected: list[Statement], kernel: str) -> str | None:
     for statement in selected:
         message = _statement_violation(statement, own)
         if message:
-            return message
+            return _plain_call(statement, selected) or message
     jitted = {statement.node.name for statement in selected if is_jitted(statement.node)}  # type: ignore[attr-defined]
     for statement in selected:
         if is_jitted(statement.node):
@@ -160,6 +160,20 @@ def _foreign_call(statement: Statement, selected: list[Statement]) -> str | None
     for node in ast.walk(statement.node):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound & {"np", "numpy"}:
             return refused.pointed(statement.cell.place, statement.cell.source, node, *attribute("np", node.attr))
+    return None
+
+
+def _plain_call(callee: Statement, selected: list[Statement]) -> str | None:
+    """That a kernel calls ordinary Python, this function or one that calls it: what it may not hold is beside the point then."""
+    plain = {other.node.name for other in selected if isinstance(other.node, ast.FunctionDef) and not other.node.decorator_list}
+    if not callee.binds & plain:
+        return None
+    for statement in selected:
+        for call in ast.walk(statement.node) if is_jitted(statement.node) else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in plain:
+                cause = f"the kernel calls `{call.func.id}`, which is not under @triton.jit"
+                step = "write out what it does with triton.language (tl.) operations on tiles"
+                return refused.pointed(statement.cell.place, statement.cell.source, call, cause, step)
     return None
 
 

@@ -161,11 +161,12 @@ def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, attempt: _Attempt, o
         with np.errstate(all="ignore"):
             run = run_of(lab, stages, config, launch, attempt.problem, outcome)
             findings = walk(run) if run.wrong.any() or outcome.overrun else []
-            lines = [None if finding.line is None else bundle.made.origin(finding.line) for finding in findings]
+            places = [(finding.line, run.tape.caller(finding.line)) for finding in findings]
+            lines = [[None if at is None else bundle.made.origin(at) for at in place] for place in places]
     except Exception as error:  # a stranger's kernel made the record: whatever trips the walk costs nobody more than a reason
         return _Walked(defect=defect(attempt.case, attempt.config, error))
     return _Walked(tuple(
-        replace(finding, case=attempt.case, line=line) for finding, line in zip(findings, lines, strict=True)
+        replace(finding, case=attempt.case, line=line, caller=caller) for finding, (line, caller) in zip(findings, lines, strict=True)
     ))  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -64,11 +64,18 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """All that was recorded. programs: linear program number to its range of nodes."""
+    """All that was recorded. programs: linear program number to its range of nodes. calls: the lines that called the function
+    of a line, 0 for none."""
 
     nodes: tuple[Node, ...]
     programs: Mapping[int, range]
     stores: tuple[Stored, ...]
+    calls: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def caller(self, line: int | None) -> int | None:
+        """The one line whose call leads to a line of a helper; None where there is none, or more than one."""
+        callers = self.calls.get(line or 0, ())
+        return callers[0] or None if len(callers) == 1 else None
 
     @cached_property
     def accesses(self) -> Mapping[int, tuple[Node, ...]]:
@@ -107,7 +114,8 @@ def _parse(record: bytes) -> Tape:
                _whole(lanes))
         for p, op, line, tensor, low, high, lanes in document["stores"]
     )  # fmt: skip
-    return Tape(nodes, programs, stores)
+    calls = {_whole(line): tuple(_whole(caller) for caller in callers) for line, callers in document["calls"][:MAX_NODES]}
+    return Tape(nodes, programs, stores, calls)
 
 
 def _array(body: memoryview, place: int, dtype: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:

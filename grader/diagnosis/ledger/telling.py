@@ -88,4 +88,7 @@ def general(source: KernelSource, findings: Sequence[Divergence]) -> str:
 
 
 def _place(source: KernelSource, finding: Divergence) -> str:
-    return source.locate(finding.line) if finding.line is not None else source.path.name
+    if finding.line is None:
+        return source.path.name
+    called = f", called in {source.locate(finding.caller)}" if finding.caller is not None else ""
+    return f"{source.locate(finding.line)}{called}"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from memory_check import WINDOW_BITS, Area
+from native_memory import lines_in
 
 MAX_BYTES = 96 << 20
 MAX_NODES = 60_000
@@ -33,6 +33,7 @@ class Recorder:
         self.arrays: list[np.ndarray] = []
         self.spans: list[list[int]] = []
         self.stores: list[list[Any]] = []
+        self.calls: dict[int, set[int]] = {}
         self.bytes = 0
         self.quiet = 0
         self.recording = self.full = False
@@ -94,7 +95,8 @@ class Recorder:
             blobs.append(raw)
             place += len(raw)
         names = [area.name for area in self.areas]
-        document = {"tensors": names, "nodes": self.nodes, "arrays": table, "programs": self.spans, "stores": self.stores}
+        calls = [[line, sorted(callers)] for line, callers in self.calls.items()]
+        document = {"tensors": names, "nodes": self.nodes, "arrays": table, "programs": self.spans, "stores": self.stores, "calls": calls}
         text = json.dumps(document).encode()
         return b"".join([struct.pack("<I", len(text)), text, *blobs])
 
@@ -153,12 +155,11 @@ class Recorder:
         return getattr(handle, "_node", (None, -1))[0] is self.epoch
 
     def _line(self) -> int | None:
-        frame = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code.co_filename == self.path:
-                return frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
-        return None
+        """The line that is running. Which line called its function is noted, 0 for the kernel's own."""
+        line, *callers = lines_in(self.path) or [None]
+        if line is not None:
+            self.calls.setdefault(line, set()).add(callers[0] if callers else 0)
+        return line
 
     # ---- hooks
 

@@ -188,3 +188,22 @@ def test_a_wrong_map_of_tiles_comes_before_the_accesses_that_follow_from_it(tmp_
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
     assert memory.status == "failed"
     assert "nobody stores tiles" in next_step(report)
+
+
+@pytest.mark.slow
+def test_a_line_in_a_helper_is_told_with_its_call(tmp_path):
+    """The helper is right and what it is given is not, so its line alone would accuse the wrong one."""
+    helper = (
+        "@triton.jit\ndef put(y_ptrs, y, offs_m, offs_n, M, N):\n"
+        "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n\n\n"
+    )
+    store = "tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
+    assert PLAIN["w8a8"].count(store) == 1
+    text = PLAIN["w8a8"].replace(store, "put(y_ptrs, y, offs_m, offs_n, N, M)").replace("@triton.autotune(", helper + "@triton.autotune(")
+    path = tmp_path / "w8a8.py"
+    path.write_text(text, encoding="utf-8")
+    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,)))
+    lines = text.split("\n")
+    inner, call = (next(n for n, line in enumerate(lines, 1) if line.startswith(f"    {start}")) for start in ("tl.store(", "put("))
+    reasons = "\n".join(test.diagnosis for test in report.labs["w8a8"].tests if test.diagnosis)
+    assert f"w8a8.py line {inner}, called in w8a8.py line {call}, in `" in reasons

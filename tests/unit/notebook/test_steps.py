@@ -299,6 +299,29 @@ def kernel_from(*cells: str) -> KernelSource | Refusal:
     return read_executed(["", *cells], all_labs()["w8a8"])
 
 
+STEP_CELL = "@triton.jit\ndef quantise_tile(x, scale):\n    return x"
+
+
+def test_a_cell_that_is_no_python_is_told_and_not_judged_by_its_last_run():
+    step = steps_of("w8a8")["quantise"]
+    found = read_step(["", IMPORTS, STEP_CELL, STEP_CELL.replace("return x", "return (x")], "w8a8", step)
+    assert isinstance(found, Refusal)
+    assert found.message.startswith("cell [3] line 3")
+    mended = read_step(["", IMPORTS, STEP_CELL.replace("return x", "return (x"), STEP_CELL], "w8a8", step)
+    assert isinstance(mended, KernelSource)
+    broken = kernel_from(KERNEL, KERNEL.replace("tl.store(", "tl.store((", 1))
+    assert isinstance(broken, Refusal)
+    assert broken.message.startswith("cell [2] line")
+
+
+def test_a_kernel_that_calls_plain_python_is_told_at_the_call():
+    plain = "import torch\ndef ones(rows):\n    return torch.ones_like(rows)\ndef quantise(rows):\n    return ones(rows)"
+    step = steps_of("w8a8")["quantise"]
+    found = read_step(["", IMPORTS, plain, STEP_CELL.replace("return x", "return quantise(x)")], "w8a8", step)
+    assert isinstance(found, Refusal)
+    assert "cell [3] line 3: the kernel calls `quantise`, which is not under @triton.jit" in found.message
+
+
 def test_the_last_run_of_a_cell_counts():
     first = kernel_from(KERNEL.replace("127", "126"), KERNEL)
     assert isinstance(first, KernelSource)
