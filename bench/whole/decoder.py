@@ -10,7 +10,7 @@ import copy
 import multiprocessing
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 
@@ -41,7 +41,7 @@ Listener = Callable[[str], None]
 
 
 @dataclass
-class Prepared:
+class ReadyLayer:
     """A contestant at one batch size: its graph, or the entry that says why there is none. held: what the graph reads, kept alive."""
 
     entry: ModelEntry
@@ -99,25 +99,25 @@ def first_layer(changed: Decoder, batch: int) -> torch.Tensor:
 
 
 @torch.no_grad()
-def prepare(name: str, plain: Decoder, batch: int, before: torch.cuda.CUDAGraph) -> Prepared:
+def prepare(name: str, plain: Decoder, batch: int, before: torch.cuda.CUDAGraph) -> ReadyLayer:
     """Builds a contestant, compares it with `naive`, and records its graph."""
     entry = ModelEntry(name, about(name), batch, "failed")
     try:
         changed = contestant(name, plain)
         error = None if name == FP16 else _error(name, changed, plain, batch)
         if error is not None and not error <= LARGEST_ERROR:
-            return Prepared(_failed(entry, f"its outputs are {error:.3g} away from those of naive"))
+            return ReadyLayer(_failed(entry, f"its outputs are {error:.3g} away from those of naive"))
         x = torch.randn(batch, 1, changed.sizes.width, device="cuda", dtype=torch.float16)
         caches = changed.caches(batch, x)
         captured = Captured(capture(lambda: changed(x, caches)), before)
     except Exception as problem:  # whatever a kernel raises is the reason why it has no time
-        return Prepared(_failed(entry, sentence(problem)))
-    entry = ModelEntry(name, entry.about, batch, "timed", weight_bytes=weight_bytes(changed.layers[0]), error=error)
-    return Prepared(entry, captured, (changed, x, caches))
+        return ReadyLayer(_failed(entry, sentence(problem)))
+    entry = replace(entry, status="timed", weight_bytes=weight_bytes(changed.layers[0]), error=error)
+    return ReadyLayer(entry, captured, (changed, x, caches))
 
 
 @torch.no_grad()
-def timed(prepared: list[Prepared], rounds: int = ROUNDS) -> list[ModelEntry]:
+def timed(prepared: list[ReadyLayer], rounds: int = ROUNDS) -> list[ModelEntry]:
     """The entries with their times a layer; the first that can be timed is the baseline."""
     watch = watch_current_gpu()
     graphs = [one.captured for one in prepared if one.captured is not None]
@@ -159,4 +159,4 @@ def _error(name: str, changed: Decoder, plain: Decoder, batch: int) -> float:
 
 
 def _failed(entry: ModelEntry, message: str) -> ModelEntry:
-    return ModelEntry(entry.contestant, entry.about, entry.batch, "failed", message)
+    return replace(entry, status="failed", message=message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -68,7 +68,7 @@ WAYS = (
 
 
 @dataclass
-class Prepared:
+class ReadyEncoder:
     """A way that is ready to be timed, or the entry that says why it is not."""
 
     entry: ModelEntry
@@ -77,7 +77,7 @@ class Prepared:
 
 
 @dataclass
-class Course:
+class EncoderRun:
     """What all ways of a run have in common. expected: the outputs of the first image in fp32."""
 
     plain: VisionEncoder
@@ -91,57 +91,57 @@ class Course:
 def encoder(sizes: EncoderSizes, device: Device, *, compiling: bool = True, seconds: float = SECONDS,
             listen: Listener = lambda text: None) -> ModelRecord:  # fmt: skip
     """Times every way on the GPU of `device`. What fails or is left out becomes an entry that says so."""
-    course = course_of(sizes, torch.device("cuda"), seconds=seconds)
+    run = run_of(sizes, torch.device("cuda"), seconds=seconds)
     prepared = []
     for way in WAYS:
-        prepared.append(prepare(way, course, compiling=compiling))
+        prepared.append(prepare(way, run, compiling=compiling))
         entry = prepared[-1].entry
-        listen(f"{entry.contestant}: {entry.message or 'ready'}, {time.monotonic() - course.began:.0f} s")
+        listen(f"{entry.contestant}: {entry.message or 'ready'}, {time.monotonic() - run.began:.0f} s")
     entries = timed(prepared)
     which: Which = "encoder_positions" if sizes.relative_positions else "encoder"
-    return record_of(which, device, {**asdict(sizes), "batch": BATCH}, entries, time.monotonic() - course.began)
+    return record_of(which, device, {**asdict(sizes), "batch": BATCH}, entries, time.monotonic() - run.began)
 
 
-def course_of(sizes: EncoderSizes, device: torch.device, batch: int = BATCH, **settings: Any) -> Course:
+def run_of(sizes: EncoderSizes, device: torch.device, batch: int = BATCH, **settings: Any) -> EncoderRun:
     """An encoder with random weights in fp32, and images."""
     torch.manual_seed(1)
     plain = VisionEncoder(sizes).to(device).eval()
     images = torch.randn(batch, 3, sizes.image, sizes.image, device=device)
     with torch.no_grad():
-        return Course(plain, images, plain(images[:1]), **settings)
+        return EncoderRun(plain, images, plain(images[:1]), **settings)
 
 
 @torch.no_grad()
-def prepare(way: Way, course: Course, *, compiling: bool = True) -> Prepared:
+def prepare(way: Way, run: EncoderRun, *, compiling: bool = True) -> ReadyEncoder:
     """Builds and compiles a way, compares its outputs with those of fp32, and measures its peak memory."""
-    entry = ModelEntry(way.name, way.about, len(course.images), "skipped")
+    entry = ModelEntry(way.name, way.about, len(run.images), "skipped")
     if way.compiled is not None and not compiling:
-        return Prepared(with_message(entry, "nothing was compiled in this run"))
-    if way.compiled is not None and time.monotonic() - course.began > course.seconds:
-        return Prepared(with_message(entry, f"the {course.seconds:.0f} seconds for compiling were over"))
-    on_gpu = course.images.device.type == "cuda"
+        return ReadyEncoder(with_message(entry, "nothing was compiled in this run"))
+    if way.compiled is not None and time.monotonic() - run.began > run.seconds:
+        return ReadyEncoder(with_message(entry, f"the {run.seconds:.0f} seconds for compiling were over"))
+    on_gpu = run.images.device.type == "cuda"
     try:
         others = allocated() if on_gpu else 0
-        model, images = way.build(course.plain, course.backend), course.images.to(way.dtype)
-        error = relative_error(model(images)[:1], course.expected)
+        model, images = way.build(run.plain, run.backend), run.images.to(way.dtype)
+        error = relative_error(model(images)[:1], run.expected)
         peak = peak_bytes(partial(model, images), others) if on_gpu else None
     except Exception as problem:  # out of memory, a shape that torch._int_mm does not take, or what a compiler raises
         if on_gpu:
             torch.cuda.empty_cache()
-        return Prepared(with_message(entry, sentence(problem), "failed"))
+        return ReadyEncoder(with_message(entry, sentence(problem), "failed"))
     if not error <= LARGEST_ERROR:
-        return Prepared(with_message(entry, f"its outputs are {error:.3g} away from those of fp32", "failed"))
-    return Prepared(ModelEntry(way.name, way.about, len(images), "timed", peak_bytes=peak, weight_bytes=weight_bytes(model), error=error),
-                    model, images)  # fmt: skip
+        return ReadyEncoder(with_message(entry, f"its outputs are {error:.3g} away from those of fp32", "failed"))
+    entry = replace(entry, status="timed", peak_bytes=peak, weight_bytes=weight_bytes(model), error=error)
+    return ReadyEncoder(entry, model, images)
 
 
 def with_message(entry: ModelEntry, message: str, status: Any = "skipped") -> ModelEntry:
     """The entry with a reason why it has no time."""
-    return ModelEntry(entry.contestant, entry.about, entry.batch, status, message)
+    return replace(entry, status=status, message=message)
 
 
 @torch.no_grad()
-def timed(prepared: Sequence[Prepared], rounds: int = ROUNDS) -> list[ModelEntry]:
+def timed(prepared: Sequence[ReadyEncoder], rounds: int = ROUNDS) -> list[ModelEntry]:
     """The entries with their times, in the order of `prepared`; the first that can be timed is the baseline."""
     ready = [one for one in prepared if one.model is not None]
     watch = watch_current_gpu()

@@ -14,8 +14,9 @@ ENCODER = """\
 ## A whole encoder
 
 The lecture's example is the image encoder of Segment Anything: ViT-H, 32 blocks of width 1280, windows of 14 x 14 patches and four blocks
-that see all of an image of 1024 x 1024, batch 16. `bench/whole/vit.py` is that encoder without its neck, with random weights, on which
-neither time nor memory depends. All Linear layers of the blocks are replaced; the patch embedding, norms and attention stay in 16 bits.
+that see all of an image of 1024 x 1024, batch 16. `bench/whole/vit.py` is that encoder without its neck, with random weights. All Linear
+layers of the blocks are replaced; the patch embedding, norms and attention stay in 16 bits. `make bench-models` measures it, and what
+follows on this page, on a GPU.
 
 Times are those of a forward pass between CUDA events, in rounds that go through all rows and back (A B C C B A), with the range of all
 passes; a ratio is time of fp16 / time of the row in the same rounds, with its 99 % interval. Peak memory is

@@ -47,7 +47,7 @@ class EncoderSizes:
         return self.image // self.patch
 
 
-class Attention(nn.Module):
+class ImageAttention(nn.Module):
     """Self-attention over all places of a [side, side] map."""
 
     def __init__(self, sizes: EncoderSizes, side: int) -> None:
@@ -79,7 +79,7 @@ class Attention(nn.Module):
         return (by_row[..., :, None] + by_column[..., None, :]).flatten(4).flatten(2, 3)
 
 
-class MLP(nn.Module):
+class ImageMLP(nn.Module):
     """Two layers with GELU between them, four times as wide inside."""
 
     def __init__(self, width: int) -> None:
@@ -98,9 +98,9 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.window = window
         self.norm1 = nn.LayerNorm(sizes.width, eps=1e-6)
-        self.attention = Attention(sizes, window or sizes.side)
+        self.attention = ImageAttention(sizes, window or sizes.side)
         self.norm2 = nn.LayerNorm(sizes.width, eps=1e-6)
-        self.mlp = MLP(sizes.width)
+        self.mlp = ImageMLP(sizes.width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [batch, side, side, width] -> the same shape."""

@@ -38,6 +38,7 @@ from model.perplexity import measure, windows
 from model.pruning import prune
 from model.store import load
 from model.swap import swap
+from model.times import load_times, usual_options
 from model.training import Recipe
 from model.transformer import linear_layers
 
@@ -122,8 +123,8 @@ print(f"{'fp16':10}{base:12.3f}{weight_bytes(halves):12,}{said(tokens_a_second(h
 found = {"fp16": base}
 for lab in all_labs():
     changed, small = copy.deepcopy(model), copy.deepcopy(halves)
-    swap(changed, lab, choose=but_the_head)
-    swap(small, lab, choose=but_the_head)
+    swap(changed, lab, choose=but_the_head, **usual_options(lab))
+    swap(small, lab, choose=but_the_head, **usual_options(lab))
     found[lab] = perplexity(changed)
     print(f"{lab:10}{found[lab]:12.3f}{weight_bytes(small):12,}{said(tokens_a_second(small)):>18}")
 pictures.bars(found, "perplexity", "The whole model with each lab's layers")
@@ -158,7 +159,7 @@ for name, layer in linear_layers(model).items():
     row = []
     for lab in all_labs():
         alone = torch.nn.ModuleDict({"layer": copy.deepcopy(layer)})
-        swap(alone, lab)
+        swap(alone, lab, **usual_options(lab))
         with torch.no_grad():
             row.append(relative_error(alone["layer"](inputs[name]), layer(inputs[name])))
     errors[name] = row
@@ -315,7 +316,6 @@ check_outputs("decompose", decomposed);
 from IPython.display import Markdown
 from model.table import load as load_results
 from model.table import markdown
-from model.times import load_times
 
 results, times = load_results(), load_times()
 print(f"{results.device}, {results.date}, {results.sample_bytes} held-out bytes")

@@ -23,7 +23,7 @@ from bench.whole.llama import DecoderLayer, DecoderSizes
 from bench.whole.pages import load_models, models_page
 from bench.whole.recording import record_of, sentence, with_spans
 from bench.whole.unfused import UnfusedLinear
-from bench.whole.vit import Attention, EncoderSizes, VisionEncoder, from_windows, to_windows
+from bench.whole.vit import EncoderSizes, ImageAttention, VisionEncoder, from_windows, to_windows
 from grader.gpu.devices import gpus
 from grader.labs import all_labs
 from grader.model import Device
@@ -58,18 +58,18 @@ def one_thread():
 
 
 @torch.no_grad()
-def course_at(sizes, backend):
+def run_at(sizes, backend):
     """At the tiny width random weights change little of what a block adds to; larger ones let every product show."""
-    course = encoding.course_of(sizes, CPU, batch=2, backend=backend)
-    for layer in course.plain.modules():
+    run = encoding.run_of(sizes, CPU, batch=2, backend=backend)
+    for layer in run.plain.modules():
         if isinstance(layer, torch.nn.Linear):
             layer.weight *= 5.0
-    return replace(course, expected=course.plain(course.images[:1]))
+    return replace(run, expected=run.plain(run.images[:1]))
 
 
 @pytest.fixture(scope="module")
-def course():
-    return course_at(TINY, "aot_eager")
+def run():
+    return run_at(TINY, "aot_eager")
 
 
 def normal(*shape, seed=0):
@@ -93,7 +93,7 @@ def test_windows_cover_the_map_once_and_come_back(side):
 @torch.no_grad()
 def test_relative_positions_are_added_as_the_paper_says():
     torch.manual_seed(0)
-    attention = Attention(replace(TINY, relative_positions=True), 3)
+    attention = ImageAttention(replace(TINY, relative_positions=True), 3)
     query = normal(2, 2, 9, 32)
     bias = attention._positions(query)
     for here, there in [(0, 0), (1, 8), (7, 2), (8, 0)]:
@@ -119,8 +119,8 @@ def test_the_full_size_is_that_of_vit_h():
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_every_way_agrees_with_fp32_within_what_its_format_loses(name, course):
-    found = encoding.prepare(WAYS[name], course)
+def test_every_way_agrees_with_fp32_within_what_its_format_loses(name, run):
+    found = encoding.prepare(WAYS[name], run)
     assert found.entry.status == "timed", found.entry.message
     low, high = (4e-3, 0.03) if name in QUANTISED else (1e-5, 0.02 if "bf16" in name else 0.002)
     assert low < found.entry.error < high
@@ -128,11 +128,11 @@ def test_every_way_agrees_with_fp32_within_what_its_format_loses(name, course):
 
 
 @torch.no_grad()
-def test_three_steps_and_the_fused_kernel_are_the_same_layer(course):
+def test_three_steps_and_the_fused_kernel_are_the_same_layer(run):
     """Given the same they differ by roundings of fp16; within a model these make quanta flip, so that whole models differ by more."""
-    three, fused = (WAYS[name].build(course.plain, "eager") for name in ("int8, three steps", "int8, fused"))
+    three, fused = (WAYS[name].build(run.plain, "eager") for name in ("int8, three steps", "int8, fused"))
     for name in ("attention.qkv", "attention.proj", "mlp.lin1", "mlp.lin2"):
-        plain, ours, theirs = (model.blocks[0].get_submodule(name) for model in (course.plain, fused, three))
+        plain, ours, theirs = (model.blocks[0].get_submodule(name) for model in (run.plain, fused, three))
         x = normal(40, plain.in_features)
         assert relative_error(ours(x.half()), theirs(x.half())) < 0.001
         assert relative_error(ours(x.half()), plain(x)) > 0.004
@@ -140,25 +140,25 @@ def test_three_steps_and_the_fused_kernel_are_the_same_layer(course):
 
 @torch.no_grad()
 def test_with_relative_positions_ways_agree_too():
-    course = course_at(replace(TINY, relative_positions=True), "eager")
-    without = copy.deepcopy(course.plain)
+    run = run_at(replace(TINY, relative_positions=True), "eager")
+    without = copy.deepcopy(run.plain)
     for block in without.blocks:
         block.attention.rows.zero_()
-    assert relative_error(without(course.images[:1]), course.expected) > 1e-4
-    assert all(encoding.prepare(WAYS[name], course).entry.error < 0.03 for name in ("fp16", "int8, three steps", "int8, fused"))
+    assert relative_error(without(run.images[:1]), run.expected) > 1e-4
+    assert all(encoding.prepare(WAYS[name], run).entry.error < 0.03 for name in ("fp16", "int8, three steps", "int8, fused"))
 
 
-def test_weights_take_the_bytes_of_their_format(course):
-    fp16, unfused, fused = (WAYS[name].build(course.plain, "eager") for name in ("fp16", "int8, three steps", "int8, fused"))
-    linear = sum(layer.weight.numel() for layer in course.plain.modules() if isinstance(layer, torch.nn.Linear))
+def test_weights_take_the_bytes_of_their_format(run):
+    fp16, unfused, fused = (WAYS[name].build(run.plain, "eager") for name in ("fp16", "int8, three steps", "int8, fused"))
+    linear = sum(layer.weight.numel() for layer in run.plain.modules() if isinstance(layer, torch.nn.Linear))
     assert weight_bytes(fp16) - weight_bytes(fused) == pytest.approx(linear, rel=0.05)
     assert weight_bytes(unfused) == weight_bytes(fused)
     assert sum(isinstance(layer, Swapped) for layer in fused.modules()) == 8
 
 
-def test_compiling_around_the_kernel_leaves_one_graph(course):
+def test_compiling_around_the_kernel_leaves_one_graph(run):
     """The launch is one operation, so that what is around it can be fused across it."""
-    model = WAYS["int8, fused"].build(course.plain, "eager")
+    model = WAYS["int8, fused"].build(run.plain, "eager")
     encoding.as_one_operation(model)
     explained = torch._dynamo.explain(model.blocks[0])(normal(2, 4, 4, 64).half())
     assert explained.graph_break_count == 0
@@ -181,28 +181,28 @@ def failing(error):
         (RuntimeError(""), "RuntimeError: no reason given"),
     ],
 )
-def test_what_fails_becomes_an_entry(course, error, words):
+def test_what_fails_becomes_an_entry(run, error, words):
     way = encoding.Way("it", "fails", steps=(failing(error),))
-    entry = encoding.prepare(way, course).entry
+    entry = encoding.prepare(way, run).entry
     assert (entry.status, entry.contestant, entry.batch) == ("failed", "it", 2)
     assert entry.message.startswith(words)
     assert "\n" not in entry.message
 
 
-def test_a_wrong_model_is_not_timed(course):
+def test_a_wrong_model_is_not_timed(run):
     def broken(model):
         torch.nn.init.zeros_(model.blocks[0].mlp.lin2.weight)
         torch.nn.init.ones_(model.blocks[0].mlp.lin2.bias)
 
-    entry = encoding.prepare(encoding.Way("it", "is wrong", steps=(broken,)), course).entry
+    entry = encoding.prepare(encoding.Way("it", "is wrong", steps=(broken,)), run).entry
     assert entry.status == "failed"
     assert "away from those of fp32" in entry.message
 
 
-def test_what_is_not_compiled_says_why(course):
+def test_what_is_not_compiled_says_why(run):
     way = WAYS["fp16, torch.compile"]
-    assert encoding.prepare(way, course, compiling=False).entry.message == "nothing was compiled in this run"
-    late = replace(course, seconds=-1.0)
+    assert encoding.prepare(way, run, compiling=False).entry.message == "nothing was compiled in this run"
+    late = replace(run, seconds=-1.0)
     assert encoding.prepare(way, late).entry.message == "the -1 seconds for compiling were over"
     assert encoding.prepare(WAYS["fp16"], late).entry.status == "timed"
 
