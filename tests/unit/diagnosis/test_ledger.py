@@ -135,6 +135,17 @@ def test_a_right_flow_is_read_without_a_gap(path):
                 assert abs(flow.predicted - flow.stored).max() <= 2e-3 * abs(flow.stored).max() + 1e-6
 
 
+@pytest.mark.slow
+def test_parts_that_are_right_only_together_are_not_judged_apart():
+    """1024 in every nibble and in every zero point cancels: no accusation, and none of another part when one is wrong too."""
+    text = (TESTS / "styles/gptq_zero_sums.py").read_text(encoding="utf-8")
+    for find, put in (("& 15\n            products", "& 15 | 1024\n            products"), ("(zero + 1)[None", "(zero + 1025)[None")):
+        assert text.count(find) == 1
+        text = text.replace(find, put)
+    assert walked(text, "gptq", "groups_of_32", forced=True) == []
+    assert walked(text.replace("zero + 1025", "zero + 1024"), "gptq", "groups_of_32") == []
+
+
 def test_a_failure_of_the_ledger_costs_nothing_and_does_not_vanish(monkeypatch, tmp_path):
     """The reason then comes from elsewhere, points stay, and the report tells who runs the grader."""
     mistake = next(mistake for mistake in mistakes() if (mistake.lab, mistake.name) == ("dds", "block_not_transposed"))
