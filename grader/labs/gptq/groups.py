@@ -121,9 +121,10 @@ def _rules(problem: Problem, tensor: str, taken: GroupElements) -> Iterator[tupl
 
 def _of_rows(problem: Problem) -> Iterator[Rule]:
     """Other rows: the column is right."""
-    size = problem.scalars["group_size"]
-    last = problem.scalars["K"] // size - 1
-    yield "one_group_for_all", "the first group's row is used for all of K", _always(0)
+    size, K = problem.scalars["group_size"], problem.scalars["K"]
+    last = K // size - 1
+    also = "; the number of a word, k // 8, divided by group_size would be 0 throughout, too" if 8 * size >= K else ""
+    yield "one_group_for_all", f"the first group's row is used for all of K{also}", _always(0)
     yield "one_group_for_all", "the last group's row is used for all of K", _always(last)
     yield ("group_of_word", "the number of the word is divided by group_size; what counts is k, eight times as much",
            _counted(8 * size, FAR))  # fmt: skip
