@@ -173,6 +173,8 @@ class _Walk:
             for entry in self.waiting.pop(number):
                 with np.errstate(all="ignore"):
                     self._step(number, *entry)
+        if self.beside and not self.terms:
+            raise Untraceable("nothing of the right tensor")
         stored = self.provenance.values(value).reshape(-1)[inner].astype(np.float64)
         terms = tuple(sorted(self.terms, key=lambda term: term.node))
         passed = tuple(sorted(self.passed, key=lambda step: step.node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +29,8 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
     lefts, rights = _counts(left, pairs, e, K), _counts(right, pairs, e, K)
     wanted = need.astype(int)
     left_good = bool((lefts == wanted).all())
+    if run.stages.subtracted:  # a tile may go on behind the end of its group, where the other side is masked
+        left_good |= bool((_counts(replace(left, live=left.live & right.live), pairs, e, K) == wanted).all())
     right_good = bool((rights == wanted).all()) if unit == 1 else bool((rights == wanted.reshape(-1, unit)[:, 0] * unit).all())
     live = left.live[e] & right.live[e] & pairs.alive[e]
     bad = live & (left.k[e] // unit != right.k[e] // unit)

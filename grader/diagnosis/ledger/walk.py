@@ -76,7 +76,8 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     if lost:
         everything = sums.dropped(run, program, stores)
         pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
-        values, _ = operands.look(run, pairs)
+        if not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
+            values, _ = operands.look(run, pairs)
     places = addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores))
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]

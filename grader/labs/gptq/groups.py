@@ -49,7 +49,7 @@ def place(problem: Problem, tensor: str, offsets: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Taken:
+class GroupElements:
     """Elements of scales and zeros that were taken for weights, all arrays of one shape.
 
     used: offsets by tensor, below 0 where none, or several, were. n, k: of the weights; wrong: where one came out wrong.
@@ -61,7 +61,7 @@ class Taken:
     wrong: Array
 
 
-def elements_taken(problem: Problem, taken: Taken) -> list[Judgement]:
+def elements_taken(problem: Problem, taken: GroupElements) -> list[Judgement]:
     """What is wrong with the places that scales and zero points were taken from; of both at once where it is one mistake."""
     found = {}
     for tensor, used in taken.used.items():
@@ -83,7 +83,7 @@ NAMES = {
 
 
 def _judgement(
-    problem: Problem, tensor: str, taken: Taken, wrong: Array, rules: list[tuple[str, str]], *, both: bool = False
+    problem: Problem, tensor: str, taken: GroupElements, wrong: Array, rules: list[tuple[str, str]], *, both: bool = False
 ) -> Judgement:
     names = [name if both else NAMES.get(name, (name, name))[tensor == ZEROS] for name, _ in rules]
     name = " or ".join(dict.fromkeys(names)) or "wrong_group"
@@ -106,7 +106,7 @@ Rule = tuple[str, str, Offsets]
 """A name, words, and from n and k to the row or to the offset that is taken."""
 
 
-def _rules(problem: Problem, tensor: str, taken: Taken) -> Iterator[tuple[str, str]]:
+def _rules(problem: Problem, tensor: str, taken: GroupElements) -> Iterator[tuple[str, str]]:
     """Rules that all elements of a tensor follow that were taken."""
     use = taken.used[tensor] >= 0
     used, n, k = taken.used[tensor][use], taken.n[use], taken.k[use]
@@ -121,9 +121,10 @@ def _rules(problem: Problem, tensor: str, taken: Taken) -> Iterator[tuple[str, s
 
 def _of_rows(problem: Problem) -> Iterator[Rule]:
     """Other rows: the column is right."""
-    size = problem.scalars["group_size"]
-    last = problem.scalars["K"] // size - 1
-    yield "one_group_for_all", "the first group's row is used for all of K", _always(0)
+    size, K = problem.scalars["group_size"], problem.scalars["K"]
+    last = K // size - 1
+    also = "; the number of a word, k // 8, divided by group_size would be 0 throughout, too" if 8 * size >= K else ""
+    yield "one_group_for_all", f"the first group's row is used for all of K{also}", _always(0)
     yield "one_group_for_all", "the last group's row is used for all of K", _always(last)
     yield ("group_of_word", "the number of the word is divided by group_size; what counts is k, eight times as much",
            _counted(8 * size, FAR))  # fmt: skip

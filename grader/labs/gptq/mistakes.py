@@ -1,4 +1,8 @@
-"""GPTQ: words, zero points, groups and scales, as they go wrong. Then what goes wrong in any tiled product."""
+"""GPTQ: words, zero points, groups and scales, as they go wrong. Then what goes wrong in any tiled product.
+
+These are for kernels that the ledger cannot follow, and tell classes apart that it cannot. Wrong places of zero points, and
+scales and zero points of other groups and columns, are read off probing inputs where it does not name them.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +41,12 @@ def packed_as(*elements: int) -> Place:
     return lambda problem, k, n: (words_at(problem, k // 8, n), nibble_of[k % 8])
 
 
-def zeros_as(*elements: int) -> Place:
-    """Nibble i of a word of the zeros belongs to column elements[i] of its eight."""
-    nibble_of = torch.tensor([elements.index(element) for element in range(8)])
-    return lambda problem, g, n: (zeros_at(problem, g, n // 8), nibble_of[n % 8])
+def zeros_in_order(problem: Problem, g: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The word of zeros of column n, and its nibble there."""
+    return zeros_at(problem, g, n // 8), n % 8
 
 
 q_in_order = packed_as(*range(8))
-zeros_in_order = zeros_as(*range(8))
 BACKWARDS = tuple(reversed(range(8)))
 AWQ = (0, 2, 4, 6, 1, 3, 5, 7)
 """Nibble i of a word in AWQ's checkpoints, which look much like GPTQ's otherwise, holds element AWQ[i]."""
@@ -130,14 +132,6 @@ def groups(both: Group) -> Form:
 
 def last_group(problem: Problem) -> int:
     return problem.scalars["K"] // problem.scalars["group_size"] - 1
-
-
-def next_group(problem: Problem, k: torch.Tensor) -> torch.Tensor:
-    return (own_group(problem, k) + 1).clamp(max=last_group(problem))
-
-
-def group_before(problem: Problem, k: torch.Tensor) -> torch.Tensor:
-    return (own_group(problem, k) - 1).clamp(min=0)
 
 
 def groups_of(size: int) -> Group:
@@ -230,7 +224,6 @@ def wrong(name: str, what: str, hint: str, *forms: Form) -> Mistake:
 OPERANDS = Operands(read_as, weight, unscaled, rounded=True)
 NIBBLES = "pack eight small numbers into one word by hand and unpack them: which k, and which n, does each nibble hold?"
 ZEROS = "write down the sixteen nibbles that a zero point may be stored as, and the number that is subtracted for each"
-ZERO_WORDS = "the zeros are packed along n: which word, and which four bits of it, belong to column 13?"
 GROUPS = "for k = 0, 31, 32, 127 and 128: which row of scales, and of zeros, belongs to it? The group size is an argument"
 SCALES = "w = (q - (z + 1)) * s: what does the scale multiply, and how often?"
 K_ORDER = "number the k of a tile of X, and those of the opened tile of W: does every k meet itself in the product?"
@@ -238,18 +231,9 @@ K_ORDER = "number the k of a tile of X, and those of the opened tile of W: does 
 MISTAKES = (
     wrong("zero_not_plus_one", "the stored zero point subtracted as it is, without one more", ZEROS,
           Form(zero_meaning=lambda stored: stored)),
-    wrong("zero_wraps", "a stored zero point of 15 taken for 0 instead of 16", ZEROS,
-          Form(zero_meaning=lambda stored: (stored + 1) % 16)),
-    wrong("zero_wraps", "a stored zero point above 7 taken for a negative number", ZEROS,
-          Form(zero_meaning=lambda stored: torch.where(stored > 7, stored - 16, stored) + 1)),
-    wrong("zero_less_one", "one less than the stored zero point subtracted, instead of one more", ZEROS,
-          Form(zero_meaning=lambda stored: stored - 1)),
     wrong("zero_always_8", "8 subtracted everywhere, as if there were no zero points", ZEROS,
           Form(zero_meaning=lambda stored: torch.full_like(stored, 8))),
     wrong("no_zero", "nothing subtracted from the nibble", ZEROS, Form(zero_meaning=torch.zeros_like)),
-    wrong("zero_added", "the zero point added instead of subtracted", ZEROS, Form(combined=lambda q, zero, scale: (q + zero) * scale)),
-    wrong("zero_minus_weight", "the nibble subtracted from the zero point", ZEROS,
-          Form(combined=lambda q, zero, scale: (zero - q) * scale)),
     wrong("zero_not_scaled", "the zero point subtracted from the scaled nibble, unscaled", SCALES,
           Form(combined=lambda q, zero, scale: q * scale - zero)),
     wrong("signed", "the nibble read as two's complement, -8 to 7, instead of 0 to 15", NIBBLES,
@@ -257,17 +241,6 @@ MISTAKES = (
           Form(meaning=lambda nibble: torch.where(nibble > 7, nibble - 16, nibble), zero_meaning=torch.zeros_like)),
     wrong("scaled_with_1024", "1024 + q scaled in fp16 before 1024 was subtracted, which leaves few bits for q",
           "how far apart are fp16 numbers near 1024 s, and how large is q s?", Form(combined=scaled_with_1024)),
-    wrong("zero_order_reversed", "the zero points of a word taken from the highest nibble down", ZERO_WORDS,
-          Form(zero_place=zeros_as(*BACKWARDS))),
-    wrong("zero_order_interleaved", "the zero points of a word in the order of AWQ, 0 2 4 6 1 3 5 7", ZERO_WORDS,
-          Form(zero_place=zeros_as(*AWQ))),
-    wrong("zero_lowest_nibble_only", "the lowest nibble of a word of zeros used for all eight of its columns", ZERO_WORDS,
-          Form(zero_place=lambda problem, g, n: (zeros_at(problem, g, n // 8), torch.zeros_like(n)))),
-    wrong("zeros_packed_along_groups", "eight groups looked for in a word of zeros, instead of eight columns", ZERO_WORDS,
-          Form(zero_place=lambda problem, g, n: (zeros_at(problem, g // 8, n), g % 8)),
-          Form(zero_place=lambda problem, g, n: (zeros_at(problem, g // 8, n % (problem.scalars["N"] // 8)), g % 8))),
-    wrong("zero_word_of_column", "word n of the zeros taken for column n", ZERO_WORDS,
-          Form(zero_place=lambda problem, g, n: (zeros_at(problem, g, n % (problem.scalars["N"] // 8)), n % 8))),
     wrong("groups_of_128", "rows of scales and zeros taken for groups of 128, whatever group_size says", GROUPS, groups(groups_of(128))),
     wrong("one_group_for_all", "the scales and zeros of the first group used for all of K", GROUPS,
           groups(lambda problem, k: torch.zeros_like(k))),
@@ -277,10 +250,6 @@ MISTAKES = (
           Form(scale_group=lambda problem, k: torch.full_like(k, last_group(problem)))),
     wrong("one_zero_for_all_groups", "the zeros of the first group used for all of K", GROUPS,
           Form(zero_group=lambda problem, k: torch.zeros_like(k))),
-    wrong("next_group", "the scales and zeros of the next group used", GROUPS, groups(next_group)),
-    wrong("scale_of_next_group", "the scale of the next group used", GROUPS, Form(scale_group=next_group)),
-    wrong("zero_of_next_group", "the zero point of the next group used", GROUPS, Form(zero_group=next_group)),
-    wrong("scale_of_group_before", "the scale of the group before used", GROUPS, Form(scale_group=group_before), groups(group_before)),
     wrong("group_of_word", "the number of the word divided by group_size, instead of that of the element", GROUPS, groups(of_word)),
     Mistake("group_of_tile", "the group in which a tile along K begins used for all of the tile", GROUPS,
             made_in_tiles(lambda tile: groups(of_first(tile)))),

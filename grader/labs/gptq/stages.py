@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from grader.labs.divergence import CONVERT, UNPACK, WEIGHT
-from grader.labs.gptq.groups import SCALES, ZEROS, Taken, elements_taken, own_scale, own_zero
+from grader.labs.gptq.groups import SCALES, ZEROS, GroupElements, elements_taken, own_scale, own_zero
 from grader.labs.gptq.packing import pack_weight, pack_zeros
 from grader.labs.inputs import normal
 from grader.labs.nibbles import Meanings, explain_block, nibbles_of, opened, place
@@ -79,7 +79,7 @@ NUMBERS: tuple[tuple[str, str, Number], ...] = (
 
 
 @dataclass(frozen=True)
-class Form:
+class Formula:
     """How q, the zero point and the scale are put together. nibble(held, zero, scale): q, of what an operand holds.
 
     held: the operand without its scales, by the power that they have in it. scaled: for operands with a scale only.
@@ -91,15 +91,15 @@ class Form:
     scaled: bool = False
 
 
-FORMS = (
-    Form("", "", lambda held, zero, scale: held + zero),
-    Form("zero_minus_weight", "the nibble is subtracted from the zero point", lambda held, zero, scale: zero - held),
-    Form("zero_added", "the zero point is added to the nibble, not subtracted", lambda held, zero, scale: held - zero),
-    Form("zero_not_scaled", "the scale multiplies the nibble alone, and the zero point is subtracted without it",
+FORMULAS = (
+    Formula("", "", lambda held, zero, scale: held + zero),
+    Formula("zero_minus_weight", "the nibble is subtracted from the zero point", lambda held, zero, scale: zero - held),
+    Formula("zero_added", "the zero point is added to the nibble, not subtracted", lambda held, zero, scale: held - zero),
+    Formula("zero_not_scaled", "the scale multiplies the nibble alone, and the zero point is subtracted without it",
          lambda held, zero, scale: held + zero / scale, scaled=True),
-    Form("weight_not_scaled", "the scale multiplies the zero point alone, and the nibble goes without it",
+    Formula("weight_not_scaled", "the scale multiplies the zero point alone, and the nibble goes without it",
          lambda held, zero, scale: (held + zero) * scale, scaled=True),
-    Form("zero_scaled_twice", "the zero point is multiplied by the scale twice",
+    Formula("zero_scaled_twice", "the zero point is multiplied by the scale twice",
          lambda held, zero, scale: held + zero * scale, scaled=True),
 )  # fmt: skip
 
@@ -130,7 +130,7 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class Making:
     """How an operand comes about. power: of the scale in it; zero: what was subtracted from its nibble."""
 
     verdicts: list[Judgement]
@@ -187,7 +187,7 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], 
     none = np.full(values.row.shape, -1)
     used = {tensor: _taken(values, tensor, none) for tensor in (SCALES, ZEROS)}
     own = values.meets & (parts.n == values.target)  # of other weights than those that were meant nothing is known
-    elsewhere = elements_taken(problem, Taken(used, parts.n, values.k, parts.wrong & own))
+    elsewhere = elements_taken(problem, GroupElements(used, parts.n, values.k, parts.wrong & own))
     everything = (*values.used.values(), *values.passed.values(), *values.beside_used.values())
     if any((offsets == -2).any() for offsets in everything) or not np.isfinite(parts.scale).all():
         return elsewhere, as_if_right
@@ -197,26 +197,26 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], 
     return [*elsewhere, *explained.verdicts, *_later(parts, explained)], parts.scale**explained.power
 
 
-def _operand(parts: Parts) -> Explained | None:
+def _operand(parts: Parts) -> Making | None:
     """The explanation of what the operand holds that needs the fewest mistakes; None where none is known."""
     values, best, fewest = parts.values, None, 4
     some = np.linspace(0, len(values.value) - 1, min(SOME, len(values.value))).astype(int)
     few = _at(parts, some)
-    for cost, power, form, zeros in _candidates(parts):
+    for cost, power, formula, zeros in _candidates(parts):
         if cost >= fewest:
             break
-        if not _plausible(few, power, form, zeros.made(few)) and cost:
+        if not _plausible(few, power, formula, zeros.made(few)) and cost:
             continue
         zero = zeros.made(parts).astype(np.float64)
-        verdicts = _opened(parts, power, form, zero)
+        verdicts = _opened(parts, power, formula, zero)
         if verdicts is None or cost + len(verdicts) >= fewest:
             continue
         fewest = cost + len(verdicts)
-        best = Explained([*_zero_verdicts(parts, zeros, zero), *_form_verdicts(parts, form), *verdicts], power, zero)
+        best = Making([*_zero_verdicts(parts, zeros, zero), *_formula_verdicts(parts, formula), *verdicts], power, zero)
     return best or _scaled_with_1024(parts)
 
 
-def _scaled_with_1024(parts: Parts) -> Explained | None:
+def _scaled_with_1024(parts: Parts) -> Making | None:
     """Bits of fp16 that mean 1024 + q, multiplied by the scale before 1024 is subtracted."""
     q = np.take_along_axis(nibbles_of(parts.words), np.clip(parts.values.partner - parts.values.k, 0, 7)[..., None], axis=-1)[..., 0]
     zero = LOOKUPS[0].made(parts) + 1
@@ -224,18 +224,18 @@ def _scaled_with_1024(parts: Parts) -> Explained | None:
     if not np.allclose(parts.values.value, (each[0] - each[1]).astype(np.float64), rtol=1e-3, atol=1e-3 * float(parts.scale.min())):
         return None
     words = "1024 + q is scaled in fp16 before 1024 is subtracted, where neighbouring numbers are far apart"
-    form = Form("scaled_with_1024", words, lambda held, zero, scale: held + zero)
-    return Explained(_form_verdicts(parts, form), 1, zero.astype(np.float64))
+    formula = Formula("scaled_with_1024", words, lambda held, zero, scale: held + zero)
+    return Making(_formula_verdicts(parts, formula), 1, zero.astype(np.float64))
 
 
-def _candidates(parts: Parts) -> Iterator[tuple[int, int, Form, Way]]:
+def _candidates(parts: Parts) -> Iterator[tuple[int, int, Formula, Way]]:
     """Ways to make the operand, those with the fewest mistakes first; the power of the scale is for others to judge."""
     scaled = SCALES in parts.values.used
     powers = (1, -1, 2) if scaled else (0,)
     found = [
-        (cost + bool(form.name) + (power not in (0, 1)), power, form, zeros)
-        for form in FORMS if scaled or not form.scaled
-        for power in (powers if not form.scaled else (1,))
+        (cost + bool(formula.name) + (power not in (0, 1)), power, formula, zeros)
+        for formula in FORMULAS if scaled or not formula.scaled
+        for power in (powers if not formula.scaled else (1,))
         for cost, zeros in _zeros(parts)
     ]  # fmt: skip
     yield from sorted(found, key=lambda one: one[0])
@@ -273,24 +273,24 @@ def _at(parts: Parts, some: Array) -> Parts:
     return Parts(values, *own)
 
 
-def _plausible(few: Parts, power: int, form: Form, zero: Array) -> bool:
+def _plausible(few: Parts, power: int, formula: Formula, zero: Array) -> bool:
     """Whether what is left of a few operands, less their zero points, are nibbles: whole numbers, and small."""
-    q, slack = _nibbles_held(few, power, form, zero)
+    q, slack = _nibbles_held(few, power, formula, zero)
     near: Array = (np.abs(q - np.round(q)) <= slack + ROUNDING * 16) & (np.abs(q) < 17)
     return bool(near.all())
 
 
-def _nibbles_held(parts: Parts, power: int, form: Form, zero: Array) -> tuple[Array, Array]:
+def _nibbles_held(parts: Parts, power: int, formula: Formula, zero: Array) -> tuple[Array, Array]:
     """q of what the operand holds, and how far rounding may have taken it."""
     held = parts.values.value / parts.scale**power
     zero = zero.astype(np.float64)
     slack = np.minimum(ROUNDING / 2 * (np.abs(held) + np.abs(zero)), 0.3) if power else np.zeros(held.shape)
-    return form.nibble(held, zero, parts.scale), slack
+    return formula.nibble(held, zero, parts.scale), slack
 
 
-def _opened(parts: Parts, power: int, form: Form, zero: Array) -> list[Judgement] | None:
+def _opened(parts: Parts, power: int, formula: Formula, zero: Array) -> list[Judgement] | None:
     """What is wrong with the nibbles; None where the operand is something else."""
-    q, slack = _nibbles_held(parts, power, form, zero)
+    q, slack = _nibbles_held(parts, power, formula, zero)
     if power:
         q, loose = np.where(np.abs(q - np.round(q)) <= slack + ROUNDING * 16, np.round(q) + 0.0, q), ROUNDING
     else:
@@ -313,18 +313,18 @@ def _zero_verdicts(parts: Parts, zeros: Way, zero: Array) -> list[Judgement]:
     return [Judgement(zeros.name.strip(), zeros.reason, zero != right, describe, rank=UNPACK, tensor=tensor)]
 
 
-def _form_verdicts(parts: Parts, form: Form) -> list[Judgement]:
-    if not form.name:
+def _formula_verdicts(parts: Parts, formula: Formula) -> list[Judgement]:
+    if not formula.name:
         return []
 
     def describe(at: tuple[int, ...]) -> tuple[str, str]:
         return (f"the right operand holds {parts.values.value[at]:.5g} for W[{parts.n[at]}, {parts.values.partner[at]}]",
                 "(q - (z + 1)) * s" + f" = {parts.weight[at]:.5g}" * (SCALES in parts.values.used))  # fmt: skip
 
-    return [Judgement(form.name, form.reason, parts.wrong, describe, rank=WEIGHT)]
+    return [Judgement(formula.name, formula.reason, parts.wrong, describe, rank=WEIGHT)]
 
 
-def _later(parts: Parts, explained: Explained) -> list[Judgement]:
+def _later(parts: Parts, explained: Making) -> list[Judgement]:
     """What is wrong with the zero points that are subtracted from the result, multiplied with sums of X."""
     values = parts.values
     if not (values.beside != 0).any():

@@ -98,6 +98,7 @@ def test_an_axis_of_the_grid_that_nobody_reads_is_named():
 
 UNREAD = {
     "w4a16_gather_table": "a weight is looked up in a table by its nibble, so no element of it comes from the words",
+    "gptq_gather_table": "as w4a16_gather_table, and its zero points too",
     "w4a16_many_programs": "sums by a function of its own, whose meaning the record does not have",
     "w8a16_words": "a lane loads four elements of the weight as one word, so it comes from no single one",
 }
@@ -132,6 +133,17 @@ def test_a_right_flow_is_read_without_a_gap(path):
                 flow = pairs_of(run, program, store, lanes).flow
                 assert flow.terms or not np.any(flow.stored)
                 assert abs(flow.predicted - flow.stored).max() <= 2e-3 * abs(flow.stored).max() + 1e-6
+
+
+@pytest.mark.slow
+def test_parts_that_are_right_only_together_are_not_judged_apart():
+    """1024 in every nibble and in every zero point cancels: no accusation, and none of another part when one is wrong too."""
+    text = (TESTS / "styles/gptq_zero_sums.py").read_text(encoding="utf-8")
+    for find, put in (("& 15\n            products", "& 15 | 1024\n            products"), ("(zero + 1)[None", "(zero + 1025)[None")):
+        assert text.count(find) == 1
+        text = text.replace(find, put)
+    assert walked(text, "gptq", "groups_of_32", forced=True) == []
+    assert walked(text.replace("zero + 1025", "zero + 1024"), "gptq", "groups_of_32") == []
 
 
 def test_a_failure_of_the_ledger_costs_nothing_and_does_not_vanish(monkeypatch, tmp_path):

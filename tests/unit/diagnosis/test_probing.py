@@ -256,6 +256,8 @@ KERNELS = {
     "last k": ("w8a8", planted("w8a8", "last_k_block_dropped"), "products_left_out", "products up to k = 189 arrive"),
     "nibbles": ("w4a16", planted("w4a16", "nibble_order_reversed"), "wrong_pair", "expected X[0, 6] x W[0, 6]"),
     "seven": ("w4a16", planted("w4a16", "seven_negative"), "weight_counted_otherwise", "a weight of 7 counts as -9"),
+    "table": ("gptq", (TESTS / "styles/gptq_gather_table.py").read_text(encoding="utf-8").replace("& 0xF) - 1)", "& 0xF))"),
+              "weight_counted_otherwise", "a weight of -8 counts as -7"),
     "signed": ("gptq", planted("gptq", "signed"), "weight_counted_otherwise", "a weight of 1 counts as -15"),
     "group": ("gptq", planted("gptq", "one_scale_for_all_groups"), "wrong_scale", "every group gets the same"),
     "wraps": ("gptq", planted("gptq", "zero_signed"), "subtracted_otherwise", "9 counts as -7"),
