@@ -22,6 +22,8 @@ from native_memory import NativeMemory, line_in
 
 WINDOW_BITS = 44
 POISON_BYTE = 0x7E
+SEVERAL = -(2**62)
+"""In place of a program: several added to an element, and none stored to it."""
 MAX_FINDINGS = 24
 LONGER = 4
 FEW = 8
@@ -40,7 +42,7 @@ class Area:
 
     offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
     all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
-    the buffer, one more than the last program that stored there, negative where it was added atomically.
+    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
@@ -230,13 +232,17 @@ class MemoryCheck:
         others = (before != 0) & (np.abs(before) != program + 1)
         if kind == "atomic":
             others &= before > 0
-        if others.any():
-            at = np.flatnonzero(others)[0]
-            self._place("race", kind, area, int(elements[at]), int(abs(before[at])) - 1, program)
+        added = others & (before < 0) if kind == "store" else np.zeros_like(others)
+        for fault, lanes in (("mixed", added), ("race", others & ~added)):
+            if lanes.any():
+                at = np.flatnonzero(lanes)[0]
+                pair = [int(abs(before[at])) - 1, program] if before[at] != SEVERAL else []
+                self._place(fault, kind, area, int(elements[at]), *pair)
         if kind == "store":
             area.writer[elements] = program + 1
         elif kind == "atomic":
-            area.writer[elements] = np.where(before > 0, before, -(program + 1))
+            alone = (before == 0) | (before == -(program + 1))
+            area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
 
     def _place(self, fault: str, kind: str, area: Area, element: int, *programs: int) -> None:
         if not area.valid[element]:
