@@ -298,15 +298,15 @@ class MemoryFinding:
 
     kind: "load", "store" or "atomic". fault: "beyond" (the end of a tile that begins inside lies past a dimension's
     end), "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside"
-    (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote), "unwritten" (an element of Y
-    that holds nothing yet). `index` is where the access pointed, `offset` the same in elements from the first,
-    `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its axes, where that is
-    even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls that
-    led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go.
+    (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote), "mixed" (a store to one that others
+    add to), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the same in
+    elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its
+    axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of
+    the calls that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go.
     """
 
     kind: Literal["load", "store", "atomic"]
-    fault: Literal["beyond", "past", "gap", "outside", "wild", "race", "unwritten"]
+    fault: Literal["beyond", "past", "gap", "outside", "wild", "race", "mixed", "unwritten"]
     line: int | None
     tensor: str = ""
     index: tuple[int, ...] = ()
@@ -321,15 +321,15 @@ class MemoryFinding:
     @property
     def out_of_bounds(self) -> bool:
         """Whether it is about an access outside the tensors, whose place is certain."""
-        return self.fault not in ("race", "unwritten")
+        return self.fault not in ("race", "mixed", "unwritten")
 
     @property
     def unordered(self) -> bool:
-        """Whether what the kernel computes depends on which program comes first: it reads, or adds to, what another one stores.
+        """Whether what the kernel computes depends on which program comes first: one reads, or adds to, what another one stores.
 
         Two stores to one element may be of the same number.
         """
-        return self.fault == "race" and self.kind != "store"
+        return self.fault == "mixed" or (self.fault == "race" and self.kind != "store")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
 NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "block row", "block column")}
 MAX_SENTENCES = 6
-WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "unwritten")
+WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "unwritten")
 
 
 def sentences(
@@ -55,7 +55,8 @@ def _causes(found: Said) -> Said:
     faults: dict[tuple[object, ...], set[str]] = {}
     for finding, _ in found.values():
         faults.setdefault((finding.line, finding.kind, finding.tensor), set()).add(finding.fault)
-    explained = {"beyond": {"past"}, "gap": {"outside"}, "race": {"outside", "past", "gap", "beyond"}}
+    elsewhere = {"outside", "past", "gap", "beyond"}
+    explained = {"beyond": {"past"}, "gap": {"outside"}, "race": elsewhere, "mixed": elsewhere}
     return {
         key: (finding, cases) for key, (finding, cases) in found.items()
         if not explained.get(finding.fault, set()) & faults[finding.line, finding.kind, finding.tensor]
@@ -64,7 +65,7 @@ def _causes(found: Said) -> Said:
 
 def _order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int]:
     finding = entry[0]
-    return finding.fault != "race", WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
+    return finding.fault not in ("race", "mixed"), WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
 
 
 def _sentence(kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str) -> str:
@@ -117,6 +118,8 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
         return _misplaced(tensor, name, finding)
     if finding.fault == "race":
         return _race(kernel, tensor, name, finding, element)
+    if finding.fault == "mixed":
+        return f"{element}, to which other programs add", "their order is not defined"
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterator
 from functools import cache
 
 from grader.reading.selection import Statement
@@ -157,10 +158,17 @@ def _foreign_call(statement: Statement, selected: list[Statement]) -> str | None
     if not is_jitted(statement.node):
         return None
     bound = {name for other in selected if isinstance(other.node, ast.Import) for name in other.binds}
-    for node in ast.walk(statement.node):
+    for node in _within(statement.node):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound & {"np", "numpy"}:
             return refused.pointed(statement.cell.place, statement.cell.source, node, *attribute("np", node.attr))
     return None
+
+
+def _within(function: ast.AST) -> Iterator[ast.AST]:
+    """What a function's body holds: its decorators are Python that runs before."""
+    assert isinstance(function, ast.FunctionDef)
+    for part in function.body:
+        yield from ast.walk(part)
 
 
 def _plain_call(callee: Statement, selected: list[Statement]) -> str | None:
@@ -169,7 +177,7 @@ def _plain_call(callee: Statement, selected: list[Statement]) -> str | None:
     if not callee.binds & plain:
         return None
     for statement in selected:
-        for call in ast.walk(statement.node) if is_jitted(statement.node) else ():
+        for call in _within(statement.node) if is_jitted(statement.node) else ():
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in plain:
                 cause = f"the kernel calls `{call.func.id}`, which is not under @triton.jit"
                 step = "write out what it does with triton.language (tl.) operations on tiles"

@@ -247,6 +247,10 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     if owner in ("torch", "np", "numpy"):
         step = INSTEAD.get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
         return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
+    if re.fullmatch(r"(tl|triton)(\.\w+)+", owner):  # a module, such as tl.math
+        near = suggest(name, language_names())
+        step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
+        return f"`{owner}.{name}` is not for a kernel that is graded", step
     cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
     near = suggest(name, tensor_names())
     if name in INSTEAD:

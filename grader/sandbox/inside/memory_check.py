@@ -23,6 +23,8 @@ from native_memory import NativeMemory, lines_in
 
 WINDOW_BITS = 44
 POISON_BYTE = 0x7E
+SEVERAL = -(2**62)
+"""In place of a program: several added to an element, and none stored to it."""
 MAX_FINDINGS = 24
 LONGER = 4
 FEW = 8
@@ -41,7 +43,7 @@ class Area:
 
     offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
     all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
-    the buffer, one more than the last program that stored there, negative where it was added atomically.
+    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
@@ -238,13 +240,17 @@ class MemoryCheck:
         others = (before != 0) & (np.abs(before) != program + 1)
         if kind == "atomic":
             others &= before > 0
-        if others.any():
-            at = np.flatnonzero(others)[0]
-            self._race(kind, area, pointers, mask, int(elements[at]), int(abs(before[at])) - 1, program)
+        added = others & (before < 0) if kind == "store" else np.zeros_like(others)
+        for fault, lanes in (("mixed", added), ("race", others & ~added)):
+            if lanes.any():
+                at = np.flatnonzero(lanes)[0]
+                pair = (int(abs(before[at])) - 1, program) if before[at] != SEVERAL else ()
+                self._race(fault, kind, area, pointers, mask, int(elements[at]), *pair)
         if kind == "store":
             area.writer[elements] = program + 1
         elif kind == "atomic":
-            area.writer[elements] = np.where(before > 0, before, -(program + 1))
+            alone = (before == 0) | (before == -(program + 1))
+            area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
 
     def _place(self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), **more: Any) -> None:
         if not area.valid[element]:
@@ -255,9 +261,14 @@ class MemoryCheck:
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
         )
 
-    def _race(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, element: int, *programs: int) -> None:
-        """An element of two programs. A lane that was meant for beyond the end of a row lies in the next row: `dimension` and
-        `meant` say which end it passed and where it was to go."""
+    def _race(
+        self, fault: str, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, element: int, *programs: int
+    ) -> None:
+        """An element of two programs, or of more (`programs` is empty then).
+
+        A lane that was meant for beyond the end of a row lies in the next row: `dimension` and `meant` say which end it
+        passed and where it was to go.
+        """
         offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
         along = _along_axes(offsets, area)
         here = mask & (offsets == element - area.offset)
@@ -266,9 +277,9 @@ class MemoryCheck:
             if along and beyond.any():
                 lane = tuple(np.argwhere(beyond)[0])
                 meant = [int(index[lane]) for index in along]
-                self._place("race", kind, area, element, programs, dimension=dimension, meant=meant)
+                self._place(fault, kind, area, element, programs, dimension=dimension, meant=meant)
                 return
-        self._place("race", kind, area, element, programs, steps=_steps(offsets))
+        self._place(fault, kind, area, element, programs, steps=_steps(offsets))
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.

@@ -16,7 +16,7 @@ from grader.labs.probe import ScaleProbe, SubtractedProbe, paired, places, probe
 from grader.labs.problems import generator_for, make_problem
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.probes import OPTIONS, described, probed
-from tests.submissions import TESTS, mistakes
+from tests.submissions import TESTS, all_mistakes
 
 PLAIN = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in all_labs()}
 CASES = {
@@ -32,7 +32,7 @@ def edited(find: str, put: str, lab: str = "w8a8") -> str:
 
 
 def planted(lab: str, name: str) -> str:
-    return next(mistake.source for mistake in mistakes() if (mistake.lab, mistake.name) == (lab, name))
+    return next(mistake.source for mistake in all_mistakes() if (mistake.lab, mistake.name) == (lab, name))
 
 
 # ---------------------------------------------------------------- outputs
