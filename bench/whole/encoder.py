@@ -34,7 +34,7 @@ Listener = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """One way of running the encoder. steps: what is done to it, once it is in `dtype`. compiled: what torch.compile is told."""
 
     name: str
@@ -54,16 +54,18 @@ class Way:
 
 FUSED = partial(fuse, lab="w8a8")
 WAYS = (
-    Way("fp16", "PyTorch as it is, what the ratios are against"),
-    Way("bf16", "the same in bfloat16", torch.bfloat16),
-    Way("int8, three steps", "quantise, torch._int_mm into int32 in memory, rescale; each operation of PyTorch a kernel", steps=(unfuse,)),
-    Way("int8, fused", "the solution of lab w8a8 in its layer; its scales, and its bias, are kernels of their own", steps=(FUSED,)),
-    Way("fp16, torch.compile", "each block compiled, max_autotune", compiled=BEST),
-    Way("int8, three steps, torch.compile", "each block compiled, max_autotune", steps=(unfuse,), compiled=BEST),
-    Way("int8, fused, torch.compile around it", "the kernel left alone, all else compiled", steps=(FUSED, as_one_operation), compiled=BEST),
-    Way("int8, three steps, torch.compile with templates", "products by Inductor's Triton templates, which can rescale in their epilogue",
-        steps=(unfuse,), compiled=TEMPLATES),
-    Way("bf16, torch.compile", "each block compiled, max_autotune", torch.bfloat16, compiled=BEST),
+    Variant("fp16", "PyTorch as it is, what the ratios are against"),
+    Variant("bf16", "the same in bfloat16", torch.bfloat16),
+    Variant("int8, three steps", "quantise, torch._int_mm into int32 in memory, rescale; each operation of PyTorch a kernel",
+            steps=(unfuse,)),
+    Variant("int8, fused", "the solution of lab w8a8 in its layer; its scales, and its bias, are kernels of their own", steps=(FUSED,)),
+    Variant("fp16, torch.compile", "each block compiled, max_autotune", compiled=BEST),
+    Variant("int8, three steps, torch.compile", "each block compiled, max_autotune", steps=(unfuse,), compiled=BEST),
+    Variant("int8, fused, torch.compile around it", "the kernel left alone, all else compiled",
+            steps=(FUSED, as_one_operation), compiled=BEST),
+    Variant("int8, three steps, torch.compile with templates",
+            "products by Inductor's Triton templates, which can rescale in their epilogue", steps=(unfuse,), compiled=TEMPLATES),
+    Variant("bf16, torch.compile", "each block compiled, max_autotune", torch.bfloat16, compiled=BEST),
 )  # fmt: skip
 
 
@@ -112,7 +114,7 @@ def run_of(sizes: EncoderSizes, device: torch.device, batch: int = BATCH, **sett
 
 
 @torch.no_grad()
-def prepare(way: Way, run: EncoderRun, *, compiling: bool = True) -> ReadyEncoder:
+def prepare(way: Variant, run: EncoderRun, *, compiling: bool = True) -> ReadyEncoder:
     """Builds and compiles a way, compares its outputs with those of fp32, and measures its peak memory."""
     entry = ModelEntry(way.name, way.about, len(run.images), "skipped")
     if way.compiled is not None and not compiling:

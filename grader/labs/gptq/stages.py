@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from grader.labs.divergence import CONVERT, UNPACK, WEIGHT
+from grader.labs.activations import judge_fp16_activations
+from grader.labs.divergence import UNPACK, WEIGHT
 from grader.labs.gptq.groups import SCALES, ZEROS, GroupElements, elements_taken, own_scale, own_zero
 from grader.labs.gptq.packing import pack_weight, pack_zeros
 from grader.labs.inputs import normal
@@ -159,23 +160,6 @@ def _taken(values: Values, tensor: str, otherwise: Array) -> Array:
         if tensor in used:
             otherwise = np.where(used[tensor] >= 0, used[tensor], otherwise)
     return otherwise
-
-
-def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
-    """X as it was loaded."""
-    x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
-    ones = np.ones_like(x)
-    wrong = np.abs(values.value - x) > 1e-3 * np.abs(x)
-    if not wrong.any():
-        return (), ones
-
-    def describe(at: tuple[int, ...]) -> tuple[str, str]:
-        return f"the left operand holds {values.value[at]:.5g} for X[{values.row[at]}, {values.k[at]}]", f"{x[at]:.5g}"
-
-    reason = "X is multiplied as it is"
-    if (values.value == np.trunc(x)).all() or (values.value == np.round(x)).all():
-        reason = "X is fp16 and stays so: it lost its fraction on the way"
-    return (Judgement("x_converted", reason, wrong, describe, x, CONVERT),), ones
 
 
 def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
@@ -384,7 +368,7 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
 STAGES = Stages(
     left=Operand("x_ptr", "X", by_strides("x_ptr", "stride_xm", "stride_xk"), ("stride_xm", "stride_xk")),
     right=Operand("qweight_ptr", "W", place, ("stride_wn", "stride_wk"), unit=8),
-    judge_left=judge_left,
+    judge_left=judge_fp16_activations,
     judge_right=judge_right,
     inputs=inputs,
     scales=(Scale(SCALES, "n", "scale", at=own_scale),),

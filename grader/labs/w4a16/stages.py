@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from grader.labs.divergence import CONVERT, SCALE, UNPACK
+from grader.labs.activations import judge_fp16_activations
+from grader.labs.divergence import SCALE, UNPACK
 from grader.labs.inputs import normal, pack_int4
 from grader.labs.nibbles import Meanings, explain_block, nibbles_of, opened, place
 from grader.labs.stages import Array, Judgement, Operand, Scale, Stages, Values, by_strides, exact, refilled
@@ -24,23 +25,6 @@ MEANINGS: Meanings = {
     "seven_negative": ("the nibble of 7 is read as -9", lambda u: np.where(u > 6, u - 16, u)),
     "fifteen_subtracted": ("15 is subtracted from the nibbles of negative numbers, not 16", lambda u: np.where(u > 7, u - 15, u)),
 }  # fmt: skip
-
-
-def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
-    """X as it was loaded, or these times the scale of the channel (which the walk finds out)."""
-    x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
-    ones = np.ones_like(x)
-    wrong = np.abs(values.value - x) > 1e-3 * np.abs(x)
-    if not wrong.any():
-        return (), ones
-
-    def describe(at: tuple[int, ...]) -> tuple[str, str]:
-        return f"the left operand holds {values.value[at]:.5g} for X[{values.row[at]}, {values.k[at]}]", f"{x[at]:.5g}"
-
-    reason = "X is multiplied as it is"
-    if (values.value == np.trunc(x)).all() or (values.value == np.round(x)).all():
-        reason = "X is fp16 and stays so: it lost its fraction on the way"
-    return (Judgement("x_converted", reason, wrong, describe, x, CONVERT),), ones
 
 
 def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
@@ -96,7 +80,7 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
 STAGES = Stages(
     left=Operand("x_ptr", "X", by_strides("x_ptr", "stride_xm", "stride_xk"), ("stride_xm", "stride_xk")),
     right=Operand("qweight_ptr", "W", place, ("stride_wn", "stride_wk"), unit=8),
-    judge_left=judge_left,
+    judge_left=judge_fp16_activations,
     judge_right=judge_right,
     inputs=inputs,
     scales=(Scale("scales_ptr", "n", "scale"),),

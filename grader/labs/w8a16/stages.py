@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from grader.labs.divergence import CONVERT, SCALE, WEIGHT
+from grader.labs.activations import judge_fp16_activations
+from grader.labs.divergence import SCALE, WEIGHT
 from grader.labs.inputs import normal
 from grader.labs.stages import Array, Judgement, Operand, Scale, Stages, Values, by_strides, exact, refilled
 from grader.model import Problem
@@ -23,23 +24,6 @@ MEANINGS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "minus_128_positive": ("the byte of -128 is read as 128", lambda q: np.where(q == -128, 128, q)),
     "clamp_to_minus_127": ("the weight is clamped to [-127, 127], but int8 begins at -128", lambda q: np.maximum(q, -127)),
 }  # fmt: skip
-
-
-def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
-    """X as it was loaded, or these times the scale of the channel (which the walk finds out)."""
-    x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
-    ones = np.ones_like(x)
-    wrong = np.abs(values.value - x) > 1e-3 * np.abs(x)
-    if not wrong.any():
-        return (), ones
-
-    def describe(at: tuple[int, ...]) -> tuple[str, str]:
-        return f"the left operand holds {values.value[at]:.5g} for X[{values.row[at]}, {values.k[at]}]", f"{x[at]:.5g}"
-
-    reason = "X is multiplied as it is"
-    if any((values.value == whole).all() for q in (np.trunc(x), np.round(x)) for whole in (q, (q + 128) % 256 - 128)):
-        reason = "X is fp16 and stays so: it lost its fraction on the way"
-    return (Judgement("x_converted", reason, wrong, describe, x, CONVERT),), ones
 
 
 def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
@@ -105,7 +89,7 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
 STAGES = Stages(
     left=Operand("x_ptr", "X", by_strides("x_ptr", "stride_xm", "stride_xk"), ("stride_xm", "stride_xk")),
     right=Operand("qweight_ptr", "W", by_strides("qweight_ptr", "stride_wn", "stride_wk"), ("stride_wn", "stride_wk")),
-    judge_left=judge_left,
+    judge_left=judge_fp16_activations,
     judge_right=judge_right,
     inputs=inputs,
     scales=(Scale("scales_ptr", "n", "scale"),),

@@ -182,7 +182,7 @@ def failing(error):
     ],
 )
 def test_what_fails_becomes_an_entry(run, error, words):
-    way = encoding.Way("it", "fails", steps=(failing(error),))
+    way = encoding.Variant("it", "fails", steps=(failing(error),))
     entry = encoding.prepare(way, run).entry
     assert (entry.status, entry.contestant, entry.batch) == ("failed", "it", 2)
     assert entry.message.startswith(words)
@@ -194,7 +194,7 @@ def test_a_wrong_model_is_not_timed(run):
         torch.nn.init.zeros_(model.blocks[0].mlp.lin2.weight)
         torch.nn.init.ones_(model.blocks[0].mlp.lin2.bias)
 
-    entry = encoding.prepare(encoding.Way("it", "is wrong", steps=(broken,)), run).entry
+    entry = encoding.prepare(encoding.Variant("it", "is wrong", steps=(broken,)), run).entry
     assert entry.status == "failed"
     assert "away from those of fp32" in entry.message
 
