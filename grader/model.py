@@ -354,6 +354,11 @@ class Outcome:
     seconds: float = 0.0
     flow: bytes = b""
 
+    def stored_inputs(self, output: str) -> tuple[str, ...]:
+        """Tensors besides `output` that were stored to: those that changed, and those that programs wrote at odds with others."""
+        raced = (found.tensor for found in self.memory or () if found.fault in ("race", "mixed") and found.tensor != output)
+        return tuple(dict.fromkeys((*self.changed, *raced)))
+
 
 @dataclass(frozen=True)
 class SpeedSample:

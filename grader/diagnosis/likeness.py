@@ -80,8 +80,8 @@ def diagnose(
             continue
         if finding.ok:
             passing.append((outcome, finding, number))
-        elif outcome.changed:
-            answers[number] = _changed(outcome)
+        elif stored := outcome.stored_inputs(lab.output):
+            answers[number] = _changed(outcome, stored)
         else:
             failing.append(_run(lab, problems, configs, outcome, finding, number))
     if not failing:
@@ -184,12 +184,12 @@ def _run(
     return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, extra)
 
 
-def _changed(outcome: Outcome) -> Diagnosis:
-    names = ", ".join(name.removesuffix("_ptr") for name in outcome.changed)
+def _changed(outcome: Outcome, stored: Sequence[str]) -> Diagnosis:
+    names = ", ".join(name.removesuffix("_ptr") for name in stored)
     return Diagnosis(
         "input_changed",
         "a kernel that stores into its input",
-        f"{names} differs after the launch",
+        f"{names} differs after the launch" if outcome.changed else f"programs store into {names}",
         "which pointers does the kernel store through?",
     )
 

@@ -33,7 +33,7 @@ def tell(
 ) -> Telling:  # fmt: skip
     """One diagnosis for each failing outcome, none at all where the ledger has nothing to say.
 
-    An outcome that changed its inputs is left to others: what it read later was not what the case holds. So is one that is
+    An outcome that stored into its inputs is left to others: what it read later was not what the case holds. So is one that is
     wrong for the order of its programs alone. What is said comes from public cases alone.
     """
     failing = [
@@ -42,7 +42,7 @@ def tell(
         if outcome.status in ("ran", "crash") and not finding.ok and not finding.skipped and not finding.unordered
     ]
     public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
-    if not public or any(outcome.changed for outcome in failing):
+    if not public or any(outcome.stored_inputs(lab.output) for outcome in failing):
         return Telling([None] * len(outcomes))
     explained = explain(lab, source, bundle, problems, public, seed, options)
     findings = explained.findings
