@@ -59,4 +59,4 @@ def questions_of(lab_id: str) -> dict[str, Question]:
 def posed(lab_id: str, question: Question, student: str) -> Posed:
     """The question as this student gets it; upper case and spaces in a name make no difference."""
     key = f"{lab_id}/{question.name}/{''.join(student.casefold().split())}"
-    return question.pose(Random(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8])))
+    return question.pose(Random(int.from_bytes(hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:8])))

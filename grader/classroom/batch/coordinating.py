@@ -226,7 +226,7 @@ def _collect(plan: Plan, state: _State, receive: Receiver) -> None:
         if key not in state.graded and all(state.works[work].known for work in read.keys.values()):
             try:
                 graded = _graded(plan, read, state.works)
-                rehearse(graded.report)
+                rehearse(graded)
             except Exception as error:  # a report that cannot be written is one student's alone
                 graded = _graded(plan, replace(read, content=Refusal("not_graded", gave_up(error))), {})
             state.graded[key] = graded

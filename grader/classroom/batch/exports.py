@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
-from grader.classroom.batch.standing import Standing
-from grader.model import LabReport, Report
+from grader.classroom.batch.standing import Graded, Standing
+from grader.model import LabReport
 from grader.reporting.atomic import write_whole
 from grader.reporting.document import document
 from grader.reporting.junit import junit
@@ -28,10 +28,11 @@ def write_exports(out: Path, standings: Sequence[Standing]) -> None:
     write_whole(out / "junit.xml", junit(*reports))
 
 
-def rehearse(report: Report) -> None:
-    """Raises whatever writing this report would raise, so that it costs one student and not the class's files."""
-    json_text(document(report))
-    ElementTree.fromstring(junit(report))
+def rehearse(graded: Graded) -> None:
+    """Raises whatever writing this report and its marked answers would raise, so that it costs one student and not the class's files."""
+    json_text(document(graded.report))
+    json_text(_questions(graded))
+    ElementTree.fromstring(junit(graded.report))
 
 
 def grades_csv(standings: Sequence[Standing]) -> str:
@@ -163,13 +164,17 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
             "points": None if standing.points is None else _points(standing.points),
             "bonus_points": None if standing.bonus is None else _points(standing.bonus),
             "question_points": None if standing.questions is None else _points(standing.questions),
-            "questions": {lab: {name: asdict(one) for name, one in found.items()} for lab, found in standing.graded.questions.items()},
+            "questions": _questions(standing.graded),
             "look": list(standing.graded.look),
             "attempts": 1 + len(standing.others),
             "report": document(standing.graded.report),
         }
         lines.append(json_text(entry))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _questions(graded: Graded) -> dict[str, dict[str, object]]:
+    return {lab: {name: asdict(one) for name, one in found.items()} for lab, found in graded.questions.items()}
 
 
 def _name(standing: Standing) -> str:

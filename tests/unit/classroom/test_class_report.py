@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, write_exports
+from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, rehearse, write_exports
 from grader.classroom.batch.intake import HandIn
 from grader.classroom.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
 from grader.classroom.batch.similarity import Comparison, Pair, similar_kernels
@@ -164,6 +164,16 @@ def test_answers_to_questions_are_points_of_their_own():
     assert all((one["points"], one["sentence"][:7]) == (0, "No name") for one in told.values())
     text = class_page([Row(one, "x.html") for one in found], summaries(found, names=True), Comparison([], []), SETUP, names=True)
     assert ">questions</th>" in text
+
+
+@pytest.mark.parametrize("student", ["\ud800", "\x00\x1b[31m", "=1+1", "𝔄" * 200])
+def test_a_student_of_any_name_has_marked_answers_and_stops_no_class(student):
+    one = replace(graded(hand_in()), answers={"w8a8": Answers(student, dict.fromkeys(("w8a8_bytes", "w8a8_exact"), 1e40))})
+    rehearse(one)
+    found = standings([one], Rules())
+    assert len(json.loads(grades_jsonl(found))["questions"]["w8a8"]) == len(questions_of("w8a8"))
+    grades_csv(found).encode()
+    grades_jsonl(found).encode()
 
 
 def test_a_bonus_lab_without_a_verdict_leaves_the_points_alone():
