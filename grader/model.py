@@ -332,6 +332,10 @@ class MemoryFinding:
         return self.fault == "mixed" or (self.fault == "race" and self.kind != "store")
 
 
+NOT_RUN = "not run: "
+"""How the message of a launch begins that was never made, because of others before it."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One launch of one case, judged by nobody yet. `y` is on the host, [M, N] fp16, when the status is "ran".
@@ -353,6 +357,11 @@ class Outcome:
     message: str = ""
     seconds: float = 0.0
     flow: bytes = b""
+
+    @property
+    def not_run(self) -> bool:
+        """Whether the launch was never made."""
+        return self.message.startswith(NOT_RUN)
 
     def stored_inputs(self, output: str) -> tuple[str, ...]:
         """Tensors besides `output` that were stored to: those that changed, and those that programs wrote at odds with others."""

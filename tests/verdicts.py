@@ -28,6 +28,7 @@ from grader.labs import Lab, all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
 from grader.pipeline.grading import launch_pairs
+from grader.pipeline.judging import Ran, in_every_order
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import TESTS, mistakes
@@ -113,7 +114,9 @@ def _verdict(
     located = sentences(lab, source, problems, watched)
 
     def report(outcomes: list[Outcome]) -> LabReport:
-        findings = [check(lab, problems[outcome.case], outcome, built) for outcome in outcomes]
+        findings = in_every_order(
+            Ran(outcomes, watched), [check(lab, problems[outcome.case], outcome, built) for outcome in outcomes]
+        )
         assert device.capability is not None
         judged = Judged(built, (device.capability,), outcomes, findings, None, (), watched, located)
         return score(lab, judged, load_rubric(), None)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grader.model import NOT_RUN
+
 LAUNCH_SECONDS = 10.0
 """A correctness launch that is not over by then is killed with its process."""
 
@@ -31,9 +33,6 @@ ATTEMPTS = 3
 
 MAX_LOST = 2
 """After so many parts that were lost with their process, the rest of a job is not tried."""
-
-NOT_RUN = "not run: "
-"""How the message of a launch begins that was never made, because of others before it."""
 
 
 class GivenUp(Exception):

@@ -271,16 +271,16 @@ def _judged_after(
     watched: Future[list[Outcome]], lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal,
     run: GpuRun | None, seed: int, device: Device, rubric: Rubric, listen: Listener,
 ) -> LabReport:  # fmt: skip
-    report = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric)
+    report = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric, InterpretOptions(1))
     listen(Progress(lab.id, "score", points=report.points))
     return report
 
 
 def judge_gpu_run(
     lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, run: GpuRun | None,
-    watched: Sequence[Outcome], seed: int, device: Device, rubric: Rubric,
+    watched: Sequence[Outcome], seed: int, device: Device, rubric: Rubric, how: InterpretOptions,
 ) -> LabReport:  # fmt: skip
-    """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself."""
+    """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself; how: see `judge`."""
     if isinstance(built, Refusal) or isinstance(source, Refusal) or run is None:
         assert isinstance(built, Refusal)
         return replace(refused(lab, built, rubric, gpu=True), source=_source(source))
@@ -288,7 +288,7 @@ def judge_gpu_run(
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     ran = Ran(run.outcomes, tuple(watched), run.samples)
     terms = Terms(rubric, load_tiers(device.name, device.capability), (device.capability,), seed)
-    return judge(lab, source, built, problems, ran, terms, InterpretOptions(1))
+    return judge(lab, source, built, problems, ran, terms, how)
 
 
 class _Counter:

@@ -49,7 +49,7 @@ def judge(
     """
     known: References = {}
     findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
-    findings = _in_any_order(ran, findings)
+    findings = in_every_order(ran, findings)
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:
@@ -59,7 +59,7 @@ def judge(
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects)
 
 
-def _in_any_order(ran: Ran, findings: Sequence[Finding]) -> list[Finding]:
+def in_every_order(ran: Ran, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, with what the interpreter saw of the same launches where a GPU ran them."""
     watched = {(one.case, one.config): one for one in ran.watched}
     return [

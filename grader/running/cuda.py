@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import torch
 
-from grader.gpu.limits import ATTEMPTS, LAUNCH_SECONDS, MAX_DEATHS, MAX_LOST, NOT_RUN, SPEED_SECONDS
+from grader.gpu.limits import ATTEMPTS, LAUNCH_SECONDS, MAX_DEATHS, MAX_LOST, SPEED_SECONDS
 from grader.labs import Lab
-from grader.model import KernelBundle, Outcome, SpeedSample
+from grader.model import NOT_RUN, KernelBundle, Outcome, SpeedSample
 from grader.running import waking
 from grader.running.cuda_process import Job, Launching, Timing
 from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout
@@ -163,7 +163,7 @@ class CudaRunner(GpuProcess):
 def deaths_in(outcomes: Sequence[Outcome]) -> int:
     """How many of these launches ended the GPU process, by a CUDA error or by not ending."""
     return sum(
-        outcome.status in ("timeout", "crash") and not outcome.message.startswith(NOT_RUN) for outcome in outcomes
+        outcome.status in ("timeout", "crash") and not outcome.not_run for outcome in outcomes
     )
 
 

@@ -71,5 +71,4 @@ def alone(path: Path) -> list[object]:
     source = read(path, [setup.lab(path.stem)], all_labs=True).labs[path.stem]
     if not isinstance(source, KernelSource):
         return [source.status, 0.0, source.message, []]
-    lab = grade_on_cpu(setup, source)
-    return [lab.status, lab.points, lab.message, [[test.name, test.status, test.message] for test in lab.tests]]
+    return batch_driver.row(grade_on_cpu(setup, source))

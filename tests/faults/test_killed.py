@@ -1,4 +1,4 @@
-"""SIGKILL for every kind of process that grading on the CPU starts: the same table, nothing left, nobody loses a point.
+"""SIGKILL for every kind of process that grading starts, on the CPU and on a GPU: the same table, nothing left, nobody loses a point.
 
 `FAULT_KILLS=40 pytest tests/faults` is the long run; the number here keeps the suite short. `FAULT_SEED` chooses others.
 """
@@ -33,11 +33,16 @@ CLASS = {
     "dan/dds.py": wrong("dds", "block_not_transposed"),
 }
 KINDS = ("worker", "sandbox", "inside a sandbox", "fork server", "command")
+GPU_KINDS = ("GPU process", *KINDS)
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
+pytestmark = [pytest.mark.slow]
+DEVICES = [
+    pytest.param("cpu", marks=pytest.mark.xdist_group("batch")),
+    pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.xdist_group("gpu")]),
+]
 
 
-def start(folder: Path, place: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, place: Path, device: str) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
@@ -45,27 +50,31 @@ def start(folder: Path, place: Path) -> subprocess.Popen[bytes]:
         str(folder),
         str(place / "journal.sqlite"),
         str(place / "table.json"),
+        "local",
+        device,
     ]
     with (place / "log").open("ab") as log:
         return subprocess.Popen(command, cwd=TESTS.parent, stdout=log, stderr=log)
 
 
-def finished(folder: Path, place: Path) -> dict[str, Any]:
-    process = start(folder, place)
+def finished(folder: Path, place: Path, device: str = "cpu") -> dict[str, Any]:
+    process = start(folder, place, device)
     assert process.wait(timeout=DEADLINE) == 0, (place / "log").read_text()
     return json.loads((place / "table.json").read_text())
 
 
 def kind_of(process: psutil.Process) -> str:
-    """Which of the grader's processes this is."""
+    """Which of the grader's processes this is; the one that drives a GPU has loaded the driver's library."""
     words = command_line(process)
     try:
+        if "libcuda.so" in Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace"):
+            return "GPU process"
         if "forkserver" in words:
             return "worker" if "forkserver" in command_line(process.parent()) else "fork server"
         if "bwrap" in words.split(" ", 1)[0]:
             return "sandbox"
         return "inside a sandbox" if "/grader/worker.py" in words or "/grader/forking.py" in words else "other"
-    except (psutil.Error, AttributeError):
+    except (psutil.Error, OSError, AttributeError):
         return "other"
 
 
@@ -75,12 +84,14 @@ class Killer:
 
     folder: Path
     place: Path
+    device: str = "cpu"
     killed: dict[str, int] = field(default_factory=dict)
     seen: set[psutil.Process] = field(default_factory=set)
 
     def disturb(self, kills: int, chance: random.Random) -> None:
         """Starts the batch, again whenever it has ended or was killed, until so many processes were killed."""
-        process = start(self.folder, self.place)
+        process = start(self.folder, self.place, self.device)
+        kinds = KINDS if self.device == "cpu" else GPU_KINDS
         deadline = time.monotonic() + DEADLINE + 15 * kills
         turn = 0
         try:
@@ -89,9 +100,9 @@ class Killer:
                 if process.poll() is not None:
                     if process.returncode == 0:
                         (self.place / "journal.sqlite").unlink()  # graded to the end: from the beginning
-                    process = start(self.folder, self.place)
+                    process = start(self.folder, self.place, self.device)
                     continue
-                kind = KINDS[turn % len(KINDS)]
+                kind = kinds[turn % len(kinds)]
                 if self._kill(process, kind, chance):
                     turn += 1
         finally:
@@ -114,26 +125,19 @@ class Killer:
         return True
 
 
-@pytest.fixture(scope="module")
-def submissions(tmp_path_factory) -> Path:
-    return folder_of(tmp_path_factory.mktemp("class"), CLASS)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(submissions, tmp_path_factory) -> dict[str, Any]:
-    table = finished(submissions, tmp_path_factory.mktemp("undisturbed"))
-    points = {key.split("/")[0]: max(lab[1] for lab in labs.values()) for key, labs in table.items()}
+@pytest.mark.parametrize("device", DEVICES)
+def test_killed_everywhere_the_batch_comes_to_the_same_table(device, tmp_path_factory, tmp_path, temporary):
+    folder = folder_of(tmp_path_factory.mktemp("class"), CLASS)
+    undisturbed = finished(folder, tmp_path_factory.mktemp("undisturbed"), device)
+    points = {key.split("/")[0]: max(lab[1] for lab in labs.values()) for key, labs in undisturbed.items()}
     assert points["ann"] == points["cat"] == 60
     assert points["dan"] < 60
-    return table
-
-
-def test_killed_everywhere_the_batch_comes_to_the_same_table(submissions, undisturbed, tmp_path, temporary):
-    killer = Killer(submissions, tmp_path)
+    killer = Killer(folder, tmp_path, device)
     killer.disturb(KILLS, random.Random(SEED))
+    kinds = KINDS if device == "cpu" else GPU_KINDS
     assert sum(killer.killed.values()) == KILLS, killer.killed
-    assert set(killer.killed) == set(KINDS[:KILLS])
-    assert finished(submissions, tmp_path) == undisturbed
+    assert set(killer.killed) == set(kinds[:KILLS])
+    assert finished(folder, tmp_path, device) == undisturbed
     alive = psutil.wait_procs(killer.seen, timeout=15)[1]
     assert not [command_line(one) for one in alive]
     assert leftovers(temporary) == []

@@ -31,7 +31,7 @@ from grader.pipeline.grading import (
 )
 from grader.reading import UnusablePath, read
 from grader.reading.answers import Answers, answers_for
-from grader.running.interpreter import CASE_SECONDS
+from grader.running.interpreter import CASE_SECONDS, InterpretOptions
 from grader.sandbox import bubblewrap
 
 READ_BYTES = 4 << 30
@@ -39,6 +39,10 @@ READ_BYTES = 4 << 30
 
 
 Result = TypeVar("Result")
+
+HUNG_SECONDS = 5.0
+"""What the interpreter is given for a launch of a kernel that did not end on the GPU: it has lost its points already, and
+would keep the class waiting."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,9 @@ def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
 def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:
     """One lab's report from what the GPU showed, and from what the interpreter sees of memory, here."""
     lab, seed = setup.lab(source.lab_id), setup.secrets.seed
-    options = GradeOptions(setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds)
+    hung = run is not None and any(outcome.status == "timeout" for outcome in run.outcomes)
+    seconds = min(setup.case_seconds, HUNG_SECONDS) if hung else setup.case_seconds
+    options = GradeOptions(setup.device, jobs=1, confined=True, case_seconds=seconds)
     watched = watch_memory(lab, source, built, seed, options)
-    return _decided(judge_gpu_run(lab, source, built, run, watched, seed, setup.device, load_rubric()))
+    how = InterpretOptions(1, True, seconds)
+    return _decided(judge_gpu_run(lab, source, built, run, watched, seed, setup.device, load_rubric(), how))

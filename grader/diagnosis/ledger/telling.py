@@ -34,13 +34,14 @@ def tell(
     """One diagnosis for each failing outcome, none at all where the ledger has nothing to say.
 
     An outcome that stored into its inputs is left to others: what it read later was not what the case holds. So is one that is
-    wrong for the order of its programs alone. What is said comes from public cases alone.
+    wrong for the order of its programs alone, and one that was never run. What is said comes from public cases alone.
     """
     failing = [
         outcome
         for outcome, finding in zip(outcomes, checked, strict=True)
-        if outcome.status in ("ran", "crash") and not finding.ok and not finding.skipped and not finding.unordered
-    ]
+        if outcome.status in ("ran", "crash") and not outcome.not_run
+        and not finding.ok and not finding.skipped and not finding.unordered
+    ]  # fmt: skip
     public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
     if not public or any(outcome.stored_inputs(lab.output) for outcome in failing):
         return Telling([None] * len(outcomes))
