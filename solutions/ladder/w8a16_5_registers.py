@@ -3,8 +3,7 @@
 Changes: Y^T = W X^T. wgmma takes its first operand from registers and its second from shared memory only, so the
 converted weight, twice the bytes of the stored one, makes no trip through shared memory. A byte becomes fp16 by moving
 bits instead of a conversion.
-Predicted: with 16 tokens and with 512 a third off step 4. What solutions/w8a16.py adds is for a few tokens: K sliced
-among the warps of a program instead of among programs.
+Predicted: with 16 tokens and with 512 a third off step 4. What solutions/w8a16.py adds is a search for tiles.
 Not measured yet.
 """
 
