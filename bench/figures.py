@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,13 +48,17 @@ def svg_text(figure: Figure) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def panels(count: int, width: float, height: float, title: str) -> tuple[Figure, list[Any]]:
-    """A figure with a row of axes, sizes in inches a panel."""
-    columns = max(1, count)
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
+def panels(count: int, width: float, height: float, title: str, most: int = 4) -> tuple[Figure, list[Any]]:
+    """A figure with `count` axes, one at least and `most` in a row, sizes in inches a panel."""
+    count = max(1, count)
+    columns = min(count, most)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     figure.suptitle(title)
-    axes = figure.subplots(1, columns, squeeze=False)[0]
-    return figure, list(axes)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for unused in axes[count:]:
+        unused.set_axis_off()
+    return figure, axes[:count]
 
 
 def _legend(axis: Any, *, below: bool = False) -> None:
@@ -85,7 +90,7 @@ def _where(record: Record) -> str:
 
 def _tokens(record: Record) -> Figure:
     labs = list(dict.fromkeys(e.lab for e in record.entries if e.sparsity is None))
-    figure, axes = panels(len(labs), 5, 3.8, f"Speed-up over tokens, 4096 x 4096 weight ({_where(record)})")
+    figure, axes = panels(len(labs), 5, 3.8, f"Speed-up over tokens, 4096 x 4096 weight ({_where(record)})", 2)
     for axis, lab in zip(axes, labs, strict=False):
         entries = [e for e in record.timed(lab) if e.kind != "ladder" and e.N == e.K == 4096]
         for name, style in _style([e.contestant for e in entries]).items():
@@ -165,7 +170,7 @@ def _roofline(record: Record) -> Figure:
 def _ladder(record: Record) -> Figure:
     """One panel a lab: a bar for each step and shape, the solution last."""
     labs = _labs(record)
-    figure, axes = panels(len(labs), 4.4, 3.8, f"The ladders, each step's ratio to cuBLAS fp16 ({_where(record)})")
+    figure, axes = panels(len(labs), 4.4, 3.8, f"The ladders, each step's ratio to cuBLAS fp16 ({_where(record)})", 3)
     for axis, lab in zip(axes, labs, strict=False):
         steps = record.timed(lab, "ladder")
         shapes = list(dict.fromkeys(e.shape for e in steps))
@@ -182,8 +187,8 @@ def _ladder(record: Record) -> Figure:
         labels = [name.removeprefix("ladder/").removeprefix(f"{lab}_") for name in names]
         axis.set_xticks([index + middle for index in range(len(names))], labels, rotation=35, ha="right", fontsize=7)
         axis.set_title(lab)
+        axis.set_ylabel("time of cuBLAS fp16 / time of the kernel")
         _legend(axis)
-    axes[0].set_ylabel("time of cuBLAS fp16 / time of the kernel")
     return figure
 
 

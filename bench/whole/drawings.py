@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -58,10 +59,15 @@ def _decoder(record: ModelRecord) -> Figure:
     batches = list(dict.fromkeys(entry.batch for entry in record.timed))
     figure, axes = panels(len(batches), 4.4, 3.8, f"Decoder layer of 7 B ({_where(record)})")
     for axis, batch in zip(axes, batches, strict=True):
-        for number, entry in enumerate(one for one in record.timed if one.batch == batch):
-            tokens = 1e6 * batch / (DECODER_LAYERS * entry.time_us)
-            axis.scatter((entry.weight_bytes or 0) / 1e6, tokens, color=OKABE_ITO[number % len(OKABE_ITO)], label=entry.contestant)
-        axis.set(xlabel="MB of weights a layer", title=f"batch {batch}", ylim=(0, None), xlim=(0, None))
-        axis.legend(fontsize=7)
+        entries = [entry for entry in record.timed if entry.batch == batch]
+        places = [((entry.weight_bytes or 0) / 1e6, 1e6 * batch / (DECODER_LAYERS * entry.time_us)) for entry in entries]
+        for number, (entry, place) in enumerate(zip(entries, places, strict=True)):
+            axis.scatter(*place, color=OKABE_ITO[number % len(OKABE_ITO)])
+            crowded = any(math.dist(place, other) < 0.06 * max(place) for other in places[:number])
+            side = {"xytext": (-6, -3), "ha": "right"} if crowded else {"xytext": (6, -3)}
+            axis.annotate(entry.contestant, place, textcoords="offset points", fontsize=8, **side)
+        axis.set(xlabel="MB of weights a layer", title=f"batch {batch}")
+        axis.set_xlim(0, 1.15 * axis.get_xlim()[1])
+        axis.set_ylim(0, 1.05 * axis.get_ylim()[1])
     axes[0].set_ylabel(f"tokens a second, {DECODER_LAYERS} layers")
     return figure

@@ -27,6 +27,8 @@ fp32 before it is timed.
 DIFFERENCES = """\
 What may set these numbers apart from the lecture's, which its notes give without saying how they were measured:
 
+- On an H200 the second table is nearer to the lecture than the first: in eager fp16 more than half of its time, and more than its
+  memory, most of it scores of attention. No way of attention here gives both of its numbers.
 - The GPU: the notes name none, and times of one say nothing of another. What can be compared are ratios, and differences in memory.
 - What is compiled: the lecture's fused row is torch.compile with a pass that forces the multiplication by a scale into the product
   (`force_fuse_int_mm_with_mul`), a switch that torch 2.13 still has and no longer acts on. Its Triton templates take the multiplication

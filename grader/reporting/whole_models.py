@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -133,11 +133,23 @@ def markdown(record: ModelRecord) -> str:
     head = f"{record.gpu}, driver {record.driver}, {versions}; {record.date}. {sizes[0].upper()}{sizes[1:]}.\n"
     table = _decoder_table(record) if record.which == "decoder" else _encoder_table(record)
     remarks = [f"- {entry.contestant}: {entry.about}." for entry in _once(record)]
+    untimed = [entry for entry in record.entries if entry.status != "timed"]
+    remarks += [f"- Not timed, because {message}: {who}." for message, who in _by_message(untimed)]
     remarks += [
-        f"- {entry.contestant}, batch {entry.batch}, not timed: {entry.message}." for entry in record.entries if entry.status != "timed"
+        f"- {message[0].upper()}{message[1:]}: {'all rows' if who == _named(record.timed) else who}."
+        for message, who in _by_message(record.timed)
     ]
-    remarks += [f"- {entry.contestant}, batch {entry.batch}: {entry.message}." for entry in record.timed if entry.message]
     return "\n".join([head, table, "\n".join(remarks) + "\n"])
+
+
+def _by_message(entries: Sequence[ModelEntry]) -> Iterator[tuple[str, str]]:
+    """Each message once, and whose it is."""
+    for message in dict.fromkeys(entry.message for entry in entries if entry.message):
+        yield message, _named([entry for entry in entries if entry.message == message])
+
+
+def _named(entries: Sequence[ModelEntry]) -> str:
+    return "; ".join(f"{entry.contestant}, batch {entry.batch}" for entry in entries)
 
 
 def _encoder_table(record: ModelRecord) -> str:

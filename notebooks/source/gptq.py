@@ -322,7 +322,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # ## How fast can it get?
 #
 # The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. The way of the reference solution is in
-# `solutions/ladder/gptq_*.py`. **Its kernels have not been timed yet**, so take what follows as reasons and not as results.
+# `solutions/ladder/gptq_*.py`. What an H200 measured before and after each step is told with the step, also where it gained nothing.
 #
 # Each step below has one change, one number to predict and one cell that checks. The checks hold no watch: they look at the launch, at what the
 # compiler made of your kernel for an H200, and at the bytes that a small launch asks for. They are worth no points; the clock at the end is.
@@ -331,7 +331,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # ## 能快到什么程度？
 #
 # 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。参考答案的思路在 `solutions/ladder/gptq_*.py` 里。
-# **这些 kernel 还没有计过时**，所以请把下面的话当作理由，而不是结果。
+# 每一步前后在 H200 上测得的时间，都写在那一步里，没有收益的也照实写明。
 #
 # 下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
 # 以及一次小规模启动要读多少字节。它们不计分，计分的是最后的计时。

@@ -3,7 +3,8 @@
 Changes: nothing yet. Every element loads its own word, its own scale and its own word of zeros, as in the kernels that
 went with the first GPTQ checkpoints. One thing differs: those make q s and (z + 1) s in fp16, this one in fp32.
 Predicted: behind cuBLAS fp16 with any number of tokens. A word is loaded eight times, a word of zeros 128 times.
-Not measured yet.
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 144.9 (12.85); 16 144.2 (12.95); 64 560.7 (12.57).
+As predicted: eleven times cuBLAS fp16's time with 1 or 16 tokens, 47 times with 64, where four row tiles each read all words.
 """
 
 import triton

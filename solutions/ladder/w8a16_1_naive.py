@@ -3,7 +3,8 @@
 Changes: nothing yet; this is the kernel one writes first, and it is right. With one token 63 rows of its tile are nothing.
 Predicted: behind cuBLAS fp16 everywhere. With 1 and 16 tokens 64 programs read the weight, fewer than half of 132
 multiprocessors; with 512 the converted weight goes through shared memory, which fp16's does not have to.
-Not measured yet.
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 63.34 (12.84); 16 53.21 (12.97); 512 67.44 (25.29).
+As predicted: a fifth of cuBLAS fp16's speed with few tokens, three eighths with 512.
 """
 
 import triton

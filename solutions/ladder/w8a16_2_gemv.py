@@ -4,7 +4,9 @@ Changes: the program of one token multiplies that token and nothing else, and ha
 twice as many programs.
 Predicted: with 1 token ahead of step 1. Each turn still loads a few bytes a thread, and waits for them, before it sums among threads.
 With 16 and 512 tokens far behind: every row of X reads the whole weight again.
-Not measured yet.
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 80.85 (12.83); 16 109.6 (12.99); 512 3140 (25.45).
+Wrong with 1 token: a quarter slower than step 1. A turn takes 16 of K, so there are 256 turns, each with loads that are waited for
+and a sum among threads, and twice as many programs do not make up for it.
 """
 
 import triton

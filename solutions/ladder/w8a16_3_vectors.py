@@ -4,7 +4,8 @@ Changes: the tile is deep and narrow, so that a thread's share is neighbours alo
 are kept where they were made and added up once, behind the loop; and the loads of the next turns are asked for ahead.
 Predicted: with 1 token about three times as fast as step 2, since a load brings four times as much and none is waited for. With
 more tokens still far behind.
-Not measured yet.
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 8.236 (12.81); 16 75.77 (12.98); 512 2264 (25.34).
+With 1 token ten times as fast as step 2, where three was predicted: waiting was most of what step 2 did.
 """
 
 import triton

@@ -4,7 +4,8 @@ Changes: one token keeps step 3's sum. With a few tokens Y has too few tiles for
 added with atomics, into a Y that is zeroed first. Many tokens get larger tiles.
 Predicted: with 16 tokens faster than step 1 by two thirds, zeroing included; with 512 by a quarter, because a byte is
 converted once for 128 rows instead of 64. With 1 token nothing changes.
-Not measured yet.
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 8.228 (12.82); 16 10.31 (12.98); 512 52.2 (25.27).
+With 16 tokens four fifths less, more than predicted; with 512 a quarter, as predicted.
 """
 
 import triton
