@@ -323,11 +323,12 @@ print(f"times: {times.gpu}, {times.date}, {times.layer} with {times.tokens} toke
 Markdown(markdown(results, times))
 
 # %% [markdown]
-# **To think about.** What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: what do
+# **To think about.** The layer that is timed is small, with many tokens: which formats are faster than fp16 in it, and why? Section 8 has large layers
+# with few. What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: what do
 # SmoothQuant and LLM.int8() do about them that groups of weights do not? In section 4, which lab lost more to them, and why?
 
 # %% [markdown] lang="zh"
-# **想一想。** 分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上 outlier 之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
+# **想一想。** 计时的那一层很小，token 却很多：哪些格式比 fp16 快，为什么？第 8 节有 token 少的大层。分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上 outlier 之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
 # 第 4 节里哪个 lab 因 outlier 损失更多，为什么？
 
 # %% [markdown]
@@ -379,7 +380,7 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # 在哪里两样都不省？这些数字可能因为什么而与课上的不同，见 `docs/benchmarks.md`。
 
 # %%
-from grader.reporting.whole_models import shown
+from grader.reporting.whole_models import load_model_record, shown
 
 Markdown(shown("encoder"))
 
@@ -395,3 +396,42 @@ Markdown(shown("decoder"))
 
 # %% [markdown] lang="zh"
 # **想一想。** batch 1 与 batch 16：哪种格式在 token 少的时候占便宜，哪种在 token 多的时候？int8 的层只读 fp16 一半的字节，为什么整层快不了一倍？
+
+# %% [markdown]
+# ## 9. What would you ship?
+#
+# What a format costs in quality, from section 6, beside what it gains in a layer of 7 B, from section 8. The quality is that of a small model: a large one
+# has outliers of its own, so measure yours.
+
+# %% [markdown] lang="zh"
+# ## 9. 你会用哪一种？
+#
+# 左边是第 6 节里每种格式损失的质量，右边是第 8 节里它在 7 B 模型的一层上换来的速度。这里的质量是一个小模型的：大模型有自己的 outlier，所以要在你的模型上再测。
+
+# %%
+decoder = load_model_record("decoder")
+costs = {"fp16": results.of("fp16"), **{row.lab: row for row in results.rows if row.lab and not row.planted}}
+for lab, row in costs.items():
+    gained = [entry for entry in decoder.timed if entry.contestant == lab] if decoder else []
+    speed = ", ".join(f"batch {entry.batch}: {entry.ratio:.2f} times as fast" for entry in gained) or "not timed"
+    size = f"{gained[0].weight_bytes / 1e6:5.0f} MB a layer" if gained else ""
+    print(f"{lab:6} perplexity {row.perplexity / costs['fp16'].perplexity - 1:+8.1%}   {size}   {speed}")
+
+# %% [markdown]
+# **Decide, and say why, in two sentences each:** a chat on one GPU, one sequence at a time; a server with hundreds of sequences in a batch; an encoder of
+# images, thousands of tokens at a time; and the layers that suffered most in section 3.
+#
+# One answer, by the numbers of an H200 above. With one token a layer waits for its weights, so the fewest bytes win: int4, rounded by GPTQ or with groups
+# where perplexity asks for it. A layer that suffers much keeps int8 weights, which cost next to nothing in quality and still gain. With thousands of
+# tokens a layer waits for its products, and weight-only formats multiply in fp16 like everybody else: they save memory, not time. Only int8 times int8 has
+# faster instructions, and the encoder shows what is left of them once $X$ must be quantised as well: fused and compiled it comes near fp16
+# compiled alike, with half the bytes of weights, so measure before you ship it. And blocks of zeros: not without training them in.
+
+# %% [markdown] lang="zh"
+# **请作决定，每种情况用两句话说明理由：** 一块 GPU 上的聊天，一次一个序列；一台服务器，一个 batch 里有几百个序列；一个图像编码器，一次几千个 token；
+# 还有第 3 节里最吃亏的那些层。
+#
+# 一种答案，依据是上面 H200 的数字。只有一个 token 时，一层等的是权重，所以字节最少的赢：用 int4，困惑度要求高时用 GPTQ 取整或者分组。
+# 吃亏大的层留成 int8 权重，质量几乎不受损失，速度仍有收益。有几千个 token 时，一层等的是乘法，而只量化权重的格式同样用 fp16 做乘法：
+# 省的是显存，不是时间。只有 int8 乘 int8 有更快的指令；编码器那张表说明，算上 $X$ 的量化之后还剩下多少：融合并编译之后，它接近同样编译过的 fp16，
+# 权重的字节数减半，所以上线之前要先测。至于整块的零：不把它们训练进去就不行。

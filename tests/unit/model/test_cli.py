@@ -14,6 +14,7 @@ from model import table as tables
 from model.corpus import HeldOut, NoText
 from model.methods import METHODS
 from model.store import load_origin
+from model.times import load_times
 
 TEXT = b"".join(f"for n in range({n}): print(n + {n})\n".encode() for n in range(600))
 
@@ -62,7 +63,7 @@ def test_from_text_to_a_card(run, tmp_path, monkeypatch):
     assert "trained on a CPU" in text
     assert "held-out files that differed: 1" in text
     assert "`python -m model --threads 1 train --layers 1 --steps 2 --batch 2 --learning-rate 0.002 --seed 5`" in text
-    assert tables.markdown(tables.load(results)) in text
+    assert tables.markdown(tables.load(results), load_times()) in text
 
 
 def test_without_weights_there_is_one_sentence(run, tmp_path):
