@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from typing import Any
 
+from crashes import refuse
 from explaining import keep_places
 from made import LoadedModule
 
@@ -18,6 +19,7 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
     from triton.backends.compiler import GPUTarget
 
     keep_places()
+    refuse()
     target = GPUTarget("cuda", request["capability"], 32)
     kernel = triton.compile(_source(module, request), target=target, options=_options(request))
     cubin, ptx, metadata = kernel.asm["cubin"], kernel.asm["ptx"], kernel.metadata
@@ -63,6 +65,7 @@ def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any,
     from triton.compiler import make_backend
 
     keep_places()
+    refuse()
     target = GPUTarget("cuda", request["capability"], 32)
     backend = make_backend(target)
     options = backend.parse_options(_options(request))
