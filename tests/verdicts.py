@@ -38,7 +38,7 @@ from tests.submissions import TESTS, mistakes
 class Verdict:
     """Correctness points of one submission on each device, and the cases whose status differs, with both statuses.
 
-    reason: why the interpreter cannot say, where that is so.
+    reason: why the interpreter cannot say, where that is so. failed: the cases that fail on the GPU.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Verdict:
     cpu_points: float
     differs: tuple[tuple[str, str, str], ...]
     reason: str = ""
+    failed: tuple[str, ...] = ()
 
     @property
     def agree(self) -> bool:
@@ -128,7 +129,8 @@ def _verdict(
         if a.kind in ("correctness", "memory") and a.status != b.status
     ]
     reason = next((outcome.message for outcome in watched if outcome.status == "unsupported"), "")
-    return Verdict(name, on_gpu.correctness_points, on_cpu.correctness_points, tuple(statuses), reason)
+    failed = tuple(test.name for test in on_gpu.tests if test.kind == "correctness" and test.status == "failed")
+    return Verdict(name, on_gpu.correctness_points, on_cpu.correctness_points, tuple(statuses), reason, failed)
 
 
 def main() -> None:

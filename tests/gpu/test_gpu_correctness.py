@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from grader.building import BuildOptions, assignments, build
 from grader.gpu.devices import choose
-from grader.judging.checking import check
-from grader.labs import Lab, all_labs, get_lab
-from grader.labs.problems import make_problem
-from grader.model import KernelBundle, KernelSource
+from grader.labs import all_labs, get_lab
 from grader.pipeline.grading import GradeOptions, grade
-from grader.reading import read
 from grader.reporting.document import document
 from grader.running import cuda
-from tests.submissions import CORES, LABS, TESTS, failed_cases, mistakes
+from tests.submissions import LABS, TESTS, failed_cases
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
-STYLES = sorted(path for path in (TESTS / "styles").iterdir() if path.suffix == ".py")
 
 
 def on_gpu(path, labs):
@@ -54,67 +47,6 @@ def test_solutions_correct_and_timed():
                 assert test["metrics"]["student_us"] > test["metrics"]["floor_us"]
     assert report["gradable_points"] == 100 * sum(not lab.bonus for lab in all_labs().values())
     assert report["seconds"] < 8 * len(LABS)
-
-
-@dataclass(frozen=True)
-class Built:
-    """A submission read and built for this GPU, waiting for the runner."""
-
-    lab: Lab
-    bundle: KernelBundle
-
-
-def built(path, lab_id, cases=None):
-    lab = without_speed(lab_id, cases)
-    source = read(path, [lab]).labs[lab_id]
-    assert isinstance(source, KernelSource), source
-    bundle = build(lab, source, BuildOptions((choose("cuda")[0].capability,), "all", 1))
-    assert isinstance(bundle, KernelBundle), bundle
-    return Built(lab, bundle)
-
-
-def wrong_cases(one, runner):
-    """Cases that fail on the GPU, with every config of a case that asks for all."""
-    pairs = [(case, config) for case, configs in assignments(one.lab, one.bundle).items() for config in configs]
-    wrong = {}
-    for outcome in runner.correctness(one.lab, one.bundle, pairs, seed=11):
-        problem = make_problem(one.lab, one.lab.case(outcome.case), 11)
-        finding = check(one.lab, problem, outcome, one.bundle)
-        if not finding.ok:
-            wrong[outcome.case] = finding.message
-    return wrong
-
-
-@pytest.fixture(scope="module")
-def runner():
-    with cuda.CudaRunner() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def many_built(tmp_path_factory):
-    """Every style and every mistake, built on all cores."""
-    folder = tmp_path_factory.mktemp("mistakes")
-
-    def write(mistake):
-        path = folder / f"{mistake.lab}_{mistake.name.replace('+', '_and_')}.py"
-        path.write_text(mistake.source, encoding="utf-8")
-        return path
-
-    jobs = {path.name: (path, path.name.split("_")[0], None) for path in STYLES}
-    jobs |= {(m.lab, m.name): (write(m), m.lab, (*m.fails, "every_config")) for m in mistakes()}
-    with ThreadPoolExecutor(max_workers=CORES) as pool:
-        return dict(zip(jobs, pool.map(lambda job: built(*job), jobs.values()), strict=True))
-
-
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
-def test_other_styles_are_right(path, many_built, runner):
-    assert wrong_cases(many_built[path.name], runner) == {}
-
-
-@pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: f"{mistake.lab}-{mistake.name}")
-def test_mistakes_fail(mistake, many_built, runner):
-    assert set(mistake.fails) <= set(wrong_cases(many_built[mistake.lab, mistake.name], runner))
 
 
 def test_an_endless_kernel_costs_itself_only(tmp_path, monkeypatch):

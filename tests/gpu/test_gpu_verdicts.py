@@ -1,18 +1,33 @@
-"""The verdict on a GPU is the verdict of the interpreter, save where the interpreter says that it cannot tell."""
+"""Mistakes, styles and exploits on a GPU: as right or wrong as they are, and as on the interpreter, where that can tell."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 from grader.gpu.devices import choose
+from tests.submissions import CORES, TESTS, mistakes
 from tests.verdicts import compare_all
 
-pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
+pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
+STYLES = sorted((TESTS / "styles").glob("*.py"))
 
 
-def test_every_mistake_style_and_exploit_has_one_verdict():
-    verdicts = compare_all(choose("cuda")[0], max(1, len(os.sched_getaffinity(0)) - 2))
+@pytest.fixture(scope="module")
+def verdicts():
+    """By name, of every submission that builds."""
+    return {verdict.name: verdict for verdict in compare_all(choose("cuda")[0], max(1, CORES - 2))}
+
+
+def test_every_mistake_style_and_exploit_has_one_verdict(verdicts):
     assert len(verdicts) > 100
-    assert [verdict for verdict in verdicts if not verdict.agree] == []
+    assert [verdict for verdict in verdicts.values() if not verdict.agree] == []
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_other_styles_are_right(path, verdicts):
+    assert verdicts[f"styles/{path.stem}"].failed == ()
+
+
+@pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: f"{mistake.lab}-{mistake.name}")
+def test_mistakes_fail(mistake, verdicts):
+    assert set(mistake.fails) <= set(verdicts[f"mistakes/{mistake.lab}/{mistake.name}"].failed)
