@@ -98,18 +98,18 @@ class Picture:
         return {"image/png": self.png(), "text/plain": self.alt}, {"image/png": {"width": width}}
 
 
-def _draw(height: float, draw: Callable[[Axes], None], alt: str) -> Picture:
+def _draw(height: float, draw: Callable[[Axes], None], alt: str, width: float = WIDTH) -> Picture:
     """A figure of one set of axes."""
-    return composed(height, lambda figure: draw(figure.add_subplot()), alt)
+    return composed(height, lambda figure: draw(figure.add_subplot()), alt, width)
 
 
-def composed(height: float, draw: Callable[[Figure], None], alt: str) -> Picture:
-    """A figure of `height` inches, without pyplot's global state; `draw` fills it."""
+def composed(height: float, draw: Callable[[Figure], None], alt: str, width: float = WIDTH) -> Picture:
+    """A figure of so many inches, without pyplot's global state; `draw` fills it."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once, so that drawing it again gives the same picture
@@ -446,7 +446,8 @@ def bars(values: Mapping[str, float], unit: str, title: str) -> Picture:
         axes.tick_params(axis="y", length=0)
 
     words = "; ".join(f"{name} {value:.3g}" for name, value in values.items())
-    return _draw(0.85 + 0.34 * len(values), draw, f"{title}, in {unit}: {words}.")
+    width = max(WIDTH, 3.0 + 0.07 * max(map(len, values)))  # inches a letter of a name, and room for the bars
+    return _draw(0.85 + 0.34 * len(values), draw, f"{title}, in {unit}: {words}.", width)
 
 
 def ratio_curves(

@@ -194,7 +194,7 @@ def _plain(value: Any) -> str:
 
 
 def _once(record: ModelRecord) -> list[ModelEntry]:
-    return list({entry.contestant: entry for entry in record.entries if entry.about}.values())
+    return list({entry.contestant: entry for entry in record.timed if entry.about}.values())
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

@@ -130,8 +130,11 @@ verdict("Int8 in three steps is already faster than fp16, as in the lecture", {
 encoder = whole_model("encoder")
 if encoder:
     rows = {entry.contestant: entry for entry in encoder.timed}
-    pictures.bars({name: entry.time_us / 1e3 for name, entry in rows.items()}, "milliseconds", f"ViT-H, batch 16, {encoder.gpu}")
-    pictures.bars({name: entry.peak_bytes / 1e9 for name, entry in rows.items()}, "peak memory, GB", f"ViT-H, batch 16, {encoder.gpu}")
+    title = f"ViT-H, batch 16, {encoder.gpu}"
+    display(
+        pictures.bars({name: entry.time_us / 1e3 for name, entry in rows.items()}, "milliseconds", title),
+        pictures.bars({name: entry.peak_bytes / 1e9 for name, entry in rows.items()}, "peak memory, GB", title),
+    )
     pairs = {
         "eager": ("int8, three steps", "int8, fused"),
         "compiled": ("int8, three steps, torch.compile", "int8, fused, torch.compile around it"),
@@ -140,7 +143,8 @@ if encoder:
     verdict("Fusing saves time and memory in a whole encoder", {
         name: b.time_us < a.time_us and b.peak_bytes < a.peak_bytes for name, (a, b) in both.items()
     })
-    alike = {name: "fp16, torch.compile" if "torch.compile" in name else "fp16" for name in rows if name.startswith("int8")}
+    int8 = [name for name in rows if name.startswith("int8")]
+    alike = {name: "fp16, torch.compile" if "torch.compile" in name else "fp16" for name in int8}
     verdict("Dynamic int8 makes a whole encoder faster than fp16, eager or compiled alike", {
         name: rows[name].time_us < rows[fp16].time_us for name, fp16 in alike.items() if fp16 in rows
     })
@@ -401,7 +405,8 @@ def least(M, weight_bytes, N=4096, K=4096):
     return max(moved / bandwidth, 2 * M * N * K / fp16_rate)
 
 
-ratios = {name: {entry.M: entry.ratio for entry in measured(name, "solution", N=4096, K=4096)} for name in ("w8a16", "w4a16")}
+solutions = {name: measured(name, "solution", N=4096, K=4096) for name in ("w8a16", "w4a16")}
+ratios = {name: {entry.M: entry.ratio for entry in entries} for name, entries in solutions.items()}
 said.against(ratios["w8a16"][1])
 print("times as fast as fp16: measured, and at most by the bound")
 for M in sorted(ratios["w8a16"].keys() & ratios["w4a16"].keys()):
