@@ -73,7 +73,12 @@ def _label(entry: Entry) -> str:
 def _cell(entry: Entry | None) -> str:
     if entry is None or entry.status != "timed":
         return "–"
-    return f"{entry.time_us:#.3g} ({entry.ratio:.2f})".replace(". (", " (")
+    return f"{_microseconds(entry.time_us)} ({entry.ratio:.2f})"
+
+
+def _microseconds(time_us: float) -> str:
+    """Three digits, or the whole number where it has more."""
+    return f"{time_us:.0f}" if time_us >= 100 else f"{time_us:#.3g}"
 
 
 def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -88,7 +93,7 @@ def _lab_table(lab: str, entries: Sequence[Entry]) -> str:
     for shape in _shapes(entries):
         row = [found.get((name, shape)) for name in names]
         timed = [entry for entry in row if entry and entry.status == "timed"]
-        cublas = f"{min(entry.cublas_us for entry in timed):#.3g}".rstrip(".") if timed else "–"
+        cublas = _microseconds(min(entry.cublas_us for entry in timed)) if timed else "–"
         label = _label(next(entry for entry in entries if entry.shape == shape))
         rows.append([label, cublas, *(_cell(entry) for entry in row)])
     return f"**{lab}**\n\n" + _rows(["M, N, K", "cuBLAS fp16", *names], rows)
