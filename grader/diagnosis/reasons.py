@@ -42,7 +42,7 @@ def reasons(
     """
     end = time.monotonic() + TELL_SECONDS
     within = replace(options, cancelled=lambda: options.cancelled() or time.monotonic() > end)
-    told = tell(lab, source, bundle, problems, outcomes, checked, seed, within)
+    told = tell(lab, source, bundle, problems, outcomes, checked, seed, within, _astray(lab, watched))
     if any(told.diagnoses):
         return Reasons(told.diagnoses, told.defects)
     chosen = range(len(outcomes)) if asked is None else asked
@@ -62,6 +62,12 @@ def reasons(
         for outcome, finding, answer in zip(outcomes, checked, answers, strict=True)
     ]
     return Reasons(probed_diagnoses, told.defects)
+
+
+def _astray(lab: Lab, watched: Sequence[Outcome]) -> frozenset[int]:
+    """Lines of the module that access what is out of bounds in public cases."""
+    public = [outcome for outcome in watched if not lab.case(outcome.case).hidden]
+    return frozenset(one.line for outcome in public for one in outcome.memory or () if one.out_of_bounds and one.line is not None)
 
 
 def _seen(lab: Lab, watched: Sequence[Outcome]) -> bool:

@@ -20,12 +20,14 @@ WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "unw
 
 
 def sentences(
-    kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome], function: str = ""
-) -> tuple[str, ...]:
+    kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome], function: str = "",
+    strides: frozenset[int] = frozenset(),
+) -> tuple[str, ...]:  # fmt: skip
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
     function: the one that is being written, when what it calls is known to be right; then its line is told, not the helper's.
+    strides: lines that are known to walk a tensor by other strides than its own, where neither a mask nor another offset helps.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
     for outcome in outcomes:
@@ -39,7 +41,7 @@ def sentences(
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
-        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function)} ({where})")
+        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, finding.line in strides)} ({where})")
     return tuple(texts)
 
 
@@ -68,7 +70,9 @@ def _order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int
     return finding.fault not in ("race", "mixed"), WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
 
 
-def _sentence(kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str) -> str:
+def _sentence(
+    kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str, by_other_strides: bool
+) -> str:
     verb, through = VERBS[finding.kind], _through(source, finding, function)
     if through is not None:
         line, helper = through
@@ -76,7 +80,9 @@ def _sentence(kernel: Launchable, source: KernelSource, problem: Problem, findin
         return f"{source.locate(line)}: {helper} {verb} {fact}; look at what {helper} is given"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
-    return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, _fact(kernel, problem, finding)))}{called}"
+    fact, step = _fact(kernel, problem, finding)
+    step = "its strides are not the tensor's: put them right first" if by_other_strides else step
+    return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
 
 
 def _through(source: KernelSource, finding: MemoryFinding, function: str) -> tuple[int, str] | None:
@@ -151,7 +157,9 @@ def _unmasked(
     sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
     limit = sizes[d] if d < len(sizes) else str(size)
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
-    return f"{noun} {index[d]} of {name}, which has {have}{_turned(tensor, name, finding)}", f"mask it to {noun}s below {limit}"
+    turned = _turned(tensor, name, finding)
+    exchanged = "; if it is not meant to lie so, exchange its strides" if turned else ""
+    return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"mask it to {noun}s below {limit}{exchanged}"
 
 
 def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple[str, str]:
@@ -163,11 +171,10 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
     of = f"{name} ({shape})" if tensor.dim() > 1 else name
     elements = f"the last is {last}" if last >= 0 else "there is none"
     if finding.fault == "past":
-        side = "before the first" if offset < 0 else "past the last"
+        side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
         return (
-            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}"
-            f"{_turned(tensor, name, finding)}",
-            "look at the tile's offset, the end of the loop and the grid",
+            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}{turned}",
+            f"look at {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
         )
     between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", of which {elements}"
     moves = _moves(tensor, name, finding)

@@ -13,6 +13,7 @@ class Divergence:
     program, turn: of the first place where it showed; turn counts multiplications from 0.
     found: what was there, with its numbers; expected: what should have been; reason: the mistake in words, without
     numbers of the case, which may be said of hidden cases too. case: whose sizes were used, with values of the ledger's own.
+    strides: whether a tensor is walked by other strides than its own there, so that its masks are not to blame.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Divergence:
     turn: int | None = None
     case: str = ""
     caller: int | None = None
+    strides: bool = False
 
     def text(self, place: str) -> str:
         """The sentence. place: the line in the student's words."""

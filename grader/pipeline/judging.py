@@ -54,7 +54,8 @@ def judge(
     diagnoses = found.diagnoses
     if smallest is not None:
         diagnoses = _with_smallest(lab, source, bundle, ran.outcomes, diagnoses, terms.seed, smallest)
-    located = sentences(lab, source, problems, ran.watched)
+    strides = frozenset(line for diagnosis in diagnoses if diagnosis for line in diagnosis.strides)
+    located = sentences(lab, source, problems, ran.watched, strides=strides)
     judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects)
 

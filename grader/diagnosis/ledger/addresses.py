@@ -10,8 +10,9 @@ import numpy as np
 from grader.diagnosis.ledger import summed
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, hull, places_in_output, side_words
 from grader.diagnosis.ledger.provenance import Array
+from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tiles import store_tile
-from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, STORE, Divergence
+from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, STORE, SUM, Divergence
 from grader.labs.stages import Blocks, Rule, RuleMatches
 
 
@@ -23,9 +24,6 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     """
     if not pairs.turn.size:
         return _no_turn(run, pairs)
-    beside = [finding for side in (pairs.left, pairs.right) if (finding := _beside(run, pairs, side))]
-    if beside:
-        return beside
     strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
     if strides:
         return strides
@@ -62,6 +60,20 @@ def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, tuple[in
     The operands of such a tile belong together, and to other places than those where their sums lie.
     """
     return next((found for pairs in followed if (found := _stored(run, pairs))), None)
+
+
+def beside(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, int] | None:
+    """Tiles of Y that are stored where none begins: the finding, and the axis of Y along which they are."""
+    found = ((finding, axis) for pairs in followed for axis in (0, 1) if (finding := _beside(run, pairs, axis)))
+    return next(found, None)
+
+
+def moved_back(pairs: Pairs, axis: int) -> Pairs:
+    """The pairs of a tile that was stored beside its place along an axis, for the elements of Y that they were meant for."""
+    meant = _of_operands(pairs)
+    if meant is None:
+        return pairs
+    return replace(pairs, m=meant[0]) if axis == 0 else replace(pairs, n=meant[1])
 
 
 def restored(run: Run, pairs: Pairs, used: tuple[int, int]) -> Pairs:
@@ -130,18 +142,18 @@ def _stored(run: Run, pairs: Pairs) -> tuple[Divergence, tuple[int, int]] | None
     else:
         name = f"ignores_stride_y{'mn'[axis]}"
         reason = f"stride_y{'mn'[axis]} is not used"
+    elements = "1 element" if used[axis] == 1 else f"{used[axis]}{_size_called(run, used[axis])} elements"
     return Divergence(
-        name, STORE, pairs.store.line,
-        f"neighbouring {('rows', 'columns')[axis]} of Y are stored {used[axis]}{_size_called(run, used[axis])} elements apart",
-        f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program,
+        name, STORE, pairs.store.line, f"neighbouring {('rows', 'columns')[axis]} of Y are stored {elements} apart",
+        f"stride_y{'mn'[axis]} = {own[axis]}", reason, pairs.program, strides=True,
     ), used  # fmt: skip
 
 
 def _swapped(run: Run, pairs: Pairs, own: tuple[int, int]) -> tuple[Divergence, tuple[int, int]]:
+    elements = "1 element" if own[1] == 1 else f"{own[1]}{_size_called(run, own[1])} elements"
     return Divergence(
-        "y_strides_swapped or y_column_major", STORE, pairs.store.line,
-        f"neighbouring rows of Y are stored {own[1]}{_size_called(run, own[1])} elements apart",
-        f"stride_ym = {own[0]}", "the two strides of Y are exchanged in the addresses of the store", pairs.program,
+        "y_strides_swapped or y_column_major", STORE, pairs.store.line, f"neighbouring rows of Y are stored {elements} apart",
+        f"stride_ym = {own[0]}", "the two strides of Y are exchanged in the addresses of the store", pairs.program, strides=True,
     ), own[::-1]  # fmt: skip
 
 
@@ -161,6 +173,31 @@ def _exchanged(run: Run, pairs: Pairs) -> tuple[Divergence, tuple[int, int]] | N
     return None
 
 
+def left_over(run: Run, pairs: Pairs, stores: Sequence[Node]) -> Divergence | None:
+    """The products of a tile that the program stored before, still in the sum of this one, whose own are all there."""
+    left, right = pairs.left, pairs.right
+    both = left.live & right.live & pairs.alive
+    own = both & (left.row == pairs.m[:, None]) & (right.row == pairs.n[:, None])
+    foreign_turns, own_turns = (np.unique(pairs.turn[pairs_of.any(axis=0)]) for pairs_of in (both & ~own, own))
+    if not len(foreign_turns) or np.isin(own_turns, foreign_turns).any():
+        return None
+    nodes = sorted({term.node for term in pairs.flow.terms})
+    last = nodes[int(foreign_turns[-1])]
+    first = nodes[int(own_turns[0])] if len(own_turns) else pairs.store.number
+    between = [store for store in stores if last < store.number < first]
+    needed = np.ones(run.sizes[2], dtype=bool) if run.stages.needed is None else run.stages.needed(run.problem)[pairs.n[0]]
+    if not between or not np.isin(np.flatnonzero(needed), left.k[0][own[0]]).all():
+        return None
+    e, p = (int(i) for i in np.argwhere(both & ~own)[0])
+    return Divergence(
+        "accumulator_not_reset", SUM, pairs.flow.terms[int(pairs.term[p])].line,
+        f"the sum for Y[{pairs.m[e]}, {pairs.n[e]}] has X[{left.row[e, p]}, {left.k[e, p]}] W[{right.row[e, p]}, {right.k[e, p]}] in it, "
+        f"which belongs to a tile that the program stored before",
+        "a sum that begins with zero for each tile",
+        "the accumulator still holds the sum of the tile before: it is set to zero once, not for each tile", pairs.program,
+    )  # fmt: skip
+
+
 def expected_rows(pairs: Pairs, side: Side) -> Array:
     """[E, 1]: the row of an operand that belongs to each element of Y."""
     return (pairs.m if side is pairs.left else pairs.n)[:, None]
@@ -171,12 +208,21 @@ def _other(side: Side, pairs: Pairs) -> Side:
 
 
 def _strides(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
-    """A tensor walked by other strides than its own: its offsets are linear in what they should be, with other factors."""
+    """A tensor walked by other strides than its own: its offsets are linear in what they should be, with other factors.
+
+    Of pointers that then move on by right steps only the first turn is linear in this sense.
+    """
     if not side.operand.strides:
         return None
+    found = _other_strides(run, pairs, side, pairs.turn >= 0)
+    return found if found or _reshaped(run, pairs, side) else _other_strides(run, pairs, side, pairs.turn == 0)
+
+
+def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergence | None:
+    """The strides that explain the addresses in some turns, where they are not the tensor's. turns: bool [P]."""
     other = _other(side, pairs)
     unit = side.operand.unit
-    use = side.asked & side.live & other.live & pairs.alive
+    use = side.asked & side.live & other.live & pairs.alive & turns
     k = _guessed_k(pairs, other)
     row = np.broadcast_to(expected_rows(pairs, side), side.k.shape)
     right = (side.row == row) & (side.k // unit == k // unit)
@@ -201,11 +247,12 @@ def _strides(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
             letter = "rows of X" if axis == "row" and side is pairs.left else "columns of X" if side is pairs.left else (
                 "channels of W" if axis == "row" else "k of W")  # fmt: skip
             named = _size_called(run, used, "K" if side is pairs.left else "N")
+            elements = "1 element" if used == 1 else f"{used}{named} elements"
             swapped = {along_row, along_k} == {run.problem.scalars[n] for n in side.operand.strides}
             reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
             return Divergence(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
-                           f"neighbouring {letter} are taken to be {used}{named} elements apart", f"{name} = {own}",
-                           reason, pairs.program)  # fmt: skip
+                           f"neighbouring {letter} are taken to be {elements} apart", f"{name} = {own}",
+                           reason, pairs.program, strides=True)  # fmt: skip
     return None
 
 
@@ -319,9 +366,12 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
         return None
     if not blocks and not bad[:, pairs.turn == 0].any():
         return _astray(run, pairs, side, bad)
-    p = int(np.argwhere(bad)[0][1])
+    e, p = (int(i) for i in np.argwhere(bad)[0])
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
+    if not blocks and len(np.unique(side.row[e][here[e]])) > 2:
+        several = len(np.unique(expected)) > 1  # of one row it cannot be told how its elements were looked for
+        return _displaced(run, pairs, side, e, p) if several else None
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
@@ -338,15 +388,36 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     )  # fmt: skip
 
 
-def _beside(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
+def _displaced(run: Run, pairs: Pairs, side: Side, e: int, p: int) -> Divergence:
+    """One element of Y meets several rows of an operand in one turn: they lie in other places than they are taken from."""
+    place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
+    letter, noun = side.operand.letter, "row" if side is pairs.left else "channel"
+    own, reshaped = int(expected_rows(pairs, side)[e, 0]), _reshaped(run, pairs, side)
+    reason = f"the elements of the tile of {letter} lie in other places than they are multiplied from"
+    turned = ": a reshape keeps the order in which they lie, tl.trans exchanges the axes" if reshaped is not None else ""
+    return Divergence(
+        "elements_displaced", PAIR, reshaped or pairs.flow.terms[int(pairs.term[p])].line,
+        f"for Y[{pairs.m[e]}, {pairs.n[e]}], place {place} of the summed axis holds {letter}[{side.row[e, p]}, {side.k[e, p]}]",
+        f"an element of {noun} {own}", reason + turned, pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
+
+
+def _reshaped(run: Run, pairs: Pairs, side: Side) -> int | None:
+    """The line of a reshape between an operand and the load of its elements."""
+    way = run.way_to_load(int(side.node[0]), side.operand.tensor) if len(side.node) else ()
+    return next((node.line for node in way if node.op == "reshape"), None)
+
+
+def _beside(run: Run, pairs: Pairs, axis: int) -> Divergence | None:
     """Whole tiles that are multiplied rightly and stored where no tile begins."""
-    axis = 0 if side is pairs.left else 1
     size = (store_tile(run, pairs.store) or (0, 0))[axis]
     meant, (m, n, _) = _of_operands(pairs), places_in_output(run, pairs.store)
     if meant is None or size < 2:
         return None
     begin = int((m, n)[axis][0])
     shift = np.unique((pairs.m, pairs.n)[axis] - meant[axis])
+    if ((pairs.n, pairs.m)[axis] != meant[1 - axis]).any():
+        return None  # beside along both axes: behind the end of its row a tile has the address of one in another row
     if len(shift) != 1 or begin % size == 0 or (begin - int(shift[0])) % size:
         return None
     noun, right = ("row", "column")[axis], begin - int(shift[0])

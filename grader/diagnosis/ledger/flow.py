@@ -18,6 +18,8 @@ from grader.diagnosis.ledger.provenance import IDENTITIES, NONE, PRODUCT, Array,
 from grader.diagnosis.ledger.tape import MOVES, Node, Tape
 
 MAX_PAIRS = 1 << 24
+SUMS = ("fadd", "add", "fsub", "sub", "fma", "dot")
+"""Operations that may add something to a sum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,8 @@ class Flow:
     stored: Array
     beside: tuple[Term, ...] = ()
     """Elements of the left tensor that are summed up without one of the right: `right` is what they meet instead, or 1."""
+    again: frozenset[int] = frozenset()
+    """Nodes that sum up and whose sum flows on in two ways, through different factors."""
 
     @property
     def predicted(self) -> Array:
@@ -159,6 +163,7 @@ class _Walk:
         self.beside: list[Term] = []
         self.addends: list[Addend] = []
         self.passed: list[Passed] = []
+        self.again: set[int] = set()
         self.pairs = 0
 
     def follow(self, store: Node, lanes: Array) -> Flow:
@@ -178,7 +183,7 @@ class _Walk:
         stored = self.provenance.values(value).reshape(-1)[inner].astype(np.float64)
         terms = tuple(sorted(self.terms, key=lambda term: term.node))
         passed = tuple(sorted(self.passed, key=lambda step: step.node))
-        return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored, tuple(self.beside))
+        return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored, tuple(self.beside), frozenset(self.again))
 
     def _later(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
         """Goes on with an input when all that uses it has been seen; what is used twice alike counts double."""
@@ -188,9 +193,15 @@ class _Walk:
             heapq.heappush(self.order, -number)
         for at, (known, other, trail, lives) in enumerate(entries):
             if np.array_equal(known, lanes) and np.array_equal(lives, alive):
+                self._note_again(number, trail, factors)
                 entries[at] = (known, other + factor, max(trail, factors, key=len), lives)
                 return
         entries.append((lanes, factor, factors, alive))
+
+    def _note_again(self, number: int, trail: tuple[Factor, ...], factors: tuple[Factor, ...]) -> None:
+        node = self.tape.nodes[number]
+        if node.op in SUMS and self.provenance.carries(number) and {one.at for one in trail} != {one.at for one in factors}:
+            self.again.add(number)
 
     def _lanes(self, number: int, shape: tuple[int, ...], lanes: Array) -> Array:
         """Lanes of an input that is broadcast to `shape`."""
@@ -222,10 +233,10 @@ class _Walk:
             self._alone(node, lanes, factor, factors, alive)
             return
         if node.op in MOVES:
-            for source, before, here in lanes_before(self.tape, node, lanes):
+            for source, before, here in lanes_before(self.provenance, node, lanes):
                 self._later(*(source, before, factor, factors, alive & here))
             return
-        if node.op == "reduce" and node.attribute[0] == "sum":
+        if node.op == "reduce" and self._sums(node):
             self._reduce(node, lanes, factor, factors, alive)
             return
         if node.op in ("reduce", "scan", "dot"):
@@ -299,6 +310,16 @@ class _Walk:
         self._pass(node, lanes, source.number, before, np.repeat(alive, length, axis=1))
         self._later(*(source.number, before, np.repeat(np.broadcast_to(factor, lanes.shape), length, axis=1), factors,
                            np.repeat(alive, length, axis=1)))  # fmt: skip
+
+    def _sums(self, node: Node) -> bool:
+        """Whether a reduction is a sum, by its name or, of a function of the student's own, by what it made of its input."""
+        kind, axis = node.attribute
+        if kind != "other":
+            return bool(kind == "sum")
+        values = self.provenance.values(node.inputs[0]).astype(np.float64)
+        exact, size = values.sum(axis=axis), np.abs(values).sum(axis=axis)
+        made = self.provenance.values(node.number).astype(np.float64).reshape(exact.shape)
+        return len(node.inputs) == 1 and bool((np.abs(made - exact) <= 1e-5 * size).all()) and bool((size > 0).any())
 
     def _meets_others(self, node: Node) -> bool:
         """A product of matrices of which the left tensor is one, and something else than the right one the other."""
@@ -379,8 +400,12 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
     links: list[Link] = []
     while True:
         node = tape.nodes[number]
+        if provenance.looked_up(node):
+            links.append(Link(number, node.op, node.line, node.type, float(provenance.values(number).reshape(-1)[lane])))
+            number = node.inputs[1]
+            continue
         if node.op in MOVES:
-            ((number, lanes, _),) = lanes_before(tape, node, np.array([lane]))
+            ((number, lanes, _),) = lanes_before(provenance, node, np.array([lane]))
             lane = int(lanes[0])
             continue
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,19 +40,23 @@ class Run:
     def sizes(self) -> tuple[int, int, int]:
         return self.problem.scalars["M"], self.problem.scalars["N"], self.problem.scalars["K"]
 
-    def line_of_load(self, number: int, tensor: str) -> int | None:
-        """The line where the elements of `tensor` in a node were loaded."""
+    def way_to_load(self, number: int, tensor: str) -> Iterator[Node]:
+        """The nodes from this one back to where its elements of `tensor` were loaded, that load among them."""
         nodes = self.tape.nodes
         waiting, seen = [number], set()
         while waiting:
             node = nodes[waiting.pop()]
+            yield node
             if node.op == "load" and node.tensor == tensor:
-                return node.line
+                return
             for i in node.inputs:
                 if i not in seen and tensor in self.provenance.sources(i):
                     seen.add(i)
                     waiting.append(i)
-        return None
+
+    def line_of_load(self, number: int, tensor: str) -> int | None:
+        """The line where the elements of `tensor` in a node were loaded."""
+        return next((node.line for node in self.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None)
 
 
 @dataclass(frozen=True, eq=False)

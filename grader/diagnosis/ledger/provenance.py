@@ -48,6 +48,10 @@ class Provenance:
         """Whether this node multiplies elements of the left tensor with elements of the right one."""
         return node.number in self._products
 
+    def looked_up(self, node: Node) -> bool:
+        """Whether a node takes its elements out of a table that comes from no tensor, so that the index is what they come from."""
+        return node.op == "gather" and not self._sources[node.inputs[0]]
+
     def carries(self, number: int) -> bool:
         """Whether products of both operands are summed up in the node's values, or elements of the left one alone are."""
         sources = self._sources[number]
@@ -75,7 +79,7 @@ class Provenance:
         if node.op == "select":
             inputs = inputs[1:]
         elif node.op == "gather":
-            inputs = inputs[:1]
+            inputs = inputs[1:] if self.looked_up(node) else inputs[:1]
         found = frozenset().union(*(self._sources[i] for i in inputs)) if inputs else frozenset()
         if node.op == "lost":
             found |= {"?"}
@@ -91,11 +95,14 @@ class Provenance:
         if node.data is not None:
             found = decoded(node)
         elif node.op in MOVES:
-            found = moved(self.tape, node, [self.values(i) for i in node.inputs])
+            found = moved(node, [self.values(i) for i in node.inputs], self._index(node))
         else:
             raise Untraceable(node.op)
         self._values[number] = found
         return found
+
+    def _index(self, node: Node) -> Array | None:
+        return self.values(node.inputs[1]).astype(np.int64) if node.op == "gather" else None
 
     def origin(self, number: int, tensor: str, *, masked: bool = True) -> Array | None:
         """For each element the offset + OFFSET of the tensor's element that it comes from, NONE or MIXED. None: none at all.
@@ -118,12 +125,16 @@ class Provenance:
             other = self.origin(node.inputs[-1], tensor, masked=masked)
             assert other is not None
             return np.where(node.active, NONE, np.broadcast_to(other, node.shape))
+        if self.looked_up(node):
+            found = self.origin(node.inputs[1], tensor, masked=masked)
+            assert found is not None
+            return found
         if node.op in MOVES:
             parts = []
             for i in node.inputs:
                 origin = self.origin(i, tensor, masked=masked)
                 parts.append(np.full(self.tape.nodes[i].shape, NONE, dtype=np.int64) if origin is None else origin)
-            return moved(self.tape, node, parts)
+            return moved(node, parts, self._index(node))
         if node.op == "select":
             condition = np.broadcast_to(self.values(node.inputs[0]).astype(bool), node.shape)
             sides = [self.origin(i, tensor, masked=masked) for i in node.inputs[1:]]
@@ -175,8 +186,8 @@ def decoded(node: Node) -> Array:
     return node.data
 
 
-def moved(tape: Tape, node: Node, parts: list[Array]) -> Array:
-    """What one of MOVES makes of arrays shaped like its inputs."""
+def moved(node: Node, parts: list[Array], index: Array | None = None) -> Array:
+    """What one of MOVES makes of arrays shaped like its inputs. index: of a gather, the values of its second input."""
     first = parts[0]
     if node.op == "reshape":
         return first.reshape(node.shape)
@@ -195,28 +206,26 @@ def moved(tape: Tape, node: Node, parts: list[Array]) -> Array:
     if node.op == "split":
         return first[..., node.attribute]
     if node.op == "gather":
-        index = tape.nodes[node.inputs[1]].data
         if index is None:
             raise Untraceable("gather")
-        return np.take_along_axis(first, index.astype(np.int64), axis=node.attribute)
+        return np.take_along_axis(first, index, axis=node.attribute)
     if node.op == "stack":
         return np.concatenate([part.reshape(1, -1) for part in parts]).reshape(node.shape)
     raise Untraceable(node.op)
 
 
-def lanes_before(tape: Tape, node: Node, lanes: Array) -> list[tuple[int, Array, Array]]:
+def lanes_before(provenance: Provenance, node: Node, lanes: Array) -> list[tuple[int, Array, Array]]:
     """Through one of MOVES backwards: (input, its lanes, which of `lanes` they are) for flat lanes of the result."""
-    found, start = [], 0
+    tape, found, start = provenance.tape, [], 0
     numbers = []
     for i in node.inputs[: 2 if node.op in ("cat", "join") else 1 if node.op == "gather" else None]:
         size = tape.nodes[i].size
         numbers.append(np.arange(start, start + size).reshape(tape.nodes[i].shape))
         start += size
-    if node.op == "gather":
-        numbers.append(numbers[0])
-    at = moved(tape, node, numbers).reshape(-1)[lanes]
+    index = provenance.values(node.inputs[1]).astype(np.int64) if node.op == "gather" else None
+    at = moved(node, numbers, index).reshape(-1)[lanes]
     start = 0
-    for i in node.inputs[: len(numbers) if node.op != "gather" else 1]:
+    for i in node.inputs[: len(numbers)]:
         size = tape.nodes[i].size
         here = (at >= start) & (at < start + size)
         if here.any():

@@ -240,11 +240,24 @@ def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Diverge
                 reason = f"the pointers of {letter} move on by {moved} of k a turn, a tile is {step} deep"
                 if unit > 1:
                     reason = f"the pointers of {letter} move on by {moved // unit} words a turn, a tile is {step // unit} words deep"
+                reason = _across(run, side, moved) or reason
                 return Divergence(name, ADVANCE, line, f"the {word} operand asks for {held}", wanted_words, reason,
                                pairs.program, turn)  # fmt: skip
         return Divergence("advanced_wrongly", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
                        f"{letter} does not move on by one tile a turn", pairs.program, turn)  # fmt: skip
     return None
+
+
+def _across(run: Run, side: Side, moved: int) -> str:
+    """That pointers which move by this much of k really move along the rows of X, or the channels of W; else ""."""
+    if len(side.operand.strides) != 2:
+        return ""
+    along_row, along_k = (run.problem.scalars[name] for name in side.operand.strides)
+    elements = moved // side.operand.unit * along_k
+    if along_row <= along_k or elements % along_row:
+        return ""
+    noun = "rows" if side.operand is run.stages.left else "channels"
+    return f"the pointers of {side.operand.letter} move on by {elements // along_row} {noun} a turn, and not along K"
 
 
 def _k_span(ks: Array, unit: int) -> str:
@@ -270,7 +283,7 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     by_turn = _by_turn(pairs, pairs.left, e)
     depth = max(len(np.unique(ks)) for ks in by_turn)
     if len(twice):
-        return _met_again(run, pairs, by_turn, depth)
+        return _met_again(run, pairs, by_turn, depth, alone=bool((pairs.right.k[e][live] != pairs.left.k[e][live]).any()) and unit == 1)
     if not len(missing):
         return None
     asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
@@ -286,8 +299,8 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     )  # fmt: skip
 
 
-def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int) -> Divergence | None:
-    """The first turn that multiplies what an earlier one did. by_turn: the k of each turn."""
+def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
+    """The first turn that multiplies what an earlier one did. by_turn: the k of X in each turn; alone: W has others."""
     seen: set[int] = set()
     for turn, ks in enumerate(by_turn):
         again = seen & set(ks[ks < run.sizes[2]].tolist())
@@ -296,8 +309,11 @@ def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int) -> 
             name = "k_not_advanced" if step == 0 else "advanced_by_one" if step == 1 else "k_met_twice"
             reason = "neither operand moves on from turn to turn" if step == 0 else (
                 f"the tiles of neighbouring turns are {step} apart and {depth} deep, so k is met more than once")  # fmt: skip
+            who = "the left operand holds" if alone else "both operands hold"
+            if alone:
+                reason = "X does not move on as W does" + (": it stays where it is" if step == 0 else f", by {step} of k a turn")
             return Divergence(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
-                           f"both operands hold k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
+                           f"{who} k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
                            "every k once", reason, pairs.program, turn)  # fmt: skip
         seen |= set(ks.tolist())
     return None

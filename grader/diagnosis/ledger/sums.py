@@ -8,7 +8,7 @@ import numpy as np
 
 from grader.diagnosis.ledger.flow import Passed
 from grader.diagnosis.ledger.pairs import Pairs, Run, scales_passed, scales_used
-from grader.diagnosis.ledger.provenance import Array, offsets_of
+from grader.diagnosis.ledger.provenance import IDENTITIES, Array, offsets_of
 from grader.diagnosis.ledger.tape import Node
 from grader.labs.bound import U_FP16, U_FP32, additions
 from grader.labs.divergence import CAST, FACTOR, SUM, Divergence
@@ -52,6 +52,18 @@ def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) ->
     return None
 
 
+def kept_on(run: Run, pairs: Pairs) -> Divergence | None:
+    """A partial sum that was scaled and added, and goes on growing: its products arrive in Y several times."""
+    if not pairs.flow.again:
+        return None
+    node = min(pairs.flow.again)
+    return Divergence(
+        "sum_not_reset", SUM, run.tape.nodes[node].line,
+        "what is summed up here first is multiplied and added to the result, stays in the sum, and is added once more with what comes next",
+        "each product once", "a partial sum that was added to the result goes on growing: it is not set to zero again", pairs.program,
+    )  # fmt: skip
+
+
 def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Divergence], bool]:
     """Findings on accumulation, casts and factors; and whether the flow explains what was stored.
 
@@ -71,7 +83,7 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Divergence], bool]:
         apart = np.abs(predicted - flow.stored)
     same = np.isnan(predicted) & ~np.isfinite(flow.stored)
     if not findings and not bool((same | (apart <= 1.2 * bound)).all()):
-        cast = _cast(run, pairs, ~(same | (apart <= 1.2 * bound)))
+        cast = _wrapped(run, pairs) or _cast(run, pairs, ~(same | (apart <= 1.2 * bound)))
         if cast is None and float((same | (apart <= LOOSE * bound)).mean()) < 0.98:
             return [], False
         findings += [cast] if cast else []
@@ -124,6 +136,28 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
         f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {spacing:g} wide, and it ends at 65504",
         "a sum in fp32 or int32", f"the accumulator is {node.type}", pairs.program,
     )  # fmt: skip
+
+
+def _wrapped(run: Run, pairs: Pairs) -> Divergence | None:
+    """The first integer on the way that its type could not hold."""
+    nodes = run.tape.nodes
+    for step in pairs.flow.passed:
+        node = nodes[step.node]
+        if not node.type.startswith("int") or not all(nodes[i].type.startswith("int") for i in node.inputs):
+            continue
+        if node.op not in (*IDENTITIES, "add"):
+            continue
+        exact = sum(np.broadcast_to(run.provenance.values(i), node.shape).astype(np.int64) for i in node.inputs)
+        held = run.provenance.values(step.node)
+        at = np.flatnonzero(np.asarray(exact != held))
+        if len(at):
+            value = int(np.asarray(exact).reshape(-1)[at[0]])
+            return Divergence(
+                "integer_overflow", SUM, node.line, f"{_grouped(value)} as {node.type} is {_grouped(int(held.reshape(-1)[at[0]]))}",
+                "a sum in int32", f"the sum is kept in {node.type}, and wraps around beyond {_grouped(np.iinfo(held.dtype).max)}",
+                pairs.program,
+            )  # fmt: skip
+    return None
 
 
 def _peak(values: Array) -> float:

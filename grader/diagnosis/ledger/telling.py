@@ -29,12 +29,13 @@ class Telling:
 
 def tell(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
-    checked: Sequence[Checked], seed: int, options: InterpretOptions,
+    checked: Sequence[Checked], seed: int, options: InterpretOptions, astray: frozenset[int] = frozenset(),
 ) -> Telling:  # fmt: skip
     """One diagnosis for each failing outcome, none at all where the ledger has nothing to say.
 
     An outcome that stored into its inputs is left to others: what it read later was not what the case holds. So is one that is
     wrong for the order of its programs alone, and one that was never run. What is said comes from public cases alone.
+    astray: lines of the module that access what is out of bounds.
     """
     failing = [
         outcome
@@ -52,7 +53,9 @@ def tell(
     name = _called(lab, bundle, problems, findings[0].name.split(" or "), outcomes, checked, failing)
     diagnosis = Diagnosis(
         name, findings[0].reason, "", "", told(source, findings), general(source, findings),
-        tuple(finding.name.split(" or ")[0] for finding in findings), findings[0].rank <= TILE,
+        tuple(finding.name.split(" or ")[0] for finding in findings),
+        findings[0].rank <= TILE or (bool(findings[0].reason) and findings[0].line in astray),
+        tuple(finding.line for finding in findings if finding.strides and finding.line is not None),
     )  # fmt: skip
     diagnoses = [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
     return Telling(diagnoses, explained.defects)

@@ -95,7 +95,9 @@ def tile_map(run: Run) -> TileMap | None:
         if one.tensor != run.lab.output or one.lowest < 0:
             continue
         m, n = one.lowest // along_m, one.lowest % along_m // along_n
-        if m % size[0] or n % size[1]:
+        behind = m % size[0]  # a tile that begins behind the end of its row has the address of one in a later row
+        m, n = m - behind, n + behind * along_m // along_n
+        if n % size[1] or (behind and n < run.sizes[1]):
             return None
         tile = (m // size[0], n // size[1])
         stored[tile].append(one.program)

@@ -17,6 +17,11 @@ from grader.labs.divergence import CONVERT, FACTOR, GRID, LOAD, PAIR, TILE, UNPA
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
+BESIDE_TILES = (
+    "store_mask_too_short", "store_without_m_mask", "store_without_n_mask", "wrong_block",
+    "first_rows_everywhere or row_tile_offset_forgotten", "first_columns_everywhere or column_tile_offset_forgotten",
+)  # fmt: skip
+"""What a tile that is a wrong one seems to be, too."""
 
 
 def walk(run: Run) -> list[Divergence]:
@@ -26,6 +31,9 @@ def walk(run: Run) -> list[Divergence]:
     if stored:  # where things lie in Y then says nothing of tiles and masks
         findings, used = [stored[0]], stored[1]
         followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
+    elif beside := addresses.beside(run, [pairs for _, _, pairs in followed]):
+        findings = [beside[0]]
+        followed = [(program, stores, addresses.moved_back(pairs, beside[1])) for program, stores, pairs in followed]
     else:
         findings = [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else []
     rules = addresses.followed(run, [pairs for _, _, pairs in followed])
@@ -36,7 +44,7 @@ def walk(run: Run) -> list[Divergence]:
         with contextlib.suppress(Untraceable):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
-        findings = [finding for finding in findings if finding.name not in ("store_mask_too_short", "wrong_block")]
+        findings = [finding for finding in findings if finding.name not in BESIDE_TILES]
     return ordered(findings)
 
 
@@ -66,7 +74,13 @@ def _spread(programs: list[int]) -> list[int]:
 
 
 def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
+    left_over = addresses.left_over(run, pairs, stores)
+    if left_over:  # nothing else of this tile is certain before
+        return [left_over]
     lost = sums.not_kept(run, pairs, program, stores)
+    kept_on = sums.kept_on(run, pairs)
+    if kept_on:  # whose factors are those of several turns
+        return [*addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores)), kept_on]
     values, held = operands.look(run, pairs)
     summed, explained = sums.look(run, pairs, held)
     if not explained:

@@ -86,7 +86,7 @@ class _Met:
 
     row: the block row of the output; start: the number of its first block. block: the number of the block that was taken;
     own: its block row; inside: the column in it; from_start: its number, counted from `start`. number: that of the block of
-    W at `row` and the columns of X, -1 where there is none. cols: col_indices. turned: the block is read as [k, n].
+    W at `row` and the columns of X, -1 where there is none. cols: col_indices. turned: the block is read as [k, n]. length: K.
     """
 
     blocks: Blocks
@@ -99,6 +99,7 @@ class _Met:
     start: Array
     cols: Array
     turned: bool
+    length: int
 
     @property
     def mixed(self) -> bool:
@@ -110,8 +111,10 @@ class _Met:
         """Whether each block met the columns of X that are its own."""
         return self.columns_are(self.cols[self.block] * BLOCK)
 
-    def columns_are(self, first: Array) -> bool:
-        return bool((self.blocks.left_k == first + self.inside).all())
+    def columns_are(self, first: Array, *, wrapped: bool = False) -> bool:
+        """wrapped: also where a column behind the end of X's row lies in the next one."""
+        beside = self.blocks.left_k - first - self.inside
+        return not (beside % self.length if wrapped else beside).any()
 
 
 def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
@@ -128,7 +131,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
         blocks, row, block, own=_rows_of_blocks(problem)[block], inside=r if turned else c,
         from_start=np.clip(block - crow[row], 0, len(cols) - 1),
         number=_numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)],
-        start=crow[row], cols=cols, turned=turned,
+        start=crow[row], cols=cols, turned=turned, length=problem.scalars["K"],
     )  # fmt: skip
     asked = {
         "inside": bool((r != blocks.n % BLOCK).any()), "columns": met.mixed or not met.meets, "row": met.mixed,
@@ -164,6 +167,9 @@ def _column_rules(met: _Met) -> list[Rule]:
         "columns", "",
         (met.columns_are(met.cols[met.block]), "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
+        *((met.columns_are(met.cols[met.block] * tile, wrapped=True), f"col_times_{tile}",
+           f"the block column is multiplied by {tile}; a block is BLOCK = {BLOCK} columns wide, however tall a tile of X is")
+          for tile in TOKEN_TILES if tile != BLOCK),
         (met.columns_are(met.row * BLOCK), "x_by_block_row",
          "the columns of X are taken from the block row of W, not from the block's column index"),
         (met.columns_are(met.cols[met.from_start] * BLOCK), "col_from_row_start",

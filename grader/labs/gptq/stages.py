@@ -100,6 +100,10 @@ FORMULAS = (
          lambda held, zero, scale: held + zero / scale, scaled=True),
     Formula("weight_not_scaled", "the scale multiplies the zero point alone, and the nibble goes without it",
          lambda held, zero, scale: (held + zero) * scale, scaled=True),
+    Formula("zero_not_scaled", "z + 1 * s is subtracted, where (z + 1) * s is meant: the scale multiplies the one alone",
+         lambda held, zero, scale: held + (zero - 1) / scale + 1, scaled=True),
+    Formula("zero_not_plus_one", "z * s + 1 is subtracted, where (z + 1) * s is meant: the scale leaves out the one",
+         lambda held, zero, scale: held + (zero - 1) + 1 / scale, scaled=True),
     Formula("zero_scaled_twice", "the zero point is multiplied by the scale twice",
          lambda held, zero, scale: held + zero * scale, scaled=True),
 )  # fmt: skip

@@ -24,6 +24,10 @@ CONVERSIONS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "": ("", np.round),
     "truncation": ("truncated instead of rounded to nearest", np.trunc),
     "half_up_truncation": ("rounded by adding 0.5 and truncating, which is wrong for negative values", lambda r: np.trunc(r + 0.5)),
+    "negative_truncation": ("rounded to nearest where it is positive, and truncated where it is negative",
+                            lambda r: np.where(r < 0, np.trunc(r), np.round(r))),
+    "half_down_truncation": ("rounded by subtracting 0.5 and truncating, which is wrong for positive values",
+                             lambda r: np.trunc(r - 0.5)),
     "floor_rounding": ("rounded down instead of to nearest", np.floor),
     "ceil_rounding": ("rounded up instead of to nearest", np.ceil),
     "not_quantised": ("x / s is multiplied as it is, it never becomes an integer", lambda r: r),
@@ -47,6 +51,8 @@ RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "multiplied_by_scale": ("X is multiplied by its scale instead of divided", lambda x, s: x * s),
 }  # fmt: skip
 ENOUGH = 0.999
+FEWEST = 8
+"""How many values must say what x / s is multiplied by."""
 
 
 def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
@@ -88,9 +94,11 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], A
 
 def _best(value: Array, x: Array, s: Array, near_tie: Array) -> tuple[tuple[str, str, str] | None, Array]:
     """The right conversion where it fits, else the first that fits nearly everywhere, and the scale on top of it."""
+    ratios = {kind: divide(x, s) for kind, (_, divide) in RATIOS.items()}
+    if times := _times(value, x / s):
+        ratios[f"times_{times}"] = x / s * times
     for alpha in (np.ones_like(s), s):
-        for kind, (_, divide) in RATIOS.items():
-            r = divide(x, s)
+        for kind, r in ratios.items():
             for conversion, (_, convert) in CONVERSIONS.items():
                 converted = convert(r)
                 slack = near_tie * 1.01 if kind == "" and conversion == "" else 0.0
@@ -104,11 +112,25 @@ def _best(value: Array, x: Array, s: Array, near_tie: Array) -> tuple[tuple[str,
     return None, np.ones_like(s)
 
 
+def _times(value: Array, ratio: Array) -> int:
+    """The whole number from 2 on that x / s was multiplied by, however rounded, before it was cut off; 0 where none or several fit.
+
+    Of several 127, by which the largest element is divided to make a scale.
+    """
+    tell = (np.abs(value) >= 1) & (np.abs(value) < 127) & (ratio != 0)
+    if tell.sum() < FEWEST:
+        return 0
+    low, high = (float(reduce((np.abs(value[tell]) + one) / np.abs(ratio[tell]))) for one, reduce in ((-1, np.max), (1, np.min)))
+    factors = range(max(2, int(np.ceil(low))), int(np.floor(high)) + 1)
+    return 127 if 127 in factors else factors[0] if len(factors) == 1 else 0
+
+
 def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_tie: Array) -> list[Judgement]:
     """One verdict for each of the three parts that is not as it should be."""
     kind, conversion, clamp = best
     verdicts = []
-    right_ratio, ratio = x / s, RATIOS[kind][1](x, s)
+    times = int(kind.removeprefix("times_")) if kind.startswith("times_") else 1
+    right_ratio, ratio = x / s, x / s * times if times > 1 else RATIOS[kind][1](x, s)
     right = np.clip(np.round(right_ratio), -128, 127)
 
     def described(before: Array, after: Array, words: str) -> Callable[[tuple[int, ...]], tuple[str, str]]:
@@ -118,7 +140,8 @@ def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_
     inside = np.abs(ratio) < 126
     if kind:
         wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
-        verdicts.append(Judgement(kind.strip(), RATIOS[kind][0], wrong, described(right_ratio, right, "/ s"), rank=CONVERT))
+        reason = f"x / s is multiplied by {times} besides" if times > 1 else RATIOS[kind][0]
+        verdicts.append(Judgement(kind.strip(), reason, wrong, described(right_ratio, right, "/ s"), rank=CONVERT))
     words = "/ s" if kind in ("", "fp16_division", "fp16_division ") else "times s" if kind == "multiplied_by_scale" else ""
     rounded = np.round(ratio)
     if conversion:

@@ -84,9 +84,6 @@ def test_an_axis_of_the_grid_that_nobody_reads_is_named():
 
 
 UNREAD = {
-    "w4a16_gather_table": "a weight is looked up in a table by its nibble, so no element of it comes from the words",
-    "gptq_gather_table": "as w4a16_gather_table, and its zero points too",
-    "w4a16_many_programs": "sums by a function of its own, whose meaning the record does not have",
     "w8a16_words": "a lane loads four elements of the weight as one word, so it comes from no single one",
 }
 """Right styles whose flow the ledger cannot follow: it says nothing of their like, and others explain a wrong one."""
