@@ -126,7 +126,7 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
         if node.type in HALF and node.op in ("fadd", "dot", "fma") and far.any():
             coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
     if coarse is None:
-        return None
+        return _coarse_product(run, pairs) if far.any() else None
     step, before = coarse
     node = nodes[step.node]
     peak = _peak(before)
@@ -136,6 +136,24 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
         f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {spacing:g} wide, and it ends at 65504",
         "a sum in fp32 or int32", f"the accumulator is {node.type}", pairs.program,
     )  # fmt: skip
+
+
+def _coarse_product(run: Run, pairs: Pairs) -> Divergence | None:
+    """Sums along K within a product that are fp16 already, whatever they are added to afterwards."""
+    nodes = run.tape.nodes
+    found = [node for node in dict.fromkeys(term.node for term in pairs.flow.terms) if nodes[node].op == "dot" and nodes[node].type in HALF]
+    if not found:
+        return None
+    node = nodes[found[0]]
+    values = np.concatenate([run.provenance.values(number).reshape(-1).astype(np.float64) for number in found])
+    if np.isinf(values).any():
+        said = f"the product itself is {node.type}, which ends at 65504: it is inf"
+    else:
+        spacing = float(np.spacing(np.float16(_peak(values))))
+        said = f"the product itself is {node.type}; at {_grouped(_peak(values))} its steps are {spacing:g} wide"
+    return Divergence(
+        "fp16_accumulator", SUM, node.line, said, "a product in fp32", f"tl.dot gives {node.type} before it is added up", pairs.program
+    )
 
 
 def _wrapped(run: Run, pairs: Pairs) -> Divergence | None:
