@@ -70,7 +70,7 @@ def planted(mistake: Mistake, configs: Sequence[str]) -> str:
 def survivors(mistake: Mistake, configs: Sequence[str], folder: Path, seed: int = 3) -> dict[str, str]:
     """The configs with which all-configs cases pass and touch no memory they may not, each with its scores.
 
-    All of them share one source.
+    All of them share one source. A config that has failed a case is run on no other.
     """
     lab = get_lab(mistake.lab)
     lab = replace(lab, cases=tuple(case for case in lab.cases if case.configs == "all"), speed_cases=())
@@ -81,15 +81,16 @@ def survivors(mistake: Mistake, configs: Sequence[str], folder: Path, seed: int 
     bundle = describe(lab, source, BuildOptions((90,), "check", 1))
     assert isinstance(bundle, KernelBundle), bundle
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-    pairs = [(case, number) for case in problems for number in range(len(configs))]
     alive = dict.fromkeys(configs, "")
-    for outcome in interpret(lab, source, bundle, problems, pairs, InterpretOptions(1)):
-        config = configs[outcome.config]
-        finding = check(lab, problems[outcome.case], outcome, bundle)
-        if not finding.ok or outcome.memory:
-            alive.pop(config, None)
-        elif config in alive:
-            alive[config] += f"{outcome.case} {finding.worst:.2f} "
+    for case, problem in problems.items():
+        pairs = [(case, number) for number, config in enumerate(configs) if config in alive]
+        for outcome in interpret(lab, source, bundle, problems, pairs, InterpretOptions(1)):
+            config = configs[outcome.config]
+            finding = check(lab, problem, outcome, bundle)
+            if not finding.ok or outcome.memory:
+                del alive[config]
+            else:
+                alive[config] += f"{outcome.case} {finding.worst:.2f} "
     return alive
 
 

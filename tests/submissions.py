@@ -115,6 +115,7 @@ def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1) -> dict[str, Any]:
 def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
     """One mistake's JSON document, graded on the cases it must fail, every third one on every_config too, which takes longest.
 
+    Its configs in the opposite order, largest tiles first: where it must fail one case, that has the fewest programs.
     The processes of one test run share the documents through files, so that each mistake is graded once.
     """
     at, mistake = next((at, one) for at, one in enumerate(mistakes()) if (one.lab, one.name) == (lab_id, name))
@@ -123,7 +124,7 @@ def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
         return dict(json.loads(shared.read_text(encoding="utf-8")))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{mistake.lab}.py"
-        path.write_text(mistake.source, encoding="utf-8")
+        path.write_text(_configs_turned(mistake.source), encoding="utf-8")
         lab = get_lab(mistake.lab)
         names = (*mistake.fails, *(("every_config",) if at % 3 == 0 else ()))
         cases = tuple(case for case in lab.cases if case.name in names)
@@ -133,6 +134,14 @@ def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
     unfinished.write_text(json.dumps(report), encoding="utf-8")
     unfinished.replace(shared)
     return report
+
+
+def _configs_turned(source: str) -> str:
+    """The lines that hold a config each, in the opposite order; all others where they are."""
+    lines = source.split("\n")
+    places = [number for number, line in enumerate(lines) if line.strip().startswith("triton.Config(")]
+    turned = dict(zip(places, [lines[number] for number in reversed(places)], strict=True))
+    return "\n".join(turned.get(number, line) for number, line in enumerate(lines))
 
 
 def failed_tests(document: dict[str, Any], lab: str) -> list[dict[str, Any]]:

@@ -261,12 +261,12 @@ def _side(run: Run, flow: Flow, operand: Operand, name: str, wanted: Array, turn
 
 def _beyond(run: Run, operand: Operand, offset: Array, row: Array, k: Array, wanted: Array, turns: Array) -> tuple[Array, Array]:
     """Elements behind the end of their row, which memory has in the next one: K and more of the row that the first turn was in."""
-    if not operand.strides or not offset.size:
+    K = run.sizes[2]
+    if not operand.strides or not offset.size or ((row == wanted) & (k < K)).all():
         return row, k
     along_row, along_k = (run.problem.scalars[name] for name in operand.strides)
     alternative, rest = np.divmod(offset - wanted * along_row, along_k)
     alternative = alternative * operand.unit
-    K = run.sizes[2]
     new_row, new_k = row.copy(), k.copy()
     start = turns == 0
     if (row[:, start] == wanted).all() and (rest == 0).all():

@@ -188,10 +188,9 @@ def _tell(news: socket.socket, text: str) -> None:
 
 
 def _same_every_time() -> None:
-    """The random numbers of every library that is imported here are reseeded in each fork, and alike."""
-    for name, seed in (("numpy.random", "seed"), ("torch", "manual_seed")):
-        if name in sys.modules:
-            getattr(sys.modules[name], seed)(0)
+    """NumPy's random numbers, where it is imported here, begin alike in each fork."""
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed(0)
 
 
 def main() -> None:

@@ -14,11 +14,8 @@ import faults
 import language_shims
 import memory_check
 import numpy as np
-import torch
+from host_tensor import HostTensor
 from made import LoadedModule
-
-torch.set_num_threads(1)
-DTYPES = {"fp16": torch.float16, "fp32": torch.float32, "i8": torch.int8, "i32": torch.int32}
 
 
 def interpret_one(
@@ -39,13 +36,12 @@ def interpret_one(
     language_shims.install()
     buffers, arguments, areas = [], dict(request["scalars"]), {}
     for tensor, blob in zip(request["tensors"], blobs, strict=True):
-        dtype = DTYPES[tensor["type"]]
-        buffer = torch.from_numpy(np.frombuffer(blob, dtype=np.uint8).copy())
+        buffer = np.frombuffer(blob, dtype=np.uint8).copy()
         buffers.append(buffer)
         name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
-        arguments[name] = torch.as_strided(buffer.view(dtype), shape, strides, offset)
+        arguments[name] = HostTensor(buffer, tensor["type"], offset)
         areas[name] = memory_check.Area(
-            name, buffer.numpy(), dtype.itemsize, shape, strides, offset, name == request.get("unwritten")
+            name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten")
         )
     arguments.update(request["constants"])
     names = [parameter.name for parameter in module.parameters]
@@ -72,5 +68,5 @@ def interpret_one(
         "strayed": check.strayed(),
         "written": check.written(),
     }
-    out = [buffer.numpy().tobytes() for buffer in buffers]
+    out = [buffer.tobytes() for buffer in buffers]
     return answer, [*out, recorder.answer()] if recorder else out

@@ -20,8 +20,9 @@ import numpy as np
 import reductions
 import tile_access
 import triton.language as tl
+from host_tensor import HostTensor
 from triton.runtime import interpreter
-from triton.runtime.jit import _normalize_ty, mangle_type
+from triton.runtime.jit import _normalize_ty
 from unsupported import unsupported
 
 _patched: dict[int, tuple[Any, Any]] = {}
@@ -127,9 +128,23 @@ def _dot_scaled(*_: Any, **__: Any) -> Any:
 
 
 def _argument(argument: Any, convert: Any) -> Any:
-    """A kernel's argument: numbers in the type in which the compiled kernel takes them."""
+    """A kernel's argument: numbers in the type in which the compiled kernel takes them, a tensor as its address."""
+    if isinstance(argument, HostTensor):
+        dtype = tl.pointer_type(tl.str_to_ty(argument.kind, None))
+        return tl.tensor(interpreter.TensorHandle(np.array([argument.data_ptr()], dtype=np.uint64), dtype), dtype)
     if isinstance(argument, (bool, int, float)):
-        dtype = tl.str_to_ty(mangle_type(argument), None)
+        dtype = _number_type(argument)
         data = np.array([argument]).astype(interpreter._get_np_dtype(dtype))
         return tl.tensor(interpreter.TensorHandle(data, dtype), dtype)
     return convert(argument)
+
+
+def _number_type(number: bool | int | float) -> Any:
+    """What Triton takes a number for that no annotation gives a type; its own function for that imports torch. Raises OverflowError."""
+    if isinstance(number, bool):
+        return tl.int1
+    if isinstance(number, float):
+        return tl.float32
+    if not -(2**63) <= number < 2**64:
+        raise OverflowError("integer to be specialized too large to represent")
+    return tl.int32 if -(2**31) <= number < 2**31 else tl.int64 if number < 2**63 else tl.uint64

@@ -13,6 +13,7 @@ import pytest
 
 from grader.labs import all_labs, get_lab
 from grader.labs.obligations import debts
+from tests.commands import invoked
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -101,13 +102,11 @@ def test_it_says_what_the_lab_could_have(repository):
 
 
 @pytest.mark.parametrize("lab_id", ["W8", "1st", "a-b", "../x", ""])
-def test_an_id_that_is_none_is_refused(tmp_path, lab_id):
+def test_an_id_that_is_none_is_refused(tmp_path, lab_id, monkeypatch):
     (tmp_path / "solutions").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "grader", "new-lab", lab_id], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-    )  # fmt: skip
-    assert done.returncode == 2
+    monkeypatch.chdir(tmp_path)
+    done = invoked("new-lab", lab_id)
+    assert done.exit_code == 2
     assert "no id for a lab" in done.stderr
     assert list(tmp_path.rglob("*.py")) == []
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.tasks import Setup, grade_on_cpu
 from grader.classroom.hidden_cases import ABOUT, Secrets
 from grader.gpu.devices import choose
@@ -261,14 +262,9 @@ def test_ctrl_c_stops_the_command_cleanly(few, tmp_path):
 
 
 def test_another_batch_on_the_same_journal_is_refused(few, tmp_path):
-    first = start(few, tmp_path)
-    deadline = time.time() + 60
-    while not (tmp_path / "journal.sqlite").exists() and time.time() < deadline:
-        time.sleep(0.05)
-    second = start(few, tmp_path)
-    output, _ = second.communicate(timeout=60)
-    first.kill()
-    first.communicate()
+    with Journal(tmp_path / "journal.sqlite"):
+        second = start(few, tmp_path)
+        output, _ = second.communicate(timeout=60)
     assert second.returncode == 3
     assert "JournalBusy" in output
 

@@ -239,11 +239,10 @@ def test_similar_kernels_are_told_and_honest_ones_are_not():
     assert not any("cat" in pair for pair in told)
 
 
-@pytest.mark.browser
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium")
-@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_pages_in_a_browser(browser, tmp_path, width, scheme):  # noqa: F811
+@pytest.fixture(scope="module")
+def class_pages(tmp_path_factory):
+    """The folder of a class report of twelve who handed in the same, one of them with a long reason."""
+    folder = tmp_path_factory.mktemp("pages")
     found = standings([graded(hand_in(f"student{n}"), points=10.0 + n, ratio=1 + n / 10) for n in range(12)], Rules())
     look = ("a very " + "long " * 60 + "reason",)
     found[0] = replace(found[0], graded=replace(found[0].graded, look=look))
@@ -251,12 +250,21 @@ def test_pages_in_a_browser(browser, tmp_path, width, scheme):  # noqa: F811
         pages = Pages(pool)
         for standing in found:
             pages.draw(standing.graded)
-        pages.write(tmp_path, found, SETUP, names=False)
+        pages.write(folder, found, SETUP, names=False)
+    return folder
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.xdist_group("class_pages")
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium")
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
+def test_pages_in_a_browser(browser, class_pages, width, scheme):  # noqa: F811
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     complaints, requests = [], []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("request", lambda request: requests.append(request.url))
-    page.goto((tmp_path / "index.html").as_uri())
+    page.goto((class_pages / "index.html").as_uri())
     assert page.locator("h1").inner_text() == "Class report"
     assert page.locator("section:has(#students) tbody tr").count() == 12
     assert page.locator("section:has(#similar) tbody tr").count() == 66, "all twelve handed in the same"

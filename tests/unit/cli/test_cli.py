@@ -13,6 +13,7 @@ import pytest
 
 from grader.authoring.release import BadMarkers, assignment_files, release, strip_solution
 from grader.labs import all_labs
+from tests.commands import invoked
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -96,28 +97,34 @@ def test_terminal_report_says_what_counts(student):
         (("grad",), "grad"),
     ],
 )
-def test_unusable_arguments_exit_2_with_a_sentence(arguments, words):
-    done = (
-        run(*arguments, "--device", "cpu")
-        if arguments[0] == "grade" and "--device" not in arguments
-        else run(*arguments)
-    )
-    assert done.returncode == 2
+def test_unusable_arguments_exit_2_with_a_sentence(arguments, words, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    chosen = ("--device", "cpu") if arguments[0] == "grade" and "--device" not in arguments else ()
+    done = invoked(*arguments, *chosen)
+    assert done.exit_code == 2
     assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_as_a_process_it_ends_with_the_same_status_and_sentence():
+    done = run("grade", "absent.py", "--device", "cpu")
+    assert done.returncode == 2
+    assert "does not exist" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="there is a GPU here")
 def test_asking_for_a_gpu_that_is_not_there():
-    done = run("grade", STUDENT, "--device", "cuda")
-    assert done.returncode == 2
+    done = invoked("grade", STUDENT, "--device", "cuda")
+    assert done.exit_code == 2
     assert "--device cpu" in done.stderr
 
 
 @pytest.mark.parametrize("handed_out", ["assignment", "notebooks"])
-def test_what_is_handed_out_is_not_attempted_and_exits_0(handed_out):
-    done = run("grade", handed_out, "--device", "cpu")
-    assert done.returncode == 0
+def test_what_is_handed_out_is_not_attempted_and_exits_0(handed_out, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    done = invoked("grade", handed_out, "--device", "cpu")
+    assert done.exit_code == 0
     course = sum(not lab.bonus for lab in all_labs().values())
     assert done.stdout.count("not_attempted") == course
     assert f"0 of {100 * course} points" in done.stdout
@@ -151,7 +158,7 @@ def test_doctor_names_everything():
 
 
 def test_help_is_there():
-    assert "Grade one submission" in run("grade", "--help").stdout
+    assert "Grade one submission" in invoked("grade", "--help").stdout
     assert "doctor" in run("--help").stdout
 
 

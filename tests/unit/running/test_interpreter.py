@@ -1,6 +1,9 @@
-"""What one hand-in may cost: launches that each end in time are given up when they take too long together."""
+"""What one hand-in may cost: launches that each end in time are given up when they take too long together; none imports torch."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import pytest
 
@@ -8,6 +11,7 @@ from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import Config, KernelBundle, Launch, MadeModule
 from grader.running.interpreter import TOGETHER, InterpretOptions, interpret
+from grader.sandbox.confinement import INSIDE
 from grader.sandbox.process import Answer
 
 LAB = get_lab("w8a8")
@@ -46,3 +50,50 @@ def test_launches_may_take_so_long_together(monkeypatch, seconds, runs):
     assert [outcome.status for outcome in outcomes] == ["ran"] * runs + ["timeout"] * (20 - runs)
     for outcome in outcomes[runs:]:
         assert outcome.message == f"not run: the launches before it took more than {TOGETHER:.0f} s together on the interpreter"
+
+
+WITHOUT_TORCH = """
+import math, os, sys
+os.environ["TRITON_INTERPRET"] = "1"
+sys.path.insert(0, {inside!r})
+import interpreting, language_shims, made
+import triton.language as tl
+from triton.runtime.jit import mangle_type
+
+module = made.load({path!r}, "doubled", 90)
+buffer = bytes(range(16))
+request = dict(tensors=[dict(name="y", type="i8", shape=[8], strides=[1], offset=4)], scalars=dict(n=6), constants={{}}, grid=[1, 1, 1])
+answer, (after,) = interpreting.interpret_one(module, request, [buffer])
+assert "error" not in answer, answer
+assert after == bytes(2 * value if 4 <= value < 10 else value for value in buffer), after
+assert "torch" not in sys.modules
+whole = 0, 1, -1, 2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2**63, 2**64 - 1
+for number in (True, False, *whole, 1.0, math.inf, math.nan):
+    assert language_shims._number_type(number) == tl.str_to_ty(mangle_type(number), None), number
+for number in (2**64, -(2**63) - 1):
+    for judge in (language_shims._number_type, mangle_type):
+        try:
+            judge(number)
+        except OverflowError:
+            continue
+        raise AssertionError(number)
+"""
+
+DOUBLED = """
+from triton import jit as __jit
+import triton.language as tl
+
+@__jit
+def doubled(y, n):
+    at = tl.arange(0, 8)
+    tl.store(y + at, 2 * tl.load(y + at, mask=at < n), mask=at < n)
+"""
+
+
+def test_a_launch_imports_no_torch_and_takes_numbers_as_triton_does(tmp_path):
+    """A sandbox is forked from a process that has imported nothing that launches do not need."""
+    path = tmp_path / "made_module.py"
+    path.write_text(DOUBLED, encoding="utf-8")
+    code = WITHOUT_TORCH.format(inside=str(INSIDE), path=str(path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
