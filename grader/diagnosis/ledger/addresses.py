@@ -240,7 +240,7 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
         return None
     along_row, along_k, start = (of_rows, *found.round().astype(int)) if one_row else found.round().astype(int)
     own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
-    if one_row and start == (own_strides[1] - of_rows) * row[use][0] and along_k == of_rows:
+    if one_row and row[use][0] and start == (own_strides[1] - of_rows) * row[use][0] and along_k == of_rows:
         along_row, start = own_strides[1], 0
     if start:
         return None

@@ -123,7 +123,7 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
             reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
             return Divergence(name, CAST, node.line, f"{_grouped(before[e, r])} as {node.type} is inf",
                            "the scales first, then fp16" if scaled else "", reason, pairs.program)  # fmt: skip
-        if node.type in HALF and node.op in ("fadd", "dot", "fma") and far.any():
+        if node.type in HALF and far.any() and (node.op in ("fadd", "dot", "fma") or _goes_on(run, pairs, step)):
             coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
     if coarse is None:
         return None
@@ -136,6 +136,19 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
         f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {spacing:g} wide, and it ends at 65504",
         "a sum in fp32 or int32", f"the accumulator is {node.type}", pairs.program,
     )  # fmt: skip
+
+
+def _goes_on(run: Run, pairs: Pairs, step: Passed) -> bool:
+    """Whether a conversion to fp16 is followed by more sums, so that it is the accumulator that is converted."""
+    nodes = run.tape.nodes
+    later = (nodes[other.node] for other in pairs.flow.passed if other.node > step.node)
+    return nodes[step.node].op in IDENTITIES and any(node.op in ("fadd", "dot", "fma") for node in later)
+
+
+def too_coarse(run: Run, pairs: Pairs) -> list[Divergence]:
+    """A sum in fp16, where nothing else is wrong and Y is: rounding it to fp16 once, at the end, would have been right."""
+    found = _cast(run, pairs, np.ones(len(pairs.m), dtype=bool))
+    return [found] if found is not None and found.name == "fp16_accumulator" else []
 
 
 def _wrapped(run: Run, pairs: Pairs) -> Divergence | None:
