@@ -139,10 +139,12 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
 
 
 def _goes_on(run: Run, pairs: Pairs, step: Passed) -> bool:
-    """Whether a conversion to fp16 is followed by more sums, so that it is the accumulator that is converted."""
+    """Whether it is the accumulator that is converted to fp16: a sum of sums, to which more is added later."""
     nodes = run.tape.nodes
+    added = nodes[step.source].inputs[2:] if nodes[step.source].op in ("dot", "fma") else nodes[step.source].inputs
+    sums = nodes[step.source].op in ("fadd", "dot", "fma") and bool(added) and all(run.provenance.carries(i) for i in added)
     later = (nodes[other.node] for other in pairs.flow.passed if other.node > step.node)
-    return nodes[step.node].op in IDENTITIES and any(node.op in ("fadd", "dot", "fma") for node in later)
+    return sums and nodes[step.node].op in IDENTITIES and any(node.op in ("fadd", "dot", "fma") for node in later)
 
 
 def too_coarse(run: Run, pairs: Pairs) -> list[Divergence]:
