@@ -19,8 +19,7 @@ CONFIG = re.compile(r" \[[^\[\]]*config \d+\]$")
 @dataclass(frozen=True)
 class Paragraph:
     """One finding. sentences: in the order in which to put things right. certain: read off the flow or the output, where
-    others are only alike. whole: whether every failing case has it. early: a wrong grid or map of tiles, from which accesses
-    out of bounds may follow."""
+    others are only alike. whole: whether every failing case has it. early: accesses out of bounds may follow from it."""
 
     number: int
     sentences: tuple[str, ...]

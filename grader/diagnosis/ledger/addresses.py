@@ -231,7 +231,7 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
     matrix = np.stack([row[use], k[use] // unit, np.ones(int(use.sum()))], axis=1).astype(np.float64)
     offset, of_rows = side.offset[use].astype(np.float64), run.problem.scalars[side.operand.strides[0]]
     one_row = bool((row[use] == row[use][0]).all())
-    if one_row:  # of one row, as a program without tl.dot has it, the row's stride cannot be told; its place is the right one
+    if one_row:  # of one row, as a program without tl.dot has it, the row's stride shows in its place alone
         matrix, offset = matrix[:, 1:], offset - of_rows * row[use]
     if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         return None
@@ -239,6 +239,9 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
     if np.abs(matrix @ np.round(found) - offset).max() > 1e-6:
         return None
     along_row, along_k, start = (of_rows, *found.round().astype(int)) if one_row else found.round().astype(int)
+    own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
+    if one_row and row[use][0] and start == (own_strides[1] - of_rows) * row[use][0] and along_k == of_rows:
+        along_row, start = own_strides[1], 0
     if start:
         return None
     for name, used, axis in zip(side.operand.strides, (along_row, along_k), ("row", "column"), strict=True):
@@ -248,7 +251,7 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
                 "channels of W" if axis == "row" else "k of W")  # fmt: skip
             named = _size_called(run, used, "K" if side is pairs.left else "N")
             elements = "1 element" if used == 1 else f"{used}{named} elements"
-            swapped = {along_row, along_k} == {run.problem.scalars[n] for n in side.operand.strides}
+            swapped = {along_row, along_k} == set(own_strides)
             reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
             return Divergence(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
                            f"neighbouring {letter} are taken to be {elements} apart", f"{name} = {own}",
@@ -370,8 +373,7 @@ def _rows(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
     if not blocks and len(np.unique(side.row[e][here[e]])) > 2:
-        several = len(np.unique(expected)) > 1  # of one row it cannot be told how its elements were looked for
-        return _displaced(run, pairs, side, e, p) if several else None
+        return _displaced(run, pairs, side, e, p)
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)

@@ -123,7 +123,7 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
             reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
             return Divergence(name, CAST, node.line, f"{_grouped(before[e, r])} as {node.type} is inf",
                            "the scales first, then fp16" if scaled else "", reason, pairs.program)  # fmt: skip
-        if node.type in HALF and node.op in ("fadd", "dot", "fma") and far.any():
+        if node.type in HALF and far.any() and (node.op in ("fadd", "dot", "fma") or _goes_on(run, pairs, step)):
             coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
     if coarse is None:
         return _coarse_product(run, pairs) if far.any() else None
@@ -154,6 +154,21 @@ def _coarse_product(run: Run, pairs: Pairs) -> Divergence | None:
     return Divergence(
         "fp16_accumulator", SUM, node.line, said, "a product in fp32", f"tl.dot gives {node.type} before it is added up", pairs.program
     )
+
+
+def _goes_on(run: Run, pairs: Pairs, step: Passed) -> bool:
+    """Whether it is the accumulator that is converted to fp16: a sum of sums, to which more is added later."""
+    nodes = run.tape.nodes
+    added = nodes[step.source].inputs[2:] if nodes[step.source].op in ("dot", "fma") else nodes[step.source].inputs
+    sums = nodes[step.source].op in ("fadd", "dot", "fma") and bool(added) and all(run.provenance.carries(i) for i in added)
+    later = (nodes[other.node] for other in pairs.flow.passed if other.node > step.node)
+    return sums and nodes[step.node].op in IDENTITIES and any(node.op in ("fadd", "dot", "fma") for node in later)
+
+
+def too_coarse(run: Run, pairs: Pairs) -> list[Divergence]:
+    """A sum in fp16, where nothing else is wrong and Y is: rounding it to fp16 once, at the end, would have been right."""
+    found = _cast(run, pairs, np.ones(len(pairs.m), dtype=bool))
+    return [found] if found is not None and found.name == "fp16_accumulator" else []
 
 
 def _wrapped(run: Run, pairs: Pairs) -> Divergence | None:

@@ -95,7 +95,7 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     places = addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores))
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
-    return [*places, *values, *([lost] if lost else []), *summed]
+    return [*places, *values, *([lost] if lost else []), *summed] or sums.too_coarse(run, pairs)
 
 
 def consistent(findings: list[Divergence]) -> list[Divergence]:

@@ -209,3 +209,37 @@ def test_a_line_in_a_helper_is_told_with_its_call(tmp_path):
     inner, call = (next(n for n, line in enumerate(lines, 1) if line.startswith(f"    {start}")) for start in ("tl.store(", "put("))
     reasons = "\n".join(test.diagnosis for test in report.labs["w8a8"].tests if test.diagnosis)
     assert f"w8a8.py line {inner}, called in w8a8.py line {call}, in `" in reasons
+
+
+HELPER = """@triton.jit
+def places(ptr, rows, columns, stride_r, stride_c):
+    return ptr + rows[:, None] * stride_r + columns[None, :] * stride_c
+
+
+"""
+X_PLACES = "x_ptr + offs_m[:, None] * stride_xm + offs_k[None, :] * stride_xk"
+Y_PLACES = "y_ptr + offs_m[:, None] * stride_ym + offs_n[None, :] * stride_yn"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("find", "put", "words"),
+    [
+        (X_PLACES, "places(x_ptr, offs_m, offs_k, stride_xk, stride_xm)", "the two strides of X are exchanged"),
+        (Y_PLACES, "y_ptr + offs_m[:, None] * stride_yn + offs_n[None, :] * stride_ym", "the two strides of Y are exchanged"),
+    ],
+    ids=["X in the call of a helper", "Y in the store"],
+)  # fmt: skip
+def test_exchanged_strides_come_before_what_they_access_and_no_mask_is_advised(find, put, words, tmp_path):
+    assert PLAIN["w8a8"].count(find) == 1
+    path = tmp_path / "w8a8.py"
+    path.write_text(PLAIN["w8a8"].replace(find, put).replace("@triton.autotune(", HELPER + "@triton.autotune("), encoding="utf-8")
+    lab = get_lab("w8a8")
+    few = ("one_tile", "single_token", "all_tails", "every_config_tall")
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in few))
+    report = grade(path, [lab], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,)))
+    memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
+    assert memory.status == "failed"
+    assert "its strides are not the tensor's: put them right first" in memory.message
+    assert "mask it" not in memory.message
+    assert words in next_step(report)

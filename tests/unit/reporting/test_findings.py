@@ -162,6 +162,20 @@ def test_a_race_elsewhere_comes_first():
     assert "mask it to rows below M" in said[1]
 
 
+def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
+    """A mask is right where the tile is meant to lie so, and hides the mistake where it is not."""
+    lab = get_lab("w8a8")
+    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
+    own = problems["one_tile"].tensors["y_ptr"].stride()
+    across = MemoryFinding("store", "beyond", 8, "y_ptr", (64, 0), 0, steps=own[::-1])
+    outcomes = [Outcome("one_tile", 0, "ran", memory=(across,))]
+    (said,) = sentences(lab, kernel_source(), problems, outcomes)
+    assert "if it is not meant to lie so, exchange its strides" in said
+    (known,) = sentences(lab, kernel_source(), problems, outcomes, strides=frozenset({8}))
+    assert "put them right first" in known
+    assert "mask it" not in known
+
+
 def test_headlines_stay_one_line():
     """What Next says fits one line, whatever the compiler said below it."""
     taught = replace(BUILD, message="config 0: w8a8.py line 3: Triton refuses this: no\n  x\n  ^\nNext: write y")
