@@ -154,8 +154,10 @@ def total(report: Report) -> str:
 
 def _total(report: Report) -> RenderableType:
     text = Text.from_markup(f"[bold]{total(report)}[/]")
-    if report.gradable_points < report.max_points:
-        text.append(f"  ({number(report.gradable_points)} can be earned on this machine)", style="yellow")
+    labs = [lab for lab in report.labs.values() if not lab.bonus] or list(report.labs.values())
+    earned, most = sum(lab.gradable_points for lab in labs), sum(lab.max_points for lab in labs)
+    if earned < most:
+        text.append(f"  ({number(earned)} can be earned on this machine)", style="yellow")
     if report.seconds is not None:
         text.append(f"  in {report.seconds:.1f} s", style="dim")
     return text
@@ -169,7 +171,7 @@ def next_step(report: Report) -> str:
         or _to_speed_up(report)
         or (
             "all that can be graded here is right; grade on a GPU for the speed points"
-            if report.gradable_points < report.max_points
+            if any(lab.gradable_points < lab.max_points for lab in report.labs.values())
             else "nothing is left to do here"
         )
     )

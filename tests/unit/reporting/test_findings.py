@@ -181,3 +181,11 @@ def test_headlines_stay_one_line():
     taught = replace(BUILD, message="config 0: w8a8.py line 3: Triton refuses this: no\n  x\n  ^\nNext: write y")
     assert next_step(report(taught)) == f"w8a8: {headline(taught.message)}"
     assert "\n" not in next_step(report(taught))
+
+
+@pytest.mark.parametrize("bonus", [False, True])
+@pytest.mark.parametrize(("gradable", "said"), [(60, "grade on a GPU for the speed points"), (100, "nothing is left to do here")])
+def test_a_right_kernel_is_told_what_this_machine_cannot_grade(gradable, said, bonus):
+    right = replace(report(), labs={"w8a8": replace(report().labs["w8a8"], gradable_points=gradable, bonus=bonus, error_maps=())})
+    assert next_step(right).endswith(said)
+    assert ("60 can be earned on this machine" in printed(right)) == (gradable == 60)
