@@ -407,7 +407,7 @@ check("gptq", speed="zeros")
 # %% solution="gptq_faster_groups"
 scales_read = ...
 ### BEGIN SOLUTION
-scales_read = 512 // 64 * 128 * 2
+scales_read = 512 // 128 * 128 * 2
 ### END SOLUTION
 predict("gptq", "groups", scales_read)
 

@@ -442,7 +442,7 @@ check("w8a16", step="one")
 # %% solution="w8a16_faster_one"
 bytes_each = ...
 ### BEGIN SOLUTION
-bytes_each = 16777216 // 256
+bytes_each = 16777216 // 512
 ### END SOLUTION
 predict("w8a16", "one", bytes_each)
 
@@ -466,7 +466,7 @@ check("w8a16", speed="one")
 # %% solution="w8a16_faster_split"
 programs = ...
 ### BEGIN SOLUTION
-programs = 4096 // 128 * 8
+programs = 4096 // 64 * 8
 ### END SOLUTION
 predict("w8a16", "split", programs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -175,6 +176,7 @@ def test_a_solved_notebook_runs_in_silence(name, tmp_path):
     if name in LABS:
         assert "correctness 60/60 points" in texts
         assert all(f"✓ {step}:" in texts for step in speed_steps_of(name))
+        assert not re.findall(r"You predicted [\d,.]+; it is .*", texts), "the answer of the instructor's notebook is of another config"
     assert texts.count("✓") >= len(steps_of(name))
 
 
