@@ -47,7 +47,8 @@ CONFIGS = [
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 4}, num_warps=4, num_stages=4),
     triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=5),
     # many tokens: tall tiles, because a nibble is opened once for every BLOCK_M rows of Y. (Not 64 deep at 128 by
-    # 128: on Triton 3.6 two of three such launches were wrong, as if wgmma read weights already overwritten.)
+    # 128: on Triton 3.6 two of three such launches were wrong, as if wgmma read weights already overwritten. By eight
+    # warps, 256 by 128, none of 60 was.)
     triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 4}, num_warps=4, num_stages=5),
     triton.Config({"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 64, "SPLIT_K": 2}, num_warps=8, num_stages=4),
     triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "SPLIT_K": 2}, num_warps=4, num_stages=5),

@@ -17,6 +17,7 @@ from grader.labs.stages import elements
 LOOSE = 6.0
 """A flow is understood when what was read off it lies within so many bounds of what was stored: casts round too."""
 HALF = ("fp16", "bf16")
+FLOAT_SUMS = ("fadd", "dot", "fma")
 
 
 def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
@@ -123,17 +124,16 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
             reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
             return Divergence(name, CAST, node.line, f"{_grouped(before[e, r])} as {node.type} is inf",
                            "the scales first, then fp16" if scaled else "", reason, pairs.program)  # fmt: skip
-        if node.type in HALF and far.any() and (node.op in ("fadd", "dot", "fma") or _goes_on(run, pairs, step)):
+        if node.type in HALF and far.any() and (node.op in FLOAT_SUMS or _goes_on(run, pairs, step)):
             coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
     if coarse is None:
         return _coarse_product(run, pairs) if far.any() else None
     step, before = coarse
     node = nodes[step.node]
     peak = _peak(before)
-    spacing = float(np.spacing(np.float16(min(peak, 65000.0)))) if peak else 0.0
     return Divergence(
         "fp16_accumulator", SUM, node.line,
-        f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {spacing:g} wide, and it ends at 65504",
+        f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {_spacing(peak):g} wide, and it ends at 65504",
         "a sum in fp32 or int32", f"the accumulator is {node.type}", pairs.program,
     )  # fmt: skip
 
@@ -149,8 +149,7 @@ def _coarse_product(run: Run, pairs: Pairs) -> Divergence | None:
     if np.isinf(values).any():
         said = f"the product itself is {node.type}, which ends at 65504: it is inf"
     else:
-        spacing = float(np.spacing(np.float16(_peak(values))))
-        said = f"the product itself is {node.type}; at {_grouped(_peak(values))} its steps are {spacing:g} wide"
+        said = f"the product itself is {node.type}; at {_grouped(_peak(values))} its steps are {_spacing(_peak(values)):g} wide"
     return Divergence(
         "fp16_accumulator", SUM, node.line, said, "a product in fp32", f"tl.dot gives {node.type} before it is added up", pairs.program
     )
@@ -160,9 +159,9 @@ def _goes_on(run: Run, pairs: Pairs, step: Passed) -> bool:
     """Whether it is the accumulator that is converted to fp16: a sum of sums, to which more is added later."""
     nodes = run.tape.nodes
     added = nodes[step.source].inputs[2:] if nodes[step.source].op in ("dot", "fma") else nodes[step.source].inputs
-    sums = nodes[step.source].op in ("fadd", "dot", "fma") and bool(added) and all(run.provenance.carries(i) for i in added)
+    sums = nodes[step.source].op in FLOAT_SUMS and bool(added) and all(run.provenance.carries(i) for i in added)
     later = (nodes[other.node] for other in pairs.flow.passed if other.node > step.node)
-    return sums and nodes[step.node].op in IDENTITIES and any(node.op in ("fadd", "dot", "fma") for node in later)
+    return sums and nodes[step.node].op in IDENTITIES and any(node.op in FLOAT_SUMS for node in later)
 
 
 def too_coarse(run: Run, pairs: Pairs) -> list[Divergence]:
@@ -195,6 +194,11 @@ def _wrapped(run: Run, pairs: Pairs) -> Divergence | None:
 
 def _peak(values: Array) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _spacing(value: float) -> float:
+    """The distance of neighbours in fp16 at a value."""
+    return float(np.spacing(np.float16(min(value, 65000.0)))) if value else 0.0
 
 
 def _grouped(value: float) -> str:
