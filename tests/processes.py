@@ -34,3 +34,8 @@ def children(process: psutil.Process | int, *, recursive: bool = False) -> list[
 def descendants(pid: int | None = None) -> list[psutil.Process]:
     """All processes below one, by default below this one."""
     return children(pid or os.getpid(), recursive=True)
+
+
+def gpu_processes(command: int) -> list[psutil.Process]:
+    """The processes of a command that drive a GPU: those that it spawned. (Whatever imports a torch with CUDA maps the driver.)"""
+    return [child for child in children(command) if "multiprocessing.spawn" in command_line(child)]

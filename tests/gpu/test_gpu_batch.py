@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 
 from tests.gpu.test_gpu_correctness import STORE
+from tests.processes import gpu_processes
 from tests.submissions import TESTS
 from tests.unit.classroom.test_batch import RIGHT, folder_of, variant, wrong
 
@@ -41,26 +41,14 @@ def grades(out):
     return {entry["student"]: entry["report"]["labs"]["w8a8"] for entry in entries}
 
 
-def gpu_processes(process):
-    """The processes that own a GPU: they map the driver's library."""
-    found = []
-    for child in psutil.Process(process.pid).children():
-        try:
-            if any("libcuda.so" in region.path for region in child.memory_maps()):
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
-
-
 def test_bad_kernels_and_a_killed_gpu_process_cost_nobody_else(tmp_path):
     folder = folder_of(tmp_path / "class", CLASS)
     process = started(folder, tmp_path / "report")
     deadline = time.time() + 120
-    while not gpu_processes(process) and process.poll() is None and time.time() < deadline:
+    while not gpu_processes(process.pid) and process.poll() is None and time.time() < deadline:
         time.sleep(0.2)
     time.sleep(3)
-    for one in gpu_processes(process):
+    for one in gpu_processes(process.pid):
         one.kill()
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 0, output

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import functools
 
 import pytest
 import torch
-import triton.testing
 
 from grader.labs import all_labs
 from grader.timing.rounds import capture
@@ -15,10 +13,11 @@ from model.corpus import held_out_text
 from model.layers import but_the_head, layer_inputs, relative_error
 from model.perplexity import measure, windows
 from model.store import load
-from model.swap import Swapped, swap
+from model.swap import swap
 from model.times import LARGEST_ERROR, usual_options
 from model.transformer import linear_layers
 from tests.submissions import TESTS
+from tests.tuning import keep_some_configs, tune_briefly
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 LABS = list(all_labs())
@@ -27,19 +26,16 @@ SAMPLE_BYTES = 8192
 
 @pytest.fixture(scope="module", autouse=True)
 def tuned_briefly():
-    """Which config is fastest does not matter here; Triton would take an eighth of a second for each at every shape."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triton.testing, "do_bench", functools.partial(triton.testing.do_bench, warmup=1, rep=1))
+        tune_briefly(patch)
         yield
 
 
 def by_kernel_of(model, lab, **options):
-    """A copy of the model with the lab's layers, which run some of the solution's configs: those leave it all its forms."""
+    """A copy of the model with the lab's layers, which run some of the solution's configs."""
     changed = copy.deepcopy(model)
     swap(changed, lab, **usual_options(lab), **options)
-    layer = next(module.layer for module in changed.modules() if isinstance(module, Swapped))
-    kernel = type(layer).forward.__globals__[all_labs()[lab].kernel]
-    kernel.configs = kernel.configs[:2] + kernel.configs[2::4]
+    keep_some_configs(changed, lab)
     return changed
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bench.whole import decoder as decoders
+from bench.whole import swapping
 from bench.whole.decoder import BATCHES, decoder
 from bench.whole.encoder import WAYS, encoder
 from bench.whole.llama import DecoderSizes
@@ -11,8 +13,21 @@ from bench.whole.vit import EncoderSizes
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.reporting.whole_models import markdown
+from model.swap import swap
+from tests.tuning import keep_some_configs, tune_briefly
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
+
+
+@pytest.fixture(autouse=True)
+def tuned_briefly(monkeypatch):
+    def swap_briefly(model, lab, **options):
+        swap(model, lab, **options)
+        keep_some_configs(model, lab)
+
+    tune_briefly(monkeypatch)
+    monkeypatch.setattr(swapping, "swap", swap_briefly)
+    monkeypatch.setattr(decoders, "compile_ahead", lambda sizes: None)  # other processes, which would compile all configs
 
 
 @pytest.mark.parametrize("relative_positions", [False, True])
