@@ -164,14 +164,37 @@ def test_the_page_and_the_record_agree():
     assert page(load(COMMITTED), load_models(ROOT)) == committed, "docs/benchmarks.md and bench/results/ differ; run `make figures`"
 
 
+def result(name):
+    return json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def words_of(page_name):
+    return " ".join((ROOT / "docs" / page_name).read_text(encoding="utf-8").split())
+
+
 def test_instructors_read_the_measured_throughput():
-    text = " ".join((ROOT / "docs" / "instructor.md").read_text(encoding="utf-8").split())
-
-    def result(name):
-        return json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text(encoding="utf-8"))
-
+    text = words_of("instructor.md")
     one, two = (60 * run["students"] / run["seconds"] for run in result("batch_nvidia_h200")["runs"])
     assert f"{one:.0f} students a minute on one H200" in text
     assert f"and {two:.0f} on two" in text
     assert f"`throughput_nvidia_h200.json` ({result('throughput_nvidia_h200')['ratio']:.0f} times as many" in text
     assert f"`throughput_cpu.json` ({result('throughput_cpu')['ratio']:.1f} times" in text
+
+
+def test_the_page_says_what_the_last_comparison_of_both_devices_found():
+    record, text = result("same_verdict_nvidia_h200"), words_of("tolerance.md")
+    assert set(record["labs"]) == set(all_labs())
+    assert f"all {record['submissions']} agreed" in text or record["exceptions"]
+    assert [one["name"] for one in record["exceptions"] if f"`{one['name']}`" not in text] == []
+
+
+def test_the_page_says_how_ratios_came_again():
+    record, text = result("repeatability_nvidia_h200"), words_of("timing.md")
+    cases = record["cases"].values()
+    controls = [abs(control - 1) for case in cases for control in case["control"]]
+    assert f"In {record['runs']} gradings" in text
+    assert f"all {len(controls)} controls were within {math.ceil(10000 * max(controls)) / 100:.2f} %" in text
+    assert f"all {sum(len(case['tier']) for case in cases)} speed cases in the top tier" in text
+    assert {tier for case in cases for tier in case["tier"]} == {4}
+    spreads = [100 * (max(case["ratio"]) / min(case["ratio"]) - 1) for case in cases]
+    assert f"within {min(spreads):.1f} to {max(spreads):.1f} % of each other" in text
