@@ -23,19 +23,24 @@ def accumulator(setting: Setting) -> Told | None:
     if shape and product and shape != product:
         cause = f"the accumulator `{name}` is {shape}, the product {product}"
         return Told(setting, cause, f"make it tl.zeros({_sizes(product)}, dtype=tl.{'int32' if integers else 'float32'})")
+    return _of_another_dtype(setting, name, dtype, words.get("out_dtype"), integers=integers) if dtype else None
+
+
+def _of_another_dtype(setting: Setting, name: str, dtype: str, asked: ast.expr | None, *, integers: bool) -> Told | None:
+    """An accumulator of a dtype that the product has not. asked: the call's out_dtype. integers: the operands are int8."""
     if integers and dtype == "int32":
         cause = "with an accumulator tl.dot gives fp32 unless it is told otherwise, and this one is int32"
-        how = "write out_dtype=tl.int32 in" if "out_dtype" in words else "add out_dtype=tl.int32 to"
+        how = "write out_dtype=tl.int32 in" if asked else "add out_dtype=tl.int32 to"
         return Told(setting, cause, f"{how} the call, or write {name} += tl.dot(a, b)")
-    if integers and dtype:
+    if integers:
         cause = f"the accumulator `{name}` is {dtype}, the product of int8 operands int32"
         return Told(setting, cause, "begin with tl.zeros(..., dtype=tl.int32) and convert after the loop")
-    if dtype and dtype != "fp32":
+    if dtype != "fp32":
         cause = f"the accumulator `{name}` is {dtype}, the product fp32"
         return Told(setting, cause, "begin with tl.zeros(..., dtype=tl.float32) and convert after the loop")
-    if dtype and "out_dtype" in words:
-        asked = unparsed(words["out_dtype"]).removeprefix("tl.")
-        return Told(setting, f"the accumulator `{name}` is {dtype}, and out_dtype asks for {asked}", "leave out_dtype out")
+    if asked:
+        wanted = unparsed(asked).removeprefix("tl.")
+        return Told(setting, f"the accumulator `{name}` is {dtype}, and out_dtype asks for {wanted}", "leave out_dtype out")
     return None
 
 

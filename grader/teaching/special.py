@@ -179,12 +179,21 @@ def shapes_differ(setting: Setting) -> Told | None:
         return Told(
             setting, cause, "build value and mask from the offsets of the pointers: rows [:, None], columns [None, :]"
         )
-    pairs = list(zip(kinds, reversed(kinds), strict=True)) if len(kinds) == 2 else []
+    if len(kinds) == 2 and (told := _two_meet(setting, kinds)):
+        return told
+    cause = f"the shapes do not fit: {a} and {b} elements in dimension {at}"
+    return Told(setting, cause, "check which offsets each tile was loaded with; rows take [:, None], columns [None, :]")
+
+
+def _two_meet(setting: Setting, kinds: list[tuple[ast.expr, str]]) -> Told | None:
+    """Two operands and their types, told from the surest to the vaguest."""
+    node = setting.node
+    pairs = list(zip(kinds, reversed(kinds), strict=True))
     for (part, kind), (_, other) in pairs:
         if told := _vector_meets_tile(setting, part, _shape(kind), _shape(other)):
             return told
     shapes = [_shape(kind) for _, kind in kinds]
-    if isinstance(node, ast.AugAssign) and len(shapes) == 2 and all(shapes):
+    if isinstance(node, ast.AugAssign) and all(shapes):
         name = unparsed(node.target)
         cause = f"`{name}` has the shape {shapes[0]}, what is added to it {shapes[1]}"
         return Told(
@@ -193,13 +202,12 @@ def shapes_differ(setting: Setting) -> Told | None:
     for (part, kind), (_, other) in pairs:
         if told := _along_the_wrong_dimension(setting, unparsed(part), _shape(kind), _shape(other)):
             return told
-    if len(shapes) == 2 and all(shape and len(shape) == 1 for shape in shapes):
+    if all(len(shape) == 1 for shape in shapes):
         cause = f"two vectors of {shapes[0][0]} and {shapes[1][0]} elements do not fit"
-        if any("axis=" in unparsed(part) for part in operands):
+        if any("axis=" in unparsed(part) for part, _ in kinds):
             return Told(setting, cause, "check the axis: axis=1 leaves one value for each row, axis=0 one for each column")
         return Told(setting, cause, "make a tile of them: rows with [:, None], columns with [None, :]")
-    cause = f"the shapes do not fit: {a} and {b} elements in dimension {at}"
-    return Told(setting, cause, "check which offsets each tile was loaded with; rows take [:, None], columns [None, :]")
+    return None
 
 
 def _vector_meets_tile(setting: Setting, part: ast.expr, shape: list[int], tile: list[int]) -> Told | None:

@@ -244,19 +244,21 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
         along_row, start = own_strides[1], 0
     if start:
         return None
-    for name, used, axis in zip(side.operand.strides, (along_row, along_k), ("row", "column"), strict=True):
-        own = run.problem.scalars[name]
+    swapped = {along_row, along_k} == set(own_strides)
+    for name, used, own, letter in zip(side.operand.strides, (along_row, along_k), own_strides, _neighbours(pairs, side), strict=True):
         if used != own:
-            letter = "rows of X" if axis == "row" and side is pairs.left else "columns of X" if side is pairs.left else (
-                "channels of W" if axis == "row" else "k of W")  # fmt: skip
             named = _size_called(run, used, "K" if side is pairs.left else "N")
             elements = "1 element" if used == 1 else f"{used}{named} elements"
-            swapped = {along_row, along_k} == set(own_strides)
             reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
             return Divergence(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
                            f"neighbouring {letter} are taken to be {elements} apart", f"{name} = {own}",
                            reason, pairs.program, strides=True)  # fmt: skip
     return None
+
+
+def _neighbours(pairs: Pairs, side: Side) -> tuple[str, str]:
+    """What the two strides of a side lie between."""
+    return ("rows of X", "columns of X") if side is pairs.left else ("channels of W", "k of W")
 
 
 def _guessed_k(pairs: Pairs, side: Side) -> Array:

@@ -225,22 +225,22 @@ class _Walk:
                 if "?" in sources:
                     raise Untraceable(node.op)
                 self.addends.append(Addend(node.line, number, share, sources))
-            return
-        if self.provenance.is_product(node) or self._meets_others(node):
+        elif self.provenance.is_product(node) or self._meets_others(node):
             self._product(node, lanes, factor, factors, alive)
-            return
-        if node.op == "load":
+        elif node.op == "load":
             self._alone(node, lanes, factor, factors, alive)
-            return
-        if node.op in MOVES:
+        elif node.op in MOVES:
             for source, before, here in lanes_before(self.provenance, node, lanes):
                 self._later(*(source, before, factor, factors, alive & here))
-            return
-        if node.op == "reduce" and self._sums(node):
+        elif node.op == "reduce" and self._sums(node):
             self._reduce(node, lanes, factor, factors, alive)
-            return
-        if node.op in ("reduce", "scan", "dot"):
+        elif node.op in ("reduce", "scan", "dot"):
             raise Untraceable(node.op)
+        else:
+            self._computed(node, lanes, factor, factors, alive)
+
+    def _computed(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+        """An operation on one element of each input."""
         inputs = [(i, self._lanes(i, node.shape, lanes)) for i in node.inputs]
         holding = [self.provenance.carries(i) for i, _ in inputs]
         if node.op in IDENTITIES:
@@ -256,20 +256,25 @@ class _Walk:
         elif node.op in ("fdiv", "precise_divf", "libdevice div_rn", "libdevice fast_dividef") and holding == [True, False]:
             self._factor(node, lanes, inputs[0], inputs[1], factor, factors, alive, divides=True)
         elif node.op == "fma" and sum(holding[:2]) <= 1:
-            if any(holding[:2]):
-                which = holding.index(True)
-                self._factor(node, lanes, inputs[which], inputs[1 - which], factor, factors, alive)
-            else:
-                share = self._values(*inputs[0]) * self._values(*inputs[1]) * factor
-                self.addends.append(Addend(node.line, number, np.where(alive, share, 0.0).sum(axis=1),
-                                           self.provenance.sources(inputs[0][0]) | self.provenance.sources(inputs[1][0])))
-            self._later(*(*inputs[2], factor, factors, alive))
+            self._fused(node, lanes, inputs, holding, factor, factors, alive)
         elif node.op == "select":
             condition = self.provenance.values(inputs[0][0]).reshape(-1)[inputs[0][1]].astype(bool)
             self._later(*(*inputs[1], factor, factors, alive & condition))
             self._later(*(*inputs[2], factor, factors, alive & ~condition))
         else:
             self._unchanged(node, lanes, inputs, holding, factor, factors, alive)
+
+    def _fused(self, node: Node, lanes: Array, inputs: Sequence[tuple[int, Array]], holding: Sequence[bool],
+               factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:  # fmt: skip
+        """a * b + c where a or b carries what is followed, or neither."""
+        if any(holding[:2]):
+            which = holding.index(True)
+            self._factor(node, lanes, inputs[which], inputs[1 - which], factor, factors, alive)
+        else:
+            share = self._values(*inputs[0]) * self._values(*inputs[1]) * factor
+            sources = self.provenance.sources(inputs[0][0]) | self.provenance.sources(inputs[1][0])
+            self.addends.append(Addend(node.line, node.number, np.where(alive, share, 0.0).sum(axis=1), sources))
+        self._later(*(*inputs[2], factor, factors, alive))
 
     def _pass(self, node: Node, lanes: Array, source: int, before: Array, alive: Array) -> None:
         if self.provenance.carries(source):

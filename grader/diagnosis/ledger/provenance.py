@@ -118,13 +118,7 @@ class Provenance:
 
     def _find_origin(self, node: Node, tensor: str, masked: bool) -> Array:
         if node.op == "load":
-            assert node.offsets is not None
-            assert node.active is not None
-            if node.tensor == tensor:
-                return np.where(node.active | (not masked), node.offsets + OFFSET, NONE)
-            other = self.origin(node.inputs[-1], tensor, masked=masked)
-            assert other is not None
-            return np.where(node.active, NONE, np.broadcast_to(other, node.shape))
+            return self._loaded(node, tensor, masked)
         if self.looked_up(node):
             found = self.origin(node.inputs[1], tensor, masked=masked)
             assert found is not None
@@ -136,13 +130,7 @@ class Provenance:
                 parts.append(np.full(self.tape.nodes[i].shape, NONE, dtype=np.int64) if origin is None else origin)
             return moved(node, parts, self._index(node))
         if node.op == "select":
-            condition = np.broadcast_to(self.values(node.inputs[0]).astype(bool), node.shape)
-            sides = [self.origin(i, tensor, masked=masked) for i in node.inputs[1:]]
-            arrays = [np.full(node.shape, NONE) if side is None else np.broadcast_to(side, node.shape) for side in sides]
-            chosen = np.where(condition, arrays[0], arrays[1])
-            asked = self.origin(node.inputs[0], tensor, masked=masked)
-            # a clamp by where: the constant stands for the element that was asked about
-            return chosen if asked is None else np.where(chosen == NONE, np.broadcast_to(asked, node.shape), chosen)
+            return self._selected(node, tensor, masked)
         if node.op == "dot":
             return np.full(node.shape, MIXED, dtype=np.int64)
         if node.op in ("reduce", "scan"):
@@ -155,6 +143,24 @@ class Provenance:
             if origin is not None:
                 merged = merge(merged, np.broadcast_to(origin, node.shape))
         return merged
+
+    def _loaded(self, node: Node, tensor: str, masked: bool) -> Array:
+        assert node.offsets is not None
+        assert node.active is not None
+        if node.tensor == tensor:
+            return np.where(node.active | (not masked), node.offsets + OFFSET, NONE)
+        other = self.origin(node.inputs[-1], tensor, masked=masked)
+        assert other is not None
+        return np.where(node.active, NONE, np.broadcast_to(other, node.shape))
+
+    def _selected(self, node: Node, tensor: str, masked: bool) -> Array:
+        condition = np.broadcast_to(self.values(node.inputs[0]).astype(bool), node.shape)
+        sides = [self.origin(i, tensor, masked=masked) for i in node.inputs[1:]]
+        arrays = [np.full(node.shape, NONE) if side is None else np.broadcast_to(side, node.shape) for side in sides]
+        chosen = np.where(condition, arrays[0], arrays[1])
+        asked = self.origin(node.inputs[0], tensor, masked=masked)
+        # a clamp by where: the constant stands for the element that was asked about
+        return chosen if asked is None else np.where(chosen == NONE, np.broadcast_to(asked, node.shape), chosen)
 
     def _reduced(self, node: Node, origin: Array) -> Array:
         if node.op == "scan" or node.attribute[1] is None:

@@ -18,6 +18,7 @@ LOOSE = 6.0
 """A flow is understood when what was read off it lies within so many bounds of what was stored: casts round too."""
 HALF = ("fp16", "bf16")
 FLOAT_SUMS = ("fadd", "dot", "fma")
+SUMMED = ("fadd", "add", "dot")
 
 
 def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
@@ -113,24 +114,32 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
         if before.shape != after.shape:
             continue
         over = np.isinf(after) & np.isfinite(before) & step.alive
-        if over.any() and node.op not in ("fadd", "add", "dot"):
-            e, r = (int(i) for i in np.argwhere(over)[0])
-            if any(nodes[other.node].type in HALF and nodes[other.node].op in ("fadd", "add", "dot") and other.node > step.node
+        if over.any() and node.op not in SUMMED:
+            if any(nodes[other.node].type in HALF and nodes[other.node].op in SUMMED and other.node > step.node
                    for other in pairs.flow.passed):
                 coarse = (step, before)
                 break
-            scaled = any(factor.at > step.node for term in pairs.flow.terms for factor in term.factors)
-            name = "fp16_before_scaling" if scaled else "fp16_overflow"
-            reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
-            return Divergence(name, CAST, node.line, f"{_grouped(before[e, r])} as {node.type} is inf",
-                           "the scales first, then fp16" if scaled else "", reason, pairs.program)  # fmt: skip
+            return _overflow(run, pairs, step, before[over][0])
         if node.type in HALF and far.any() and (node.op in FLOAT_SUMS or _goes_on(run, pairs, step)):
             coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
     if coarse is None:
         return _coarse_product(run, pairs) if far.any() else None
-    step, before = coarse
-    node = nodes[step.node]
-    peak = _peak(before)
+    return _coarse_sum(run, pairs, *coarse)
+
+
+def _overflow(run: Run, pairs: Pairs, step: Passed, value: float) -> Divergence:
+    """value: one that the step's type could not hold."""
+    node = run.tape.nodes[step.node]
+    scaled = any(factor.at > step.node for term in pairs.flow.terms for factor in term.factors)
+    name = "fp16_before_scaling" if scaled else "fp16_overflow"
+    reason = "the sum is brought to fp16, which ends at 65504, before it is scaled" if scaled else "fp16 ends at 65504"
+    return Divergence(name, CAST, node.line, f"{_grouped(value)} as {node.type} is inf",
+                   "the scales first, then fp16" if scaled else "", reason, pairs.program)  # fmt: skip
+
+
+def _coarse_sum(run: Run, pairs: Pairs, step: Passed, before: Array) -> Divergence:
+    """before: the values that the step made fp16."""
+    node, peak = run.tape.nodes[step.node], _peak(before)
     return Divergence(
         "fp16_accumulator", SUM, node.line,
         f"the sum is kept in {node.type}; at {_grouped(peak)} its steps are {_spacing(peak):g} wide, and it ends at 65504",
@@ -308,15 +317,17 @@ def _factors(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along
     """The factor between products and Y: right scales, from the right places, once."""
     if not pairs.flow.terms:
         return []
-    terms = pairs.flow.terms
     plain = [scale.tensor for scale in run.stages.scales if scale.at is None]
     findings = [finding for tensor in plain if (finding := _misplaced(run, pairs, tensor))]
     if findings:
         return findings
     number = next((number for number, total in enumerate(totals) if np.isfinite(total).any()), None)
-    if number is None:
-        return []
-    total, known = totals[number], np.isfinite(totals[number])
+    return [] if number is None else _off_factor(run, pairs, totals[number], number, held, along_k)
+
+
+def _off_factor(run: Run, pairs: Pairs, total: Array, number: int, held: Array, along_k: Mapping[str, Array]) -> list[Divergence]:
+    """The factor of a term, where it is not the scales'. total: [E], of the term of this number."""
+    terms, known = pairs.flow.terms, np.isfinite(total)
     wanted = _wanted(run, pairs)
     ratio = total[known] / wanted[known]
     if np.allclose(ratio, 1.0, rtol=4e-3) or np.allclose(total[known] / _wanted(run, pairs, carried=False)[known], 1.0, rtol=4e-3):
@@ -339,9 +350,8 @@ def _factors(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along
         short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
         reason, name = _exponent_words(exponents, short)
         return [Divergence(name, FACTOR, line, at, expected, reason, pairs.program)]
-    if len(set(np.round(ratio / ratio[0], 3).tolist())) == 1:
-        return [Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be", pairs.program)]
-    return [Divergence("factor", FACTOR, line, at, expected, "", pairs.program)]
+    same = len(set(np.round(ratio / ratio[0], 3).tolist())) == 1
+    return [Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be" if same else "", pairs.program)]
 
 
 def _first(pairs: Pairs, number: int) -> tuple[Array, Array]:

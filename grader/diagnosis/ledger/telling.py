@@ -37,12 +37,7 @@ def tell(
     wrong for the order of its programs alone, and one that was never run. What is said comes from public cases alone.
     astray: lines of the module that access what is out of bounds.
     """
-    failing = [
-        outcome
-        for outcome, finding in zip(outcomes, checked, strict=True)
-        if outcome.status in ("ran", "crash") and not outcome.not_run
-        and not finding.ok and not finding.skipped and not finding.unordered
-    ]  # fmt: skip
+    failing = [outcome for outcome, finding in zip(outcomes, checked, strict=True) if _asked(outcome, finding)]
     public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
     if not public or any(outcome.stored_inputs(lab.output) for outcome in failing):
         return Telling([None] * len(outcomes))
@@ -59,6 +54,12 @@ def tell(
     )  # fmt: skip
     diagnoses = [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
     return Telling(diagnoses, explained.defects)
+
+
+def _asked(outcome: Outcome, finding: Checked) -> bool:
+    """Whether the ledger is asked about an outcome: it was run, and it is wrong in every order of its programs."""
+    ran = outcome.status in ("ran", "crash") and not outcome.not_run
+    return ran and not (finding.ok or finding.skipped or finding.unordered)
 
 
 def _called(

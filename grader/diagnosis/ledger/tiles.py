@@ -188,41 +188,42 @@ def _empty_rows(run: Run, tiles: TileMap) -> Divergence | None:
 def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Divergence:
     missing = f"nobody stores {_listed(tiles.missing)}" if tiles.missing else ""
     outside = {p: tile for p, tile in tiles.meant.items() if tile[0] >= tiles.count[0] or tile[1] >= tiles.count[1]}
+    found, expected = missing, "each tile from one program"
     if again:
-        tile, who = next(iter(again.items()))
-        names = sorted(set(who))
-        every = len(names) == math.prod(run.grid)
-        some = "every program" if every and len(names) > 2 else f"programs {', '.join(str(p) for p in names[:3])}" + (
-            ", ..." if len(names) > 3 else "")  # fmt: skip
-        found = f"{some} store{'s' if every and len(names) > 2 else ''} tile {tile} of Y" + (f", and {missing}" if missing else "")
-    else:
-        found = missing
-        if outside:
-            program, tile = next(iter(outside.items()))
-            found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
-    expected = "each tile from one program"
+        found = _stored_again(run, again) + (f", and {missing}" if missing else "")
+    elif outside:
+        program, tile = next(iter(outside.items()))
+        found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
     idle = next((program for program in run.tape.programs if not stores_to_output(run, program)), None)
     if idle is not None and not again and not outside and len(tiles.by_program) + len(tiles.missing) <= math.prod(run.grid):
         return Divergence(
             "tile_map", TILE, tiles.line, f"{found}: program {idle} ends without a store", expected,
             "some programs end, or pass their store by, before they have stored anything", idle,
         )  # fmt: skip
-    unread = _unread_axis(run)
-    if unread:
-        return Divergence(_still(tiles)[0], TILE, tiles.line, found, expected, unread)
-    reason = _axes(run, tiles)
-    if reason:
-        return Divergence("program_ids_swapped", TILE, tiles.line, found, expected, reason)
-    divided = _division(run, tiles)
-    if divided:
-        line, reason = divided
-        return Divergence("program_ids_swapped", TILE, line, found, expected, reason)
-    grouped = _group(run, tiles)
-    if grouped:
-        line, reason = grouped
-        return Divergence("tile_map", TILE, line, found, expected, reason)
+    name, line, reason = _map_reason(run, tiles)
+    return Divergence(name, TILE, line, found, expected, reason)
+
+
+def _stored_again(run: Run, again: dict[Tile, list[int]]) -> str:
+    tile, who = next(iter(again.items()))
+    names = sorted(set(who))
+    if len(names) > 2 and len(names) == math.prod(run.grid):
+        return f"every program stores tile {tile} of Y"
+    return f"programs {', '.join(str(p) for p in names[:3])}{', ...' if len(names) > 3 else ''} store tile {tile} of Y"
+
+
+def _map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
+    """The mistake's name, its line and the reason; the surest that fits."""
+    if unread := _unread_axis(run):
+        return _still(tiles)[0], tiles.line, unread
+    if reason := _axes(run, tiles):
+        return "program_ids_swapped", tiles.line, reason
+    if divided := _division(run, tiles):
+        return "program_ids_swapped", *divided
+    if grouped := _group(run, tiles):
+        return "tile_map", *grouped
     name, reason = _still(tiles)
-    return Divergence(name, TILE, tiles.line, found, expected, reason)
+    return name, tiles.line, reason
 
 
 def _still(tiles: TileMap) -> tuple[str, str]:

@@ -5,7 +5,7 @@ Only what holds in every one of several draws of the numbers, or in two cases, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,80 +91,122 @@ def _added(lab: Lab, bundle: KernelBundle, problem: Problem, outcome: Outcome) -
     return slices(lab, bundle.configs[outcome.config], launch, *(problem.scalars[size] for size in ("M", "N", "K")))
 
 
+class _NoAnswer(Exception):
+    """A launch did not end as the case's did, or its output is wrong in a way that has no name: nothing is said."""
+
+
 def _off_probes(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], one: Outcome, seed: int,
     options: InterpretOptions,
 ) -> Probed | None:  # fmt: skip
-    """Pairs first; where every pair is right, scales; where they are right too, that alone is said."""
-    chosen, problem = probe_of(lab, lab.case(one.case)), problems[one.case]
-    M, K = problem.scalars["M"], problem.scalars["K"]
-
-    def drawn(kind: str, shift: int, run: int) -> OneHot:
-        make = paired if kind == "pairs" else scaled
-        k = places(M, K, shift, generator_for(seed, lab.id, one.case, "places", shift))
-        return make(chosen, problem, k, generator_for(seed, lab.id, one.case, kind, shift, run))
-
-    def launched(hot: Sequence[OneHot]) -> list[torch.Tensor] | None:
-        return _launched(lab, source, bundle, one, hot, options)
-
-    scan = [drawn("pairs", shift, 0) for shift in range(min(shifts(M, K), MAX_SHIFTS))]
-    if not all(_is_one_product(lab, chosen, each) for each in scan) or (y := launched(scan)) is None:
+    """Pairs first; where every pair is right, scales, then what is subtracted; where they are right too, that alone is said."""
+    probing = _Probing(lab, source, bundle, problems[one.case], one, seed, options, probe_of(lab, lab.case(one.case)))
+    try:
+        return Probed(one.case, probing.off_pairs() or probing.off_scales() or probing.off_subtracted() or probing.all_right())
+    except _NoAnswer:
         return None
-    wrong = [shift for shift, each in enumerate(scan) if _runs(chosen, [each], y[shift : shift + 1]).wrong.any()]
-    if wrong:
-        more = [drawn("pairs", wrong[0], run) for run in range(1, RUNS)]
-        after = launched(more)
-        if after is None:
-            return None
-        said = pairs.read(_runs(chosen, [scan[wrong[0]], *more], [y[wrong[0]], *after]))
-        return Probed(one.case, said) if said else None
-    if chosen.scales:
-        hot = [drawn("scales", 0, run) for run in range(RUNS)]
-        after = launched(hot)
-        if after is None:
-            return None
-        values = [np.array([each.problem.tensors[scale.tensor].double().flatten().numpy() for each in hot]) for scale in chosen.scales]
-        said = scales.read(_runs(chosen, hot, after), chosen.scales, values, problem.scalars)
-        if said is not None:
-            return Probed(one.case, said)
-        if not all(compare(output, lab.reference(each.problem, 1)).ok for each, output in zip(hot, after, strict=True)):
-            return None
-    if chosen.subtracted:
-        k = places(M, K, 0, generator_for(seed, lab.id, one.case, "places", 0))
-        both = [less(chosen, problem, k, generator_for(seed, lab.id, one.case, "subtracted", run)) for run in range(RUNS)]
-        hot, numbers = [each for each, _ in both], np.array([number.numpy() for _, number in both])
-        after = launched(hot)
-        if after is None:
-            return None
-        said = scales.read_subtracted(_runs(chosen, hot, after), chosen.subtracted, numbers, problem.scalars)
-        if said is not None:
-            return Probed(one.case, said)
-        if not all(compare(output, lab.reference(each.problem, 1)).ok for each, output in zip(hot, after, strict=True)):
-            return None
-    if shifts(M, K) > MAX_SHIFTS:
-        return None
-    scaled_right = " and the scales of Y are right" if chosen.scales else ""
-    if chosen.subtracted:
-        scaled_right = f"{scaled_right}, the {chosen.subtracted.words}s too"
-    return Probed(one.case, Reading(
-        "sum_of_products",
-        f"with one entry in each row of X that is not zero, the right elements meet for every k{scaled_right}; what goes wrong needs "
-        "several products (the accumulator, its type, what a turn leaves to the next) or other numbers (fractions, negative or "
-        "large ones, other scales)",
-        f"the right elements meet{scaled_right}: what goes wrong is their sum, or what becomes of other numbers",
-    ))  # fmt: skip
 
 
-def _launched(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, one: Outcome, hot: Sequence[OneHot], options: InterpretOptions
-) -> list[torch.Tensor] | None:
-    """Y of each problem; None where a launch did not end as the case's did."""
-    names = [f"{one.case} {number}" for number in range(len(hot))]
-    problems = {name: each.problem for name, each in zip(names, hot, strict=True)}
-    launches = {(name, one.config): bundle.launches[one.case, one.config] for name in names}
-    outcomes = interpret(lab, source, replace(bundle, launches=launches), problems, list(launches), options)
-    y = [outcome.y for outcome in outcomes if outcome.status == "ran" and outcome.y is not None and not outcome.changed]
-    return y if len(y) == len(hot) else None
+@dataclass(frozen=True)
+class _Probing:
+    """The probes of one outcome. What looks for a mistake gives None where there is none, and raises _NoAnswer."""
+
+    lab: Lab
+    source: KernelSource
+    bundle: KernelBundle
+    problem: Problem
+    one: Outcome
+    seed: int
+    options: InterpretOptions
+    chosen: Probe
+
+    @property
+    def shifts(self) -> int:
+        return shifts(self.problem.scalars["M"], self.problem.scalars["K"])
+
+    def off_pairs(self) -> Reading | None:
+        """Which X[m, k] met which W[n, k]."""
+        scan = [self._drawn(paired, "pairs", shift) for shift in range(min(self.shifts, MAX_SHIFTS))]
+        if not all(_is_one_product(self.lab, self.chosen, each) for each in scan):
+            raise _NoAnswer
+        y = self._launched(scan)
+        wrong = [shift for shift, each in enumerate(scan) if _runs(self.chosen, [each], y[shift : shift + 1]).wrong.any()]
+        if not wrong:
+            return None
+        more = [self._drawn(paired, "pairs", wrong[0], run) for run in range(1, RUNS)]
+        hot, after = [scan[wrong[0]], *more], [y[wrong[0]], *self._launched(more)]
+        return _certain(pairs.read(_runs(self.chosen, hot, after)))
+
+    def off_scales(self) -> Reading | None:
+        """Which scales, from which places, an output has."""
+        if not self.chosen.scales:
+            return None
+        hot = [self._drawn(scaled, "scales", 0, run) for run in range(RUNS)]
+        y = self._launched(hot)
+        values = [
+            np.array([each.problem.tensors[scale.tensor].double().flatten().numpy() for each in hot]) for scale in self.chosen.scales
+        ]
+        said = scales.read(_runs(self.chosen, hot, y), self.chosen.scales, values, self.problem.scalars)
+        if said is None:
+            self._need_right(hot, y)
+        return said
+
+    def off_subtracted(self) -> Reading | None:
+        """Which zero points were subtracted."""
+        if not self.chosen.subtracted:
+            return None
+        made = [less(self.chosen, self.problem, self._places(0), self._generator("subtracted", run)) for run in range(RUNS)]
+        hot, numbers = [each for each, _ in made], np.array([number.numpy() for _, number in made])
+        y = self._launched(hot)
+        said = scales.read_subtracted(_runs(self.chosen, hot, y), self.chosen.subtracted, numbers, self.problem.scalars)
+        if said is None:
+            self._need_right(hot, y)
+        return said
+
+    def all_right(self) -> Reading:
+        """What is left when one product after the other is right."""
+        if self.shifts > MAX_SHIFTS:  # some were never looked at
+            raise _NoAnswer
+        scaled_right = " and the scales of Y are right" if self.chosen.scales else ""
+        if self.chosen.subtracted:
+            scaled_right = f"{scaled_right}, the {self.chosen.subtracted.words}s too"
+        return Reading(
+            "sum_of_products",
+            f"with one entry in each row of X that is not zero, the right elements meet for every k{scaled_right}; what goes wrong needs "
+            "several products (the accumulator, its type, what a turn leaves to the next) or other numbers (fractions, negative or "
+            "large ones, other scales)",
+            f"the right elements meet{scaled_right}: what goes wrong is their sum, or what becomes of other numbers",
+        )
+
+    def _drawn(self, make: Callable[..., OneHot], kind: str, shift: int, run: int = 0) -> OneHot:
+        return make(self.chosen, self.problem, self._places(shift), self._generator(kind, shift, run))
+
+    def _places(self, shift: int) -> torch.Tensor:
+        return places(self.problem.scalars["M"], self.problem.scalars["K"], shift, self._generator("places", shift))
+
+    def _generator(self, *names: str | int) -> torch.Generator:
+        return generator_for(self.seed, self.lab.id, self.one.case, *names)
+
+    def _need_right(self, hot: Sequence[OneHot], y: Sequence[torch.Tensor]) -> None:
+        if not all(compare(output, self.lab.reference(each.problem, 1)).ok for each, output in zip(hot, y, strict=True)):
+            raise _NoAnswer
+
+    def _launched(self, hot: Sequence[OneHot]) -> list[torch.Tensor]:
+        """Y of each problem."""
+        names = [f"{self.one.case} {number}" for number in range(len(hot))]
+        problems = {name: each.problem for name, each in zip(names, hot, strict=True)}
+        launches = {(name, self.one.config): self.bundle.launches[self.one.case, self.one.config] for name in names}
+        outcomes = interpret(self.lab, self.source, replace(self.bundle, launches=launches), problems, list(launches), self.options)
+        y = [outcome.y for outcome in outcomes if outcome.status == "ran" and outcome.y is not None and not outcome.changed]
+        if len(y) != len(hot):
+            raise _NoAnswer
+        return y
+
+
+def _certain(said: Reading | None) -> Reading:
+    if said is None:
+        raise _NoAnswer
+    return said
 
 
 def _is_one_product(lab: Lab, chosen: Probe, each: OneHot) -> bool:
