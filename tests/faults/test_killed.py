@@ -22,7 +22,7 @@ import pytest
 from tests.faults.conftest import leftovers
 from tests.processes import command_line, descendants
 from tests.submissions import TESTS
-from tests.unit.classroom.test_batch import folder_of, variant, wrong
+from tests.unit.classroom.test_batch import folder_of, variant, verdict_times, wrong
 
 KILLS = int(os.environ.get("FAULT_KILLS", "8"))
 SEED = int(os.environ.get("FAULT_SEED", "5"))
@@ -91,6 +91,7 @@ class Killer:
     killed: dict[str, int] = field(default_factory=dict)
     seen: set[psutil.Process] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
+    kept: int = 0
 
     def disturb(self, kills: int, chance: random.Random) -> None:
         """Starts the batch, again whenever it has ended or was killed, until so many processes were killed."""
@@ -105,6 +106,7 @@ class Killer:
                 if process.poll() is not None:
                     if process.returncode == 0:
                         (self.place / "journal.sqlite").unlink()  # graded to the end: from the beginning
+                        self.kept = 0
                     process = start(self.folder, self.place, self.device)
                     continue
                 if self._kill(process, kind, chance):
@@ -128,6 +130,10 @@ class Killer:
         self.killed[kind] = self.killed.get(kind, 0) + 1
         if kind == "command":
             command.wait()
+            assert psutil.wait_procs(below, timeout=15)[1] == [], "what the command had started outlives it"
+        kept = len(verdict_times(self.place))
+        assert kept >= self.kept, "a verdict was lost"
+        self.kept = kept
         return True
 
 
@@ -143,6 +149,10 @@ def test_killed_everywhere_the_batch_comes_to_the_same_table(device, tmp_path_fa
     kinds = KINDS if device == "cpu" else GPU_KINDS
     assert set(killer.killed) == set(kinds[:KILLS])
     assert finished(folder, tmp_path, device) == undisturbed
+    graded_at = verdict_times(tmp_path)
+    assert len(graded_at) == len(CLASS)
+    assert finished(folder, tmp_path, device) == undisturbed
+    assert verdict_times(tmp_path) == graded_at, "a run that knows everything grades nothing"
     alive = psutil.wait_procs(killer.seen, timeout=15)[1]
     assert not [command_line(one) for one in alive]
     assert leftovers(temporary) == []
