@@ -30,7 +30,7 @@ from grader.reporting.pictures import (
 )
 from grader.reporting.traffic_words import counted, mega, shape_of, short
 from grader.traffic import OFF, Access, Cache, Coalescing, Order, ProgramTraffic, TensorTraffic, Traffic, in_order
-from grader.traffic.counting import Runs
+from grader.traffic.counting import ElementNumbers, Runs, TensorLayout, region
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -310,21 +310,13 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
 
 def nibbles(traffic: Traffic) -> Picture | None:
     """Which thread holds which element of a packed word after the load; None where no tensor is packed."""
-    from grader.traffic.counting import ElementNumbers
-
     matrices = [(name, layout) for name, layout in traffic.layouts.items() if len(layout.shape) == 2]
     packed = [(name, factor) for name, layout in matrices if (factor := _packing(layout.sizes)) > 1]
     sites = [one for one in traffic.coalescing if one.kind == "load" and packed and one.tensor == packed[0][0]]
     if not sites:
         return None
     (name, factor), found = packed[0], sites[0]
-    layout = traffic.layouts[name]
-    elements = ElementNumbers(layout)
-    holders: dict[tuple[int, int], list[int]] = {}
-    flat, threads = found.offsets.reshape(-1), (32 * found.warp + found.lane).reshape(-1)
-    for at in np.flatnonzero(flat != OFF).tolist():
-        number = elements.of_byte(int(flat[at]))
-        holders.setdefault((number // layout.shape[1], number % layout.shape[1]), []).append(int(threads[at]))
+    holders = _holders(found, traffic.layouts[name])
     words = sorted({word for word, _ in holders})[:2]
     columns = sorted({column for _, column in holders})[:12]
     times = max(len(held) for held in holders.values())
@@ -361,6 +353,17 @@ def nibbles(traffic: Traffic) -> Picture | None:
 
 
 # ---------------------------------------------------------------- parts
+
+
+def _holders(found: Coalescing, layout: TensorLayout) -> dict[tuple[int, int], list[int]]:
+    """The threads that load each element of a matrix, by its row and column."""
+    elements = ElementNumbers(layout)
+    holders: dict[tuple[int, int], list[int]] = {}
+    flat, threads = found.offsets.reshape(-1), (32 * found.warp + found.lane).reshape(-1)
+    for at in np.flatnonzero(flat != OFF).tolist():
+        number = elements.of_byte(int(flat[at]))
+        holders.setdefault((number // layout.shape[1], number % layout.shape[1]), []).append(int(threads[at]))
+    return holders
 
 
 def _activations(traffic: Traffic) -> str:
@@ -414,8 +417,6 @@ def _number(axes: Axes, program: ProgramTraffic, colour: tuple[float, ...], shap
 def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, first: Any) -> None:
     """One matrix, and in it what a program touches; a tensor of blocks as a row of blocks."""
     from matplotlib.patches import Rectangle
-
-    from grader.traffic.counting import ElementNumbers, region
 
     layout = traffic.layouts[name]
     blocks = len(layout.shape) > 2

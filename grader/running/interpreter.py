@@ -118,30 +118,13 @@ def _run_one(
     config: int,
     options: InterpretOptions,
 ) -> Outcome:
-    launch = bundle.launches[case, config]
-    chosen = bundle.configs[config]
-    zeroed = arrives_zeroed(kernel, chosen)
+    zeroed = arrives_zeroed(kernel, bundle.configs[config])
     buffers = [guard(name, tensor, fill=name != kernel.output or zeroed) for name, tensor in problem.tensors.items()]
     for guarded in buffers:
         if guarded.name == kernel.output and zeroed:
             guarded.tensor.zero_()
     sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
-    folded = {name: value for name, value in launch.folded if name not in problem.scalars}
-    request: dict[str, Any] = {
-        "op": "interpret",
-        "tensors": [_tensor_request(kernel, guarded) for guarded in buffers],
-        "scalars": dict(problem.scalars),
-        "constants": {**kernel.constants, **chosen.constants, **folded},
-        "grid": list(launch.grid),
-        "unwritten": None if zeroed else kernel.output,
-        "seconds": 0.8 * options.case_seconds,
-    }
-    if options.poison_masked:
-        request["poison_masked"] = True
-    if options.accesses:
-        request["accesses"] = True
-    elif options.record:
-        request["record"] = list(options.record(math.prod(launch.grid)))
+    request = _request(kernel, bundle, problem, case, config, buffers, options)
     try:
         with options.start(interpret=True, confined=options.confined) as sandbox:
             loaded = sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
@@ -165,6 +148,30 @@ def _run_one(
     except (WireError, ValueError, KeyError, TypeError, OverflowError) as error:
         message = f"the interpreter answered something unusable ({error})"
     return Outcome(case, config, "crash", message=message)
+
+
+def _request(
+    kernel: Launchable, bundle: KernelBundle, problem: Problem, case: str, config: int, buffers: list[Guarded], options: InterpretOptions
+) -> dict[str, Any]:
+    """What the interpreter is told of a launch: tensors, scalars, constants, grid, limits, and what to look at meanwhile."""
+    launch, chosen = bundle.launches[case, config], bundle.configs[config]
+    folded = {name: value for name, value in launch.folded if name not in problem.scalars}
+    request: dict[str, Any] = {
+        "op": "interpret",
+        "tensors": [_tensor_request(kernel, guarded) for guarded in buffers],
+        "scalars": dict(problem.scalars),
+        "constants": {**kernel.constants, **chosen.constants, **folded},
+        "grid": list(launch.grid),
+        "unwritten": None if arrives_zeroed(kernel, chosen) else kernel.output,
+        "seconds": 0.8 * options.case_seconds,
+    }
+    if options.poison_masked:
+        request["poison_masked"] = True
+    if options.accesses:
+        request["accesses"] = True
+    elif options.record:
+        request["record"] = list(options.record(math.prod(launch.grid)))
+    return request
 
 
 def _seen_capability(bundle: KernelBundle) -> int:
