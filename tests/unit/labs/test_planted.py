@@ -20,6 +20,10 @@ def name(value):
     return f"{value.lab}-{value.name}" if hasattr(value, "lab") else "+".join(value)
 
 
+AS_RIGHT = {("gptq", "fp16_accumulator", "SPLIT_K=8")}
+"""Sums of scaled products in fp16 inside a slice of K are off by less than fp16 atomics in some order, which are permitted: they cannot be
+told from those (docs/tolerance.md, "What arithmetic does not allow")."""
+
 EVERY = [(mistake, plan) for mistake in mistakes() for plan in plans(mistake)]
 SAMPLE = [(mistake, plans(mistake)[number % len(plans(mistake))]) for number, mistake in enumerate(mistakes())][::8]
 
@@ -28,7 +32,10 @@ SAMPLE = [(mistake, plans(mistake)[number % len(plans(mistake))]) for number, mi
 @pytest.mark.skipif("PLANTED" not in os.environ, reason="takes half an hour; PLANTED=all runs it, a sample runs always")
 @pytest.mark.parametrize(("mistake", "plan"), EVERY, ids=name)
 def test_a_mistake_behind_any_tile_fails(mistake, plan, tmp_path):
-    assert survivors(mistake, plan, tmp_path) == {}
+    found = survivors(mistake, plan, tmp_path)
+    as_right = {config for config in plan if (mistake.lab, mistake.name, config) in AS_RIGHT}
+    assert set(found) == as_right, found
+    assert all(float(score) < 0.5 for scores in found.values() for score in scores.split()[1::2]), found
 
 
 @pytest.mark.parametrize(("mistake", "plan"), SAMPLE, ids=name)
