@@ -31,10 +31,10 @@ def tell(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
     checked: Sequence[Checked], seed: int, options: InterpretOptions, astray: frozenset[int] = frozenset(),
 ) -> Telling:  # fmt: skip
-    """One diagnosis for each failing outcome, none at all where the ledger has nothing to say.
+    """One diagnosis for each failing outcome, none at all where the ledger has nothing to say. `outcomes`: of public cases.
 
     An outcome that stored into its inputs is left to others: what it read later was not what the case holds. So is one that is
-    wrong for the order of its programs alone, and one that was never run. What is said comes from public cases alone.
+    wrong for the order of its programs alone, and one that was never run.
     astray: lines of the module that access what is out of bounds.
     """
     failing = [
@@ -43,10 +43,9 @@ def tell(
         if outcome.status in ("ran", "crash") and not outcome.not_run
         and not finding.ok and not finding.skipped and not finding.unordered
     ]  # fmt: skip
-    public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
-    if not public or any(outcome.stored_inputs(lab.output) for outcome in failing):
+    if not failing or any(outcome.stored_inputs(lab.output) for outcome in failing):
         return Telling([None] * len(outcomes))
-    explained = explain(lab, source, bundle, problems, public, seed, options)
+    explained = explain(lab, source, bundle, problems, failing, seed, options)
     findings = explained.findings
     if not findings:
         return Telling([None] * len(outcomes), explained.defects)
