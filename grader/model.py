@@ -303,6 +303,7 @@ class MemoryFinding:
     elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its
     axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of
     the calls that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go.
+    `differs`: of a race between stores, that they bring different numbers.
     """
 
     kind: Literal["load", "store", "atomic"]
@@ -317,6 +318,7 @@ class MemoryFinding:
     steps: tuple[int, ...] = ()
     callers: tuple[int, ...] = ()
     meant: tuple[int, ...] = ()
+    differs: bool = False
 
     @property
     def out_of_bounds(self) -> bool:
@@ -325,11 +327,11 @@ class MemoryFinding:
 
     @property
     def unordered(self) -> bool:
-        """Whether what the kernel computes depends on which program comes first: one reads, or adds to, what another one stores.
+        """Whether what the kernel computes depends on which program comes first: one reads, adds to or changes what another stores.
 
-        Two stores to one element may be of the same number.
+        Two stores of the same number do not.
         """
-        return self.fault == "mixed" or (self.fault == "race" and self.kind != "store")
+        return self.fault == "mixed" or (self.fault == "race" and (self.kind != "store" or self.differs))
 
 
 NOT_RUN = "not run: "

@@ -103,6 +103,7 @@ class Compiler:
         return replace(bundle, refused=refused, failures=tuple(failures[key] for key in sorted(failures)))
 
     def _jobs(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> list[_Job]:
+        """Each specialisation once; those of hidden cases last, so that the time they take is missing to no other."""
         jobs: dict[tuple[int, int, str], _Job] = {}
         hidden = {case.name for case in self.lab.all_cases if case.hidden}
         for capability, config, case in wanted:
@@ -112,7 +113,7 @@ class Compiler:
             job = _Job(capability, config, launch, case not in hidden)
             if job.public or job.key not in jobs:
                 jobs[job.key] = job
-        return list(jobs.values())
+        return sorted(jobs.values(), key=lambda job: not job.public)
 
     def _run(
         self, operation: Operation, made: MadeModule, jobs: Sequence[_Job], before: int

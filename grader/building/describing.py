@@ -6,6 +6,7 @@ launches of those cases are used and nothing reaches a student.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
+from grader.parsing import parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
 from grader.teaching import teach_config, teach_grid
@@ -72,7 +74,10 @@ def _asked(
     lab: Lab | None, source: KernelSource, cases: Sequence[Case], options: BuildOptions
 ) -> dict[str, Any] | Refusal:
     """What a new sandbox says of the module and these cases."""
-    request: dict[str, Any] = {"op": "describe", "names": referred_names(source.module), "contract": None, "problems": []}
+    names = referred_names(source.module)
+    if len(names) > reports.MAX_NAMES:
+        return Refusal("rejected", f"{source.kernel} and what it needs refer to {len(names)} names; use at most {reports.MAX_NAMES}")
+    request: dict[str, Any] = {"op": "describe", "names": names, "contract": None, "problems": []}
     if lab is not None:
         request["contract"] = [parameter.name for parameter in lab.parameters]
         request["problems"] = [
@@ -112,7 +117,7 @@ def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[
     made = _made(source, answer)
     if isinstance(made, Refusal):
         return made
-    launches, refused = _launches(lab, source, cases, configs, answer)
+    launches, refused = _launches(lab, source, cases, configs, _own_parameters(lab, made), answer)
     return KernelBundle(lab.id, configs, launches, refused, made)
 
 
@@ -126,7 +131,7 @@ def _with_hidden(
         return answer
     if not isinstance(answer, Refusal):
         try:
-            launches, _ = _launches(lab, source, cases, bundle.configs, answer)
+            launches, _ = _launches(lab, source, cases, bundle.configs, _own_parameters(lab, bundle.made), answer)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             launches = {}
     pairs = {(case.name, config.index) for case in cases for config in bundle.configs}
@@ -142,6 +147,16 @@ def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
         return make(source, kernel, reports.parse_names(answer["functions"]["names"]))
     except NotMade as problem:
         return Refusal("rejected", str(problem))
+
+
+def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str]:
+    """The constexpr parameters that follow the lab's. Raises ValueError for a function that has others than the lab's first."""
+    kernel = next(node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel)
+    names = [argument.arg for argument in kernel.args.posonlyargs + kernel.args.args]
+    expected = [parameter.name for parameter in lab.parameters]
+    if names[: len(expected)] != expected:
+        raise ValueError("a kernel with other parameters than the lab's")
+    return frozenset(names[len(expected) :])
 
 
 def _config(index: int, data: dict[str, Any]) -> Config:
@@ -179,9 +194,9 @@ def _whole(value: Any, low: int, high: int) -> int:
 
 
 def _launches(
-    lab: Lab, source: KernelSource, cases: Sequence[Case], configs: Sequence[Config], answer: dict[str, Any]
+    lab: Lab, source: KernelSource, cases: Sequence[Case], configs: Sequence[Config], own: frozenset[str], answer: dict[str, Any]
 ) -> tuple[dict[tuple[str, int], Launch], dict[tuple[str, int], str]]:
-    """The launch of each case with each config, and why others have none."""
+    """The launch of each case with each config, and why others have none. own: the parameters that configs and heuristics set."""
     scalars = {case.name: lab.scalars(case) for case in cases}
     names = {parameter.name for parameter in lab.parameters}
     unspecialised = {
@@ -193,6 +208,8 @@ def _launches(
         name, index = described["problem"], _whole(described["config"], 0, len(configs) - 1)
         result = _launch(lab, scalars[name], configs[index], described, unspecialised)
         if isinstance(result, Launch):
+            if {*configs[index].constants, *described["heuristics"]} != own:
+                raise ValueError("other constants than the kernel has parameters")
             launches[name, index] = result
         else:
             keys = tuple(configs[index].constants)

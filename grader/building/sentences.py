@@ -24,10 +24,10 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
     if fault.kind == "ContractError":
         index = re.match(r"config (\d+) of ", fault.message)
         return teach_config(source, int(index[1]), fault.message) if index else fault.message
-    if is_defect(answer):
+    if made is not None and is_defect(answer):  # where a student's Python runs, any error may be called so
         where = f"{source.locate(fault.line)}: " if fault.line is not None else ""
         return where + defect(fault.message, " at this line" if where else "")
-    if fault.kind in ("Unsupported", "LaunchEnded"):
+    if made is not None and fault.kind in ("Unsupported", "LaunchEnded"):
         return f"{source.locate(fault.line)}: {fault.message}" if fault.line is not None else fault.message
     return teach(fault, source)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grader.diagnosis.ledger.telling import tell
+from grader.diagnosis.ledger.telling import tell, went_wrong
 from grader.diagnosis.likeness import diagnose
 from grader.diagnosis.probing import Probed, probe
 from grader.judging.checking import Finding
@@ -39,7 +39,30 @@ def reasons(
     """Why each outcome that failed did.
 
     watched: the launches whose every access was looked at. asked: the outcomes that likeness is asked about; None: all.
+    What is said of public cases comes from them alone. A hidden one gets the reason that was found there, else the class that
+    its own output is like.
     """
+    hidden = [number for number, outcome in enumerate(outcomes) if lab.hides(outcome.case)]
+    public = [number for number in range(len(outcomes)) if number not in hidden]
+    chosen = None if asked is None else [place for place, number in enumerate(public) if number in asked]
+    of_public = [outcomes[i] for i in public], [checked[i] for i in public]
+    found = _of_public(lab, source, bundle, problems, *of_public, watched, seed, options, chosen)
+    if not hidden:
+        return found
+    answers: list[Diagnosis | None] = [None] * len(outcomes)
+    for number, diagnosis in zip(public, found.diagnoses, strict=True):
+        answers[number] = diagnosis
+    of_hidden = [outcomes[i] for i in hidden], [checked[i] for i in hidden]
+    told = next((diagnosis for diagnosis in found.diagnoses if diagnosis and diagnosis.told), None)
+    for number, alike in zip(hidden, diagnose(lab, problems, bundle.configs, *of_hidden), strict=True):
+        answers[number] = told if told and went_wrong(outcomes[number], checked[number]) else alike
+    return replace(found, diagnoses=answers)
+
+
+def _of_public(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
+    checked: Sequence[Finding], watched: Sequence[Outcome], seed: int, options: InterpretOptions, asked: Sequence[int] | None,
+) -> Reasons:  # fmt: skip
     end = time.monotonic() + TELL_SECONDS
     within = replace(options, cancelled=lambda: options.cancelled() or time.monotonic() > end)
     told = tell(lab, source, bundle, problems, outcomes, checked, seed, within, _astray(lab, watched))
@@ -52,7 +75,7 @@ def reasons(
         answers[i] = diagnosis
     if any(diagnosis and diagnosis.mistake for diagnosis in answers) or _seen(lab, watched):
         return Reasons(answers, told.defects)
-    failing = [one for one, finding in zip(outcomes, checked, strict=True) if _is_wrong(lab, one, finding)]
+    failing = [one for one, finding in zip(outcomes, checked, strict=True) if _is_wrong(one, finding)]
     probed = probe(lab, source, bundle, problems, failing, seed, within) if failing else None
     if probed is None:
         return Reasons(answers, told.defects)
@@ -75,10 +98,9 @@ def _seen(lab: Lab, watched: Sequence[Outcome]) -> bool:
     return any(outcome.memory and not lab.case(outcome.case).hidden for outcome in watched)
 
 
-def _is_wrong(lab: Lab, outcome: Outcome, finding: Finding) -> bool:
-    """A public case whose Y is wrong, by a kernel that left its inputs alone."""
-    stored = outcome.status == "ran" and outcome.y is not None and not outcome.changed
-    return stored and not finding.ok and not finding.skipped and not finding.unordered and not lab.case(outcome.case).hidden
+def _is_wrong(outcome: Outcome, finding: Finding) -> bool:
+    """Whether Y is wrong, by a kernel that left its inputs alone."""
+    return went_wrong(outcome, finding) and outcome.status == "ran" and outcome.y is not None and not outcome.changed
 
 
 def _diagnosis(probed: Probed) -> Diagnosis:

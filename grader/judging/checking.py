@@ -71,8 +71,8 @@ def in_any_order(finding: Finding, watched: Outcome) -> Finding:
     if not finding.ok or not any(found.unordered for found in watched.memory or ()):
         return finding
     message = (
-        "what is in Y depends on which program comes first, and on a GPU they run at the same time; let no program read or add to "
-        "what another one stores (the line `memory` says where)"
+        "what is in Y depends on which program comes first, and on a GPU they run at the same time; let no program read, add to or "
+        "change what another one stores (the line `memory` says where)"
     )
     return replace(finding, ok=False, message=message, unordered=True)
 

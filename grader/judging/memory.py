@@ -137,6 +137,9 @@ def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFi
     if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
         fact, step = _unmasked(kernel, tensor, name, finding, finding.meant)
         return f"{fact}: it lands in {element}, which another program writes{pair}", step
+    if finding.kind == "atomic":
+        only = "add with tl.atomic_add alone, and use nothing of what it gives back"
+        return f"{element}, which another program writes too{pair}; their order is not defined", only
     moves = _moves(tensor, name, finding)
     if moves:
         return f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"

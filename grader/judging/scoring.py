@@ -47,7 +47,7 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
         title=lab.title,
         status=status,
         message=message,
-        tests=(*_build_tests(judged), *correctness, *speed),
+        tests=(*_build_tests(lab, judged), *correctness, *speed),
         correctness_points=earned,
         correctness_max=rubric.correctness,
         speed_status=_speed_status(judged, speed),
@@ -82,10 +82,12 @@ def _error_maps(lab: Lab, findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
     return tuple(first.values())[:MAX_ERROR_MAPS]
 
 
-def _build_tests(judged: Judged) -> list[TestResult]:
+def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
     tests = []
-    launched = {config for _, config in judged.bundle.launches}
-    never = [(config, why) for (_, config), why in judged.bundle.refused.items() if config not in launched]
+    launched = {config for case, config in judged.bundle.launches if not lab.hides(case)}
+    never = [
+        (config, why) for (case, config), why in judged.bundle.refused.items() if config not in launched and not lab.hides(case)
+    ]
     for capability in judged.capabilities:
         failures = [failure for failure in judged.bundle.failures if failure.capability == capability]
         broken = {failure.config for failure in failures}

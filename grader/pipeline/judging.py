@@ -75,11 +75,11 @@ def _with_smallest(
 ) -> list[Diagnosis | None]:  # fmt: skip
     """Where no failing case could be explained: the smallest sizes that still fail, added to the smallest case."""
     answers = list(diagnoses)
-    open_numbers = [
-        number for number, diagnosis in enumerate(diagnoses)
-        if diagnosis and not diagnosis.mistake and not lab.case(outcomes[number].case).hidden
-    ]  # fmt: skip
-    if not open_numbers or any(diagnosis and diagnosis.mistake for diagnosis in diagnoses):
+    public = {
+        number: diagnosis for number, diagnosis in enumerate(diagnoses) if diagnosis and not lab.hides(outcomes[number].case)
+    }
+    open_numbers = [number for number, diagnosis in public.items() if not diagnosis.mistake]
+    if not open_numbers or any(diagnosis.mistake for diagnosis in public.values()):
         return answers
     cases = {number: lab.case(outcomes[number].case) for number in open_numbers}
     number = min(open_numbers, key=lambda n: cases[n].M * cases[n].N * cases[n].K)

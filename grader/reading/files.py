@@ -25,6 +25,11 @@ MAX_STATEMENTS = 20_000
 """At the top level of a cell; the largest module anybody wrote for these labs has a hundredth of it."""
 
 
+LONG_DIGITS = 1000
+LONG_NUMBER = re.compile(rf"0[xXoObB][0-9a-fA-F_]{{{LONG_DIGITS}}}")
+"""In decimal, Python writes and reads 4300 digits by default; these it reads whatever their number."""
+
+
 class UnreadableFile(ValueError):
     """A file that holds no readable source; the message is one sentence for the student."""
 
@@ -160,6 +165,13 @@ def _without_magics(source: str) -> str:
     return "\n".join(kept)
 
 
+def _long_numbers(source: str, tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """Line and bits of the numbers that Python reads and may not write out again: thousands of hexadecimal digits."""
+    for node in ast.walk(tree) if LONG_NUMBER.search(source) else ():
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > LONG_DIGITS:
+            yield node.lineno, node.value.bit_length()
+
+
 def _parsed(place: str, source: str) -> Cell:
     source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
     try:
@@ -167,6 +179,8 @@ def _parsed(place: str, source: str) -> Cell:
             tree = parse(source)
         if len(tree.body) > MAX_STATEMENTS:
             return Cell(place, source, None, f"{place} holds more than {MAX_STATEMENTS} statements; keep the kernel's")
+        for line, bits in _long_numbers(source, tree):
+            return Cell(place, source, None, f"{place} line {line}: a number of {bits} bits; a kernel's have at most 64")
         return Cell(place, source, tree)
     except SyntaxError as error:
         return Cell(place, source, None, syntax_sentence(place, source, error))

@@ -65,12 +65,14 @@ def _language_attributes() -> frozenset[str]:
 def violation(selected: list[Statement], kernel: str) -> str | None:
     """The first thing that a submission may not hold, as a sentence; None when there is nothing."""
     own = frozenset(name for statement in selected for name in _class_attributes(statement.node))
+    imported = {name for statement in selected if isinstance(statement.node, ast.Import) for name in statement.binds}
     for statement in selected:
-        message = _foreign_call(statement, selected)
+        message = _foreign_call(statement, imported)
         if message:
             return message
+    attributes = _allowed_attributes() | own
     for statement in selected:
-        message = _statement_violation(statement, own)
+        message = _statement_violation(statement, attributes)
         if message:
             return _plain_call(statement, selected) or message
     jitted = {statement.node.name for statement in selected if is_jitted(statement.node)}  # type: ignore[attr-defined]
@@ -111,7 +113,7 @@ def _class_attributes(node: ast.stmt) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
-def _statement_violation(statement: Statement, own: frozenset[str]) -> str | None:
+def _statement_violation(statement: Statement, attributes: frozenset[str]) -> str | None:
     place = statement.cell.place
     if not isinstance(statement.node, STATEMENTS):
         kind = type(statement.node).__name__
@@ -131,7 +133,7 @@ def _statement_violation(statement: Statement, own: frozenset[str]) -> str | Non
             if foreign is not None:
                 return _import_sentence(statement, node, foreign)
         elif isinstance(node, ast.Attribute):
-            if node.attr not in _allowed_attributes() | own:
+            if node.attr not in attributes:
                 return refused.unknown_attribute(place, statement.cell.source, node, statement.node)
         elif isinstance(node, ast.ClassDef) and node is statement.node:
             continue
@@ -153,13 +155,13 @@ def _foreign_import(node: ast.Import | ast.ImportFrom) -> str | None:
     return next((f"{module}.{alias.name}" for alias in node.names if alias.name not in known), None)
 
 
-def _foreign_call(statement: Statement, selected: list[Statement]) -> str | None:
+def _foreign_call(statement: Statement, imported: set[str]) -> str | None:
     """A sentence where a jit function calls NumPy: at the call, which is what has to change, not at the import."""
     if not is_jitted(statement.node):
         return None
-    bound = {name for other in selected if isinstance(other.node, ast.Import) for name in other.binds}
-    for node in _within(statement.node):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound & {"np", "numpy"}:
+    numpy = imported & {"np", "numpy"}
+    for node in _within(statement.node) if numpy else ():
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in numpy:
             return refused.pointed(statement.cell.place, statement.cell.source, node, *attribute("np", node.attr))
     return None
 

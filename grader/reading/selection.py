@@ -161,17 +161,26 @@ def _binds(node: ast.stmt) -> set[str]:
 
 
 def _binds_inside(node: ast.stmt) -> set[str]:
-    """What the statements within a compound one bind, and the variable of a loop."""
-    inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
-    inner += [child for handler in getattr(node, "handlers", []) for child in handler.body]
-    bound = {name for child in inner for name in _binds(child)}
-    return bound | _stored(node.target) if isinstance(node, ast.For) else bound
+    """What the statements within a compound one bind, and the variables of loops. A chain of elif is as deep as it is long."""
+    bound: set[str] = set()
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, COMPOUND):
+            bound |= _binds(part)
+            continue
+        waiting += [child for child in ast.iter_child_nodes(part) if isinstance(child, ast.stmt)]
+        waiting += [child for handler in getattr(part, "handlers", []) for child in handler.body]
+        bound |= _stored(part.target) if isinstance(part, ast.For) else set()
+    return bound
 
 
 def _stored(target: ast.expr) -> set[str]:
     """The names that an assignment to this target binds, or whose elements it changes."""
-    if isinstance(target, ast.Subscript):
-        return _stored(target.value) if not isinstance(target.value, ast.Name) else {target.value.id}
+    while isinstance(target, ast.Subscript):
+        if isinstance(target.value, ast.Name):
+            return {target.value.id}
+        target = target.value
     return {name.id for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} | {
         name for part in ast.walk(target) if isinstance(part, ast.Subscript) for name in _stored(part)
     }

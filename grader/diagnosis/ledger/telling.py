@@ -31,17 +31,16 @@ def tell(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
     checked: Sequence[Checked], seed: int, options: InterpretOptions, astray: frozenset[int] = frozenset(),
 ) -> Telling:  # fmt: skip
-    """One diagnosis for each failing outcome, none at all where the ledger has nothing to say.
+    """One diagnosis for each failing outcome, none at all where the ledger has nothing to say. `outcomes`: of public cases.
 
     An outcome that stored into its inputs is left to others: what it read later was not what the case holds. So is one that is
-    wrong for the order of its programs alone, and one that was never run. What is said comes from public cases alone.
+    wrong for the order of its programs alone, and one that was never run.
     astray: lines of the module that access what is out of bounds.
     """
-    failing = [outcome for outcome, finding in zip(outcomes, checked, strict=True) if _asked(outcome, finding)]
-    public = [outcome for outcome in failing if not lab.case(outcome.case).hidden]
-    if not public or any(outcome.stored_inputs(lab.output) for outcome in failing):
+    failing = [outcome for outcome, finding in zip(outcomes, checked, strict=True) if went_wrong(outcome, finding)]
+    if not failing or any(outcome.stored_inputs(lab.output) for outcome in failing):
         return Telling([None] * len(outcomes))
-    explained = explain(lab, source, bundle, problems, public, seed, options)
+    explained = explain(lab, source, bundle, problems, failing, seed, options)
     findings = explained.findings
     if not findings:
         return Telling([None] * len(outcomes), explained.defects)
@@ -56,8 +55,8 @@ def tell(
     return Telling(diagnoses, explained.defects)
 
 
-def _asked(outcome: Outcome, finding: Checked) -> bool:
-    """Whether the ledger is asked about an outcome: it was run, and it is wrong in every order of its programs."""
+def went_wrong(outcome: Outcome, finding: Checked) -> bool:
+    """Whether a launch that was made is wrong, whatever the order of its programs."""
     ran = outcome.status in ("ran", "crash") and not outcome.not_run
     return ran and not (finding.ok or finding.skipped or finding.unordered)
 

@@ -145,12 +145,18 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     numpy_type = interpreter._get_np_dtype(dtype)
     if Turns.ahead is not None and stride:
         Turns.ahead(max(0, (last - first) // stride))
-    for at in range(first, last, stride):
+    for at in range(first, last, stride) if stride else _endless(first, last):
         if Turns.watch is not None:
             Turns.watch()
         handle = interpreter.TensorHandle(np.array([at], dtype=numpy_type), dtype)
         handle._argument = True  # as plain a number as the kernel's arguments, for whoever asks where values come from
         yield tl.core.tensor(handle, dtype)
+
+
+def _endless(first: int, last: int) -> Iterator[int]:
+    """The turns of a loop whose step is 0: as compiled, it stays where it begins, until the launch is ended."""
+    while first < last:
+        yield first
 
 
 def _bounds(arg1: Any, arg2: Any = None, step: Any = None, *_: Any, **__: Any) -> tuple[Any, Any, Any]:

@@ -11,6 +11,7 @@ astray (an index or a bound of a loop) is ended there, and keeps what was found.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, process_time
@@ -19,13 +20,15 @@ from typing import Any
 import numpy as np
 from control_flow import Turns
 from faults import LaunchEnded
-from native_memory import NativeMemory, lines_in
+from native_memory import NativeMemory, line_in, lines_in
 
 WINDOW_BITS = 44
 POISON_BYTE = 0x7E
 SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it."""
 MAX_FINDINGS = 24
+EXCHANGES = ("XCHG", "CAS")
+"""Atomics that leave in memory what the last one brought: two of them in another order leave something else."""
 LONGER = 4
 FEW = 8
 """Fewer programs than that say nothing about how long the others take."""
@@ -43,20 +46,22 @@ class Area:
 
     offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
     all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
-    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe.
+    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe;
+    `operation` the number of the atomic that was used there, -1 where there were several kinds.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
                  strides: Sequence[int], offset: int, poisoned: bool) -> None:  # fmt: skip
         self.name, self.width, self.shape, self.strides = name, width, tuple(shape), tuple(strides)
         self.poisoned = poisoned
-        self.size = buffer.nbytes
+        self.buffer, self.size = buffer, buffer.nbytes
         self.offset = offset
         self.valid = np.zeros(self.size // width, dtype=bool)
         np.lib.stride_tricks.as_strided(self.valid[offset:], self.shape, self.strides)[...] = True
         self.hull = range(offset, offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)))
         self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
         self.writer: np.ndarray | None = None
+        self.operation: np.ndarray | None = None
         self.strayed = False
         self.base = self.first = self.low = self.high = self.shift = 0
 
@@ -89,6 +94,9 @@ class MemoryCheck:
         self.deadline = self.end = float("inf")
         self.next_look = 0.0
         self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.shared: np.ndarray | None = None
+        self.atomics: dict[str, int] = {}
+        self.unused: frozenset[int] | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -163,10 +171,13 @@ class MemoryCheck:
             area.writer is not None and bool(area.writer[area.valid].all()) for area in self.areas if area.poisoned
         )
 
-    def look(self, kind: str, pointers: Any, mask: Any, width: int, program: int) -> tuple[Any, Any, Any]:
-        """Checks the active lanes of one access.
+    def look(
+        self, kind: str, pointers: Any, mask: Any, width: int, program: int, values: Any = None, operation: str = ""
+    ) -> tuple[Any, Any, Any]:
+        """Checks the active lanes of one access. values: what a store brings. operation: the name of an atomic.
 
-        Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none).
+        Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none). `shared` is
+        then the lanes of an atomic whose element another program stored or added to before (None: none).
         """
         self.ended = program
         self._in_time()
@@ -179,7 +190,7 @@ class MemoryCheck:
         lowest, highest = int(active.min()), int(active.max())
         number = (lowest >> WINDOW_BITS) - 1
         if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
-            return self._look_apart(kind, pointers, mask, width, program)
+            return self._look_apart(kind, pointers, mask, width, program, values, operation)
         area = self.areas[number]
         elements = None
         if not (area.dense and width == area.width and area.low <= lowest and highest < area.high):
@@ -199,7 +210,7 @@ class MemoryCheck:
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
         if kind != "load" or area.writer is not None or area.poisoned:
-            self._follow(kind, area, active, program, pointers, mask)
+            self._follow(kind, area, active, program, pointers, mask, values, operation)
         return pointers + np.uint64(area.shift), mask, None
 
     def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:
@@ -211,26 +222,35 @@ class MemoryCheck:
             good &= area.valid[(first + width - 1) // area.width]
         return good
 
-    def _look_apart(self, kind: str, pointers: Any, mask: Any, width: int, program: int) -> tuple[Any, Any, Any]:
+    def _look_apart(
+        self, kind: str, pointers: Any, mask: Any, width: int, program: int, values: Any, operation: str
+    ) -> tuple[Any, Any, Any]:
         """An access whose lanes point into several tensors, or into none: window by window."""
-        real, stray = np.zeros_like(pointers), mask.copy()
+        real, stray, shared = np.zeros_like(pointers), mask.copy(), np.zeros(pointers.shape, dtype=bool)
         window = (pointers >> np.uint64(WINDOW_BITS)).astype(np.int64) - 1
         for number in np.unique(window[mask]):
             part = mask & (window == number)
             if 0 <= number < len(self.areas):
-                found, allowed, _ = self.look(kind, pointers, part, width, program)
+                self.shared = None
+                found, allowed, _ = self.look(kind, pointers, part, width, program, values, operation)
                 real[part] = found[part]
+                shared |= self.shared if self.shared is not None else False
                 stray &= ~(allowed & part)
             else:
                 self._add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(part.sum())})
                 raise LaunchEnded("memory", "used an address near no tensor")
+        self.shared = shared if shared.any() else None
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
 
-    def _follow(self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray) -> None:
+    def _follow(
+        self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, values: Any,
+        operation: str,
+    ) -> None:  # fmt: skip
         """Races between programs, and reads of an output that nothing was written to."""
         elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
-        elements = elements[(elements >= 0) & (elements < len(area.valid))]
+        within = (elements >= 0) & (elements < len(area.valid))
+        elements = elements[within]
         if area.writer is None:
             area.writer = np.zeros(len(area.valid), dtype=np.int64)
         before = area.writer[elements]
@@ -239,30 +259,61 @@ class MemoryCheck:
             self._place("unwritten", kind, area, int(at))
         others = (before != 0) & (np.abs(before) != program + 1)
         if kind == "atomic":
-            others &= before > 0
+            used = bool(others.any()) and line_in(self.path) not in self._unused()
+            if not used:
+                self._share(others, within, pointers, mask)
+            others &= (before > 0) | self._unlike(area, elements, operation) | used
         added = others & (before < 0) if kind == "store" else np.zeros_like(others)
-        for fault, lanes in (("mixed", added), ("race", others & ~added)):
+        changed = others & ~added
+        if kind == "store" and changed.any():
+            changed &= _changes(area, elements, np.broadcast_to(values, pointers.shape)[mask][within])
+        for fault, differs, lanes in (("mixed", True, added), ("race", True, changed), ("race", False, others & ~added & ~changed)):
             if lanes.any():
                 at = np.flatnonzero(lanes)[0]
                 pair = (int(abs(before[at])) - 1, program) if before[at] != SEVERAL else ()
-                self._race(fault, kind, area, pointers, mask, int(elements[at]), *pair)
+                self._race(fault, kind, area, pointers, mask, int(elements[at]), *pair, differs=differs)
         if kind == "store":
             area.writer[elements] = program + 1
         elif kind == "atomic":
             alone = (before == 0) | (before == -(program + 1))
             area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
 
+    def _share(self, others: np.ndarray, within: np.ndarray, pointers: np.ndarray, mask: np.ndarray) -> None:
+        """Keeps which lanes of an atomic met what other programs had left."""
+        lanes = np.zeros(within.shape, dtype=bool)
+        lanes[within] = others
+        self.shared = np.zeros(pointers.shape, dtype=bool)
+        self.shared[mask] = lanes
+
+    def _unused(self) -> frozenset[int]:
+        """Lines of the module on which stands an atomic that is a statement of its own, so that nothing sees what it gives back."""
+        if self.unused is None:
+            with open(self.path, encoding="utf-8") as file:
+                statements = [node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Expr)]
+            alone = [node for node in statements if isinstance(node.value, ast.Call) and "atomic" in ast.unparse(node.value.func)]
+            self.unused = frozenset(line for node in alone for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return self.unused
+
+    def _unlike(self, area: Area, elements: np.ndarray, operation: str) -> np.ndarray:
+        """Lanes whose atomic leaves something else if it comes before those that were there: another kind, or an exchange."""
+        if area.operation is None:
+            area.operation = np.zeros(len(area.valid), dtype=np.int8)
+        number = self.atomics.setdefault(operation, len(self.atomics) + 1)
+        before = area.operation[elements]
+        area.operation[elements] = np.where((before == 0) | (before == number), number, -1)
+        return ((before != 0) & (before != number)) | (operation in EXCHANGES)
+
     def _place(self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), **more: Any) -> None:
         if not area.valid[element]:
             return
         index = _decode(element - area.offset, area)
         self._add(
-            (fault, kind, area.name),
+            (fault, kind, area.name, more.get("differs")),
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
         )
 
     def _race(
-        self, fault: str, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, element: int, *programs: int
+        self, fault: str, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, element: int, *programs: int, differs: bool
     ) -> None:
         """An element of two programs, or of more (`programs` is empty then).
 
@@ -277,9 +328,9 @@ class MemoryCheck:
             if along and beyond.any():
                 lane = tuple(np.argwhere(beyond)[0])
                 meant = [int(index[lane]) for index in along]
-                self._place(fault, kind, area, element, programs, dimension=dimension, meant=meant)
+                self._place(fault, kind, area, element, programs, differs=differs, dimension=dimension, meant=meant)
                 return
-        self._place(fault, kind, area, element, programs, steps=_steps(offsets))
+        self._place(fault, kind, area, element, programs, differs=differs, steps=_steps(offsets))
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
@@ -310,8 +361,20 @@ class MemoryCheck:
         key = (line, *key)
         if key in self.found:
             self.found[key]["lanes"] += finding["lanes"]
-        elif len(self.found) < MAX_FINDINGS:
+            return
+        if len(self.found) >= MAX_FINDINGS and finding.get("differs"):  # what costs points is not crowded out
+            self.found.pop(next((known for known, one in self.found.items() if not one.get("differs")), None), None)
+        if len(self.found) < MAX_FINDINGS:
             self.found[key] = {"line": line, "callers": callers, **finding}
+
+
+def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Which elements a store changes, to the bit."""
+    if values.itemsize != area.width:
+        return np.ones(elements.shape, dtype=bool)
+    bits = f"u{area.width}"
+    there = area.buffer[: len(area.valid) * area.width].view(bits)[elements]
+    return there != np.ascontiguousarray(values).view(bits)
 
 
 def _decode(offset: int, area: Area) -> list[int]:
@@ -382,6 +445,13 @@ def _is_index(dtype: Any, pointers: Any) -> bool:
     return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize >= 4 and np.ndim(pointers) < 2
 
 
+def _unknown(before: np.ndarray, shared: np.ndarray | None) -> np.ndarray:
+    """What an atomic gives back, poisoned where it tells which programs came before: on a GPU those are others each time."""
+    if shared is not None and shared.any():
+        before[shared] = np.full(before.itemsize, POISON_BYTE, dtype=np.uint8).view(before.dtype)[0]
+    return before
+
+
 class _Watched(NativeMemory):
     """Triton's native memory functions, with a look at every access before it happens."""
 
@@ -402,18 +472,24 @@ class _Watched(NativeMemory):
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
         values = np.asarray(values)
-        real, allowed, _ = self._check.look("store", pointers, mask, values.itemsize, self._program())
+        real, allowed, _ = self._check.look("store", pointers, mask, values.itemsize, self._program(), values)
         return self._memory.store(real, values, allowed)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         values = np.asarray(values)
-        real, allowed, _ = self._check.look("atomic", pointers, mask, values.itemsize, self._program())
-        return self._memory.atomic_rmw(operation, real, values, allowed, order)
+        real, allowed, shared = self._looked(pointers, mask, values.itemsize, operation.name)
+        return _unknown(self._memory.atomic_rmw(operation, real, values, allowed, order), shared)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         pointers, values = np.asarray(pointers), np.asarray(values)
         everywhere = np.ones(pointers.shape, dtype=bool)
-        real, allowed, _ = self._check.look("atomic", pointers, everywhere, values.itemsize, self._program())
+        real, allowed, shared = self._looked(pointers, everywhere, values.itemsize, "CAS")
         if not allowed.all():
             return values
-        return self._memory.atomic_cas(real, expected, values, order)
+        return _unknown(self._memory.atomic_cas(real, expected, values, order), shared)
+
+    def _looked(self, pointers: Any, mask: Any, width: int, operation: str) -> tuple[Any, Any, Any]:
+        """Real addresses and the mask of an atomic, and the lanes whose element other programs had changed (None: none)."""
+        self._check.shared = None
+        real, allowed, _ = self._check.look("atomic", pointers, mask, width, self._program(), operation=operation)
+        return real, allowed, self._check.shared

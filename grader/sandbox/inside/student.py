@@ -85,6 +85,7 @@ class StudentModule:
                 f"@triton.autotune of {self.name} has no configs; give it 1 to 16, such as triton.Config({{'BLOCK_M': 64}})"
             )
         configs = [self._config(index, config, contract) for index, config in enumerate(self.configs)]
+        self._computed(contract)
         launches = []
         for problem in problems:
             for index, config in enumerate(configs):
@@ -98,7 +99,8 @@ class StudentModule:
     def _config(self, index: int, config: Any, contract: list[str]) -> dict[str, Any]:
         own = {p.name: p for p in self.parameters[len(contract) :]}
         where = f"config {index} of {self.name}"
-        for key, value in config.kwargs.items():
+        given = dict(config.kwargs.items())  # read once: a subclass of dict can say something else each time
+        for key, value in given.items():
             if key in contract:
                 raise ContractError(f"{where} sets `{key}`, which the lab passes; leave it out of triton.Config")
             if key not in own:
@@ -108,7 +110,7 @@ class StudentModule:
                 )
             _plain(value, f"{where} sets `{key}`")
         constants = {name: p.default for name, p in own.items() if p.default is not p.empty}
-        constants.update(config.kwargs)
+        constants.update(given)
         if getattr(config, "ir_override", None):
             raise ContractError(f"{where} has an ir_override; only sizes, num_warps, num_stages and maxnreg count")
         missing = [name for name in own if name not in constants and name not in self.heuristics]
@@ -117,6 +119,16 @@ class StudentModule:
         for name, value in constants.items():
             _plain(value, f"{where}: the default sets `{name}`")
         return {"constants": constants, **_options(config, where)}
+
+    def _computed(self, contract: list[str]) -> None:
+        """Raises ContractError for a heuristic that sets what is no parameter."""
+        own = [p.name for p in self.parameters[len(contract) :]]
+        unknown = [str(name) for name in self.heuristics if name not in own and name not in contract]
+        if unknown:
+            raise ContractError(
+                f"@triton.heuristics of {self.name} sets `{unknown[0][:80]}`, which is no parameter of {self.name}; "
+                f"its own constexpr parameters are {', '.join(own) or 'none'}"
+            )
 
     def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:
         scalars = problem["scalars"]
@@ -163,7 +175,7 @@ def _options(config: Any, where: str) -> dict[str, int]:
 
 def _plain(value: Any, where: str) -> None:
     """Raises ContractError for what is no constant that a kernel can be compiled with and a report can tell."""
-    if not isinstance(value, (int, float, bool, str, type(None))):
+    if type(value) not in (int, float, bool, str, type(None)):  # a subclass can say something else each time
         raise ContractError(f"{where} to a {type(value).__name__}; expected a number, bool or str")
     if isinstance(value, float) and not abs(value) < float("inf"):
         raise ContractError(f"{where} to {value}; expected a finite number: write float('inf') in the kernel itself")
@@ -176,7 +188,7 @@ def _plain(value: Any, where: str) -> None:
 def _as_data(grid: Any) -> Any:
     """What a grid function returned, as JSON: a list of numbers, or a description of what it is instead."""
     if isinstance(grid, (tuple, list)) and len(grid) <= 8:
-        return [part if isinstance(part, (int, float)) and abs(part) < 2**63 else repr(part)[:60] for part in grid]
+        return [part if type(part) in (int, float, bool) and abs(part) < 2**63 else repr(part)[:60] for part in grid]
     return repr(grid)[:100]
 
 

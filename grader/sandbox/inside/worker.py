@@ -48,9 +48,12 @@ def exact_reader(stream: BinaryIO) -> Any:
 def told(error: BaseException, path: str, operation: str) -> dict[str, Any]:
     """An exception as data; a full disk in words of its own.
 
-    Where no student's Python runs, an error that no kernel's text can cause is the grader's.
+    Where no student's Python runs, an error that no kernel's text can cause is the grader's. Where it does, a ContractError
+    is the one of `student`, whatever a submission calls its own.
     """
     answer = explain(error, path)
+    if answer["error"] == "ContractError" and not (operation == "describe" and _is_contract_error(error)):
+        answer["error"] = "Exception"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG):
         answer["message"] = DISK_FULL
     elif operation not in ("load", "describe") and is_ours(error):
@@ -115,6 +118,12 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
         for buffer in _frame(answer, out):
             responses.write(buffer)
         responses.flush()
+
+
+def _is_contract_error(error: BaseException) -> bool:
+    import student
+
+    return type(error) is student.ContractError
 
 
 def _write(path: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -41,13 +42,16 @@ TELLERS = {
     "time": {
         "body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"
     },
+    "configs that it alone launches": {
+        "grid": "if meta['BLOCK_M'] > 16 and M != 40: raise ValueError", "body": WRONG,
+    },
     "configs": {
         "body": "if M == 40:\n    if BLOCK_N > 4:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"
     },
 }  # fmt: skip
 
 
-def told(teller: dict[str, str], sizes: tuple[int, int, int], folder) -> dict[str, object]:
+def told(teller: dict[str, Any], sizes: tuple[int, int, int], folder) -> dict[str, object]:
     """What the student reads when the hidden case has these sizes."""
     source = BASE
     if "grid" in teller:
@@ -55,6 +59,9 @@ def told(teller: dict[str, str], sizes: tuple[int, int, int], folder) -> dict[st
     if "body" in teller:
         assert source.count(BODY) == 1
         source = source.replace(BODY, BODY + "".join(f"    {line}\n" for line in teller["body"].splitlines()))
+    if "edit" in teller:
+        assert source.count(teller["edit"][0]) == 1
+        source = source.replace(*teller["edit"])
     path = folder / "w8a8.py"
     path.write_text(source, encoding="utf-8")
     lab = get_lab("w8a8")
@@ -84,6 +91,28 @@ def test_nothing_but_the_verdict_of_a_hidden_case_is_told(name, tmp_path, monkey
         assert f" {number}" not in json.dumps([t for t in reports[1]["labs"]["w8a8"]["tests"] if t["name"] == "hidden_1"])
     public = {test["name"]: test["status"] for test in reports[0]["labs"]["w8a8"]["tests"] if test["kind"] == "correctness"}
     assert all(public[case] == "passed" for case in PUBLIC)
+
+
+TRUNCATED = ("x = tl.floor(x + 0.5)", "x = tl.where(x < 0, tl.ceil(x), tl.floor(x))")
+SHIFTED = ("w_scale = tl.load(weight_scale_ptr + offs_n,", "w_scale = 1.5 + 0.1 * tl.load(weight_scale_ptr + offs_n,")
+BESIDE_A_MISTAKE = {
+    "stores into an input": "if M == 40:\n    tl.store(input_scale_ptr + offs, 1.0)\n",
+    "a known mistake in it alone": "if M == 40:\n    M = 0\n",
+    "an endless loop": "if M == 72:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\n",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", [TRUNCATED, SHIFTED], ids=["known", "unknown"])
+@pytest.mark.parametrize("name", BESIDE_A_MISTAKE)
+def test_what_is_said_of_a_wrong_kernel_does_not_depend_on_a_hidden_case(name, mistake, tmp_path):
+    body = "offs = tl.arange(0, 16)\n" + BESIDE_A_MISTAKE[name]
+    reports = [told({"body": body, "edit": mistake}, sizes, tmp_path) for sizes in SIZES]
+    for report in reports:
+        tests = report["labs"]["w8a8"]["tests"]
+        assert any(test["status"] == "failed" and test["name"] in PUBLIC for test in tests)
+        report["labs"]["w8a8"]["tests"] = [test for test in tests if test["name"] != "hidden_1"]
+    assert json.dumps(reports[0], sort_keys=True) == json.dumps(reports[1], sort_keys=True)
 
 
 def test_a_right_kernel_passes_hidden_cases(tmp_path):
