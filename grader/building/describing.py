@@ -24,6 +24,8 @@ from grader.teaching import teach_config, teach_grid
 
 MAX_CONFIGS = 16
 MAX_CONSTANTS = 64
+MAX_TOLD = 8
+"""Reasons why there is no launch that are told with the line; each reads the whole text."""
 MAX_PROGRAMS = 1 << 24
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 OPTION_LIMITS = {"num_warps": (1, 32), "num_stages": (1, 16), "maxnreg": (16, 255)}
@@ -204,6 +206,9 @@ def _launches(
     }
     launches: dict[tuple[str, int], Launch] = {}
     refused: dict[tuple[str, int], str] = {}
+    told: dict[str, str] = {}
+    if len(answer["launches"]) != len(cases) * len(configs):
+        raise ValueError("more launches than there are, or fewer")
     for described in answer["launches"]:
         name, index = described["problem"], _whole(described["config"], 0, len(configs) - 1)
         result = _launch(lab, scalars[name], configs[index], described, unspecialised)
@@ -212,9 +217,10 @@ def _launches(
                 raise ValueError("other constants than the kernel has parameters")
             launches[name, index] = result
         else:
-            keys = tuple(configs[index].constants)
-            told = teach_grid(source, lab.grid, result, keys) if source.grid else teach_config(source, index, result)
-            refused[name, index] = f"{configs[index]} on {name}: {told}"
+            if result not in told and len(told) < MAX_TOLD:
+                keys = tuple(configs[index].constants)
+                told[result] = teach_grid(source, lab.grid, result, keys) if source.grid else teach_config(source, index, result)
+            refused[name, index] = f"{configs[index]} on {name}: {told.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")
     return launches, refused

@@ -32,6 +32,8 @@ from grader.reading.selection import (
 from grader.teaching.refused import pointed, undefined_name
 
 MAX_FILES = 200
+MAX_MODULE_CHARS = 1 << 17
+"""What a kernel reaches, as text; the largest that anybody wrote for these labs has a tenth of it. Each explanation reads it again."""
 MAX_FOLDERS = 5
 """Folders below a submission's that are looked into for a kernel that is not in it."""
 
@@ -292,6 +294,12 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
     if isinstance(selected, Refusal):
         return selected
     module, lines = module_text(selected)
+    if len(module) > MAX_MODULE_CHARS:
+        return Refusal(
+            "rejected",
+            f"{lab.kernel} and what it needs are {len(module) >> 10} KB of text, the limit is {MAX_MODULE_CHARS >> 10} KB; "
+            "leave out what the kernel, its configs and its grid do not use",
+        )
     has_grid = any(lab.grid in statement.binds for statement in selected)
     return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path)
 

@@ -21,6 +21,7 @@ MAX_PYTHON_BYTES = 1 << 20
 MAX_NOTEBOOK_BYTES = 256 << 20
 MAX_CELL_CHARS = 1 << 20
 MAX_CODE_CHARS = 4 << 20
+MAX_CELLS = 20_000
 MAX_STATEMENTS = 20_000
 """At the top level of a cell; the largest module anybody wrote for these labs has a hundredth of it."""
 
@@ -139,6 +140,8 @@ def _code(name: str, notebook: Any) -> Iterator[tuple[int, str]]:
         cells = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
     if not isinstance(cells, list):
         raise UnreadableFile(f"{name} is not a Jupyter notebook (it has no list of cells); save it again from Jupyter")
+    if len(cells) > MAX_CELLS:
+        raise UnreadableFile(f"{name} holds {len(cells)} cells, the limit is {MAX_CELLS}; keep the cells that the kernel needs")
     for number, cell in enumerate(cells, start=1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
             source = cell.get("source", cell.get("input"))

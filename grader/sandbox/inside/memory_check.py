@@ -96,7 +96,7 @@ class MemoryCheck:
         self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.shared: np.ndarray | None = None
         self.atomics: dict[str, int] = {}
-        self.unused: frozenset[int] | None = None
+        self.uses: frozenset[int] | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -259,7 +259,7 @@ class MemoryCheck:
             self._place("unwritten", kind, area, int(at))
         others = (before != 0) & (np.abs(before) != program + 1)
         if kind == "atomic":
-            used = bool(others.any()) and line_in(self.path) not in self._unused()
+            used = bool(others.any()) and line_in(self.path) in self._uses()
             if not used:
                 self._share(others, within, pointers, mask)
             others &= (before > 0) | self._unlike(area, elements, operation) | used
@@ -285,14 +285,20 @@ class MemoryCheck:
         self.shared = np.zeros(pointers.shape, dtype=bool)
         self.shared[mask] = lanes
 
-    def _unused(self) -> frozenset[int]:
-        """Lines of the module on which stands an atomic that is a statement of its own, so that nothing sees what it gives back."""
-        if self.unused is None:
+    def _uses(self) -> frozenset[int]:
+        """Lines of the module on which something is made of what an atomic gives back; a helper that returns it is not among them."""
+        if self.uses is None:
             with open(self.path, encoding="utf-8") as file:
-                statements = [node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Expr)]
-            alone = [node for node in statements if isinstance(node.value, ast.Call) and "atomic" in ast.unparse(node.value.func)]
-            self.unused = frozenset(line for node in alone for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        return self.unused
+                nodes = list(ast.walk(ast.parse(file.read())))
+            loaded = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+            left = {node.value for node in nodes if isinstance(node, (ast.Expr, ast.Return))}
+            left |= {
+                node.value for node in nodes
+                if isinstance(node, ast.Assign) and not loaded & {getattr(target, "id", "") for target in node.targets}
+            }  # fmt: skip
+            calls = [node for node in nodes if isinstance(node, ast.Call) and node not in left and "atomic_" in ast.unparse(node.func)]
+            self.uses = frozenset(line for node in calls for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return self.uses
 
     def _unlike(self, area: Area, elements: np.ndarray, operation: str) -> np.ndarray:
         """Lanes whose atomic leaves something else if it comes before those that were there: another kind, or an exchange."""

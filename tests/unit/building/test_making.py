@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader.building import BuildOptions, describe
+from grader.building.describing import MAX_TOLD
 from grader.building.making import NotMade, make, referred_names
 from grader.building.reports import (
     Constant,
@@ -172,6 +174,73 @@ def test_a_constant_keeps_the_value_that_it_is_written_with():
     lie = 'said = {"constexpr": {"constant": 16}} if "constexpr" in said else said'
     message = refused(described("size = SIZE\n", "SIZE = tl.constexpr(32)\n" + HIJACK.format(lie=lie)))
     assert "`SIZE` is 32 where it is written and constexpr(16)" in message
+
+
+SAYS = """
+import sys
+StudentModule = sys.modules["student"].StudentModule
+original = StudentModule.describe
+def lie(self, contract, problems):
+    said = original(self, contract, problems)
+    {lie}
+    return said
+StudentModule.describe = lie
+"""
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        'said["configs"][0]["constants"]["K"] = 16',
+        'said["configs"][0]["constants"]["x_ptr"] = 16',
+        'said["configs"][0]["constants"]["OTHER"] = 16',
+        'del said["configs"][0]["constants"]["BLOCK_K"]',
+        'said["launches"][0]["heuristics"] = {"OTHER": 16}',
+        'said["launches"] *= 1000',
+        'said["launches"].pop()',
+    ],
+)
+def test_configs_and_launches_are_those_of_the_kernels_own_parameters(lie):
+    result = described("", SAYS.replace("{lie}", lie))
+    assert isinstance(result, Refusal)
+    assert result.status == "crash"
+
+
+def test_a_kernel_has_the_parameters_of_the_lab():
+    """Another function of the text, with other parameters, is not taken for the kernel."""
+    other = "@triton.jit\ndef other(a_ptr, BLOCK_M, BLOCK_N, BLOCK_K):\n    tl.store(a_ptr, 1)\n"
+    lie = "said = {**said, 'line': 4} if said.get('function') else said"
+    assert isinstance(described("", other + HIJACK.replace("{lie}", lie)), Refusal)
+
+
+@pytest.mark.parametrize("name", ["GraderDefect", "ContractError", "Unsupported", "LaunchEnded"])
+def test_no_error_of_a_submission_speaks_for_the_grader(name):
+    message = refused(described("", f"class {name}(Exception):\n    pass\nraise {name}('all is well')\n"))
+    assert message.startswith("w8a8.py line 6: ")
+    assert "the grader" not in message
+
+
+def test_a_heuristic_for_no_parameter_is_told_so():
+    module = BASE.replace("@triton.jit\n", '@triton.heuristics({"OTHER": lambda args: 3})\n@triton.jit\n', 1)
+    message = refused(describe(LAB, source(module), OPTIONS))
+    assert "sets `OTHER`, which is no parameter of W8A8_MM" in message
+
+
+@pytest.mark.parametrize("value", ["Lies(16)", "Lies(2 ** 70)", "Lies(16 ** 4000)"])
+def test_a_config_holds_plain_numbers(value):
+    top = "class Lies(int):\n    def __lt__(self, other):\n        return True\n    __le__ = __ge__ = __lt__\n"
+    module = BASE.replace('{"BLOCK_M": 16,', f'{{"BLOCK_M": {value},').replace("@triton.autotune", f"{top}\n\n@triton.autotune", 1)
+    assert "to a Lies" in refused(describe(LAB, source(module), OPTIONS))
+
+
+def test_reasons_cost_no_more_for_a_long_text():
+    """Each reason reads the whole text: of hundreds of launches only the first few are told with their line."""
+    module = BASE + "\n\ndef W8A8_MM_grid(M, N, K, meta):\n    return f'{M} {N} {K} {meta}'\n"
+    kernel = replace(source(module), grid="W8A8_MM_grid")
+    bundle = describe(LAB, kernel, OPTIONS)
+    assert isinstance(bundle, KernelBundle)
+    said = {sentence.split(": ", 1)[1] for sentence in bundle.refused.values()}
+    assert len(said) > sum("w8a8.py line" in sentence for sentence in said) == MAX_TOLD
 
 
 def test_a_function_can_only_be_text_of_the_file():

@@ -12,6 +12,7 @@ import pytest
 from grader.labs import all_labs, get_lab
 from grader.model import KernelSource, Refusal
 from grader.reading import UnusablePath, read
+from grader.reading.files import MAX_CELLS
 from tests.submissions import TESTS
 
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
@@ -296,8 +297,13 @@ def test_a_decorator_of_any_name_may_be_the_autotuner(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "statement", ["DEEP = " + " + ".join(["1"] * 400), "DEEP = f" + "()" * 300, "DEEP = x" + ".value" * 300]
-)
+    "statement",
+    [
+        "DEEP = " + " + ".join(["1"] * 400), "DEEP = f" + "()" * 300, "DEEP = x" + ".value" * 300,
+        "DEEP = [1]\nDEEP" + "[0]" * 900 + " = 3",
+        "if x == 0:\n    DEEP = 0\n" + "".join(f"elif x == {number}:\n    DEEP = {number}\n" for number in range(1, 900)),
+    ],
+)  # fmt: skip
 def test_what_is_nested_too_deeply_is_told_so_where_the_kernel_needs_it(tmp_path, statement):
     f = "def f():\n    return f\n\n\nx = 1\n"
     source = BASE.replace("@triton.autotune(", f"{f}{statement}\n@triton.autotune(")
@@ -305,6 +311,31 @@ def test_what_is_nested_too_deeply_is_told_so_where_the_kernel_needs_it(tmp_path
     needed = source.replace("num_pid_n = tl.cdiv(N, BLOCK_N)", "num_pid_n = tl.cdiv(N, BLOCK_N) + DEEP")
     message = refusal(read_text(tmp_path, needed)["w8a8"])
     assert "an expression in `DEEP` is nested more than 150 levels deep" in message
+
+
+@pytest.mark.parametrize("digits", ["0x" + "f" * 6000, "0o" + "7_7" * 4000, "0b" + "1" * 20_000], ids=["hex", "octal", "binary"])
+@pytest.mark.parametrize("place", ["BLOCK_M: tl.constexpr", "num_pid_n = tl.cdiv(N, BLOCK_N)"])
+def test_a_number_that_python_will_not_write_out_is_named(tmp_path, place, digits):
+    source = BASE.replace(place, place.replace("tl.constexpr", digits).replace("BLOCK_N)", f"{digits})"))
+    message = refusal(read_text(tmp_path, source)["w8a8"])
+    assert message.startswith("w8a8.py line ")
+    assert "a number of " in message
+    assert isinstance(read_text(tmp_path, f"{BASE}\nTEXT = '{digits}'\n")["w8a8"], KernelSource)
+
+
+def test_a_notebook_of_empty_cells_is_left(tmp_path):
+    path = tmp_path / "w8a8.ipynb"
+    cells = '{"cell_type": "code", "source": ""}, ' * MAX_CELLS
+    path.write_text(f'{{"cells": [{cells}{json.dumps({"cell_type": "code", "source": BASE})}]}}', encoding="utf-8")
+    assert "holds 20001 cells" in refusal(read(path, W8A8).labs["w8a8"])
+
+
+def test_a_kernel_reaches_a_bounded_text(tmp_path):
+    table = "TABLE = [" + "1, " * 50_000 + "]\n"
+    source = BASE.replace("@triton.autotune(", f"{table}\n\n@triton.autotune(")
+    assert isinstance(read_text(tmp_path, source)["w8a8"], KernelSource)
+    needed = source.replace("num_pid_n = tl.cdiv(N, BLOCK_N)", "num_pid_n = tl.cdiv(N, BLOCK_N) + TABLE[0]")
+    assert "W8A8_MM and what it needs are 1" in refusal(read_text(tmp_path, needed)["w8a8"])
 
 
 def test_a_deep_expression_in_the_kernel_is_no_undefined_name(tmp_path):

@@ -196,6 +196,53 @@ def test_atomics_do_not_race(tmp_path):
     assert any("holds nothing yet" in sentence for sentence in result.sentences)
 
 
+SHARED = "offs_n = tl.arange(0, BLOCK_N)"
+ADD = "tl.atomic_add(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n"
+PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK_N // 2)[None, :]).to(tl.pointer_type(tl.int32))
+    bits = tl.zeros((BLOCK_M, BLOCK_N // 2), tl.int32) + pid_n
+    """
+
+
+@pytest.mark.parametrize(
+    ("stores", "unordered"),
+    [
+        ("tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n", False),
+        ("tl.store(y_ptrs, (y + pid_n).to(tl.float16), mask=offs_m[:, None] < M)\n", True),
+        (ADD, False),
+        ("before = " + ADD, False),
+        ("before = " + ADD + "    tl.store(y_ptrs, before, mask=offs_m[:, None] < M)\n", True),
+        ("y += " + ADD, True),
+        (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n", False),
+        (PAIRS + "tl.atomic_xchg(pairs, bits, mask=offs_m[:, None] < M)\n", True),
+        (PAIRS + "tl.atomic_cas(pairs, bits - 1, bits)\n", True),
+        (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n    tl.atomic_or(pairs, bits, mask=offs_m[:, None] < M)\n", True),
+    ],
+)  # fmt: skip
+def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unordered):
+    source = edited(STORE, f"    {stores}").replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED)
+    outcome = checked(tmp_path, source, M=32, N=96).outcome
+    assert outcome.status == "ran", outcome.message
+    assert any(finding.unordered for finding in outcome.memory) == unordered
+
+
+def test_what_an_atomic_gives_back_of_other_programs_is_poison(tmp_path):
+    helper = "\n\n@triton.jit\ndef added(ptrs, y, mask):\n    return tl.atomic_add(ptrs, y, mask=mask)\n"
+    given = "before = added(y_ptrs, y.to(tl.float16), offs_m[:, None] < M)\n"
+    given += "    tl.atomic_add(y_ptrs, before * 0, mask=offs_m[:, None] < M)\n"
+    source = edited(STORE, f"    {given}").replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED) + helper
+    source = source.replace('"BLOCK_K": 32}', '"BLOCK_K": 32, "SPLIT_K": 2}')
+    y = checked(tmp_path, source, M=32, N=96).outcome.y
+    assert y is not None
+    assert bool(y[:, :32].isnan().all())
+
+
+def test_what_costs_points_is_not_crowded_out(tmp_path):
+    loads = "".join(f"    tl.load(x_ptr - {number})\n" for number in range(1, 40))
+    source = edited(STORE, f"{loads}    tl.store(y_ptrs, (y + pid_n).to(tl.float16), mask=offs_m[:, None] < M)\n")
+    outcome = checked(tmp_path, source.replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED), M=32, N=96).outcome
+    assert any(finding.unordered for finding in outcome.memory)
+
+
 def test_block_pointers(tmp_path):
     if version("triton") >= "3.9":
         pytest.skip("Triton has no block pointers from 3.9 on")
