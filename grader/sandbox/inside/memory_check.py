@@ -29,6 +29,8 @@ SEVERAL = -(2**62)
 MAX_FINDINGS = 24
 EXCHANGES = ("XCHG", "CAS")
 """Atomics that leave in memory what the last one brought: two of them in another order leave something else."""
+SAME = 2.0**-8
+"""How far two programs' numbers for an element may be apart, relative to it, when each has summed up in an order of its own."""
 LONGER = 4
 FEW = 8
 """Fewer programs than that say nothing about how long the others take."""
@@ -375,12 +377,18 @@ class MemoryCheck:
 
 
 def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which elements a store changes, to the bit."""
+    """Which elements a store changes: by more than what another order of a sum comes to, where they are floating-point numbers."""
     if values.itemsize != area.width:
         return np.ones(elements.shape, dtype=bool)
-    bits = f"u{area.width}"
-    there = area.buffer[: len(area.valid) * area.width].view(bits)[elements]
-    return there != np.ascontiguousarray(values).view(bits)
+    whole = area.buffer[: len(area.valid) * area.width]
+    if values.dtype.kind != "f":
+        bits = f"u{area.width}"
+        return whole.view(bits)[elements] != np.ascontiguousarray(values).view(bits)
+    there, values = whole.view(values.dtype)[elements].astype(np.float64), values.astype(np.float64)
+    finite = np.abs(values[np.isfinite(values)])
+    apart = SAME * np.abs(values) + SAME / 4 * (finite.max() if finite.size else 0.0)
+    with np.errstate(all="ignore"):
+        return ~((np.abs(there - values) <= apart) | (there == values) | (np.isnan(there) & np.isnan(values)))
 
 
 def _decode(offset: int, area: Area) -> list[int]:

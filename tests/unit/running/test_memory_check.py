@@ -207,6 +207,8 @@ PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK
     ("stores", "unordered"),
     [
         ("tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n", False),
+        ("tl.store(y_ptrs, (y * (1 + pid_n / 1024)).to(tl.float16), mask=offs_m[:, None] < M)\n", False),
+        ("tl.store(y_ptrs, (y * (1 + pid_n / 32)).to(tl.float16), mask=offs_m[:, None] < M)\n", True),
         ("tl.store(y_ptrs, (y + pid_n).to(tl.float16), mask=offs_m[:, None] < M)\n", True),
         (ADD, False),
         ("before = " + ADD, False),
