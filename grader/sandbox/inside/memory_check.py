@@ -12,6 +12,7 @@ astray (an index or a bound of a loop) is ended there, and keeps what was found.
 from __future__ import annotations
 
 import ast
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, process_time
@@ -20,10 +21,12 @@ from typing import Any
 import numpy as np
 from control_flow import Turns
 from faults import LaunchEnded
-from native_memory import NativeMemory, line_in, lines_in
+from native_memory import POISON_BYTE, NativeMemory, line_in, lines_in
 
 WINDOW_BITS = 44
-POISON_BYTE = 0x7E
+PLACES, ALIGNMENT = 1 << 20, 512
+"""How many places in its window a tensor may have, and the bytes from one to the next."""
+
 SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it."""
 MAX_FINDINGS = 24
@@ -66,8 +69,8 @@ class Area:
         self.base = self.first = self.low = self.high = self.shift = 0
 
     def place(self, window: int, real_base: int) -> None:
-        """Gives the tensor, really at `real_base`, its address in a window."""
-        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1))
+        """Gives the tensor, really at `real_base`, its address in a window: another for other contents, as on a GPU."""
+        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + zlib.crc32(self.buffer) % PLACES * ALIGNMENT
         self.shift = (real_base - self.base) % 2**64
         self.first = self.base - self.offset * self.width
         self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))

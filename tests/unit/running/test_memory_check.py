@@ -236,6 +236,22 @@ def test_what_an_atomic_gives_back_of_other_programs_is_poison(tmp_path):
     assert bool(y[:, :32].isnan().all())
 
 
+def test_an_index_outside_a_tile_gathers_what_no_kernel_can_rely_on(tmp_path):
+    lost = "    y = tl.gather(y, tl.zeros((BLOCK_M, BLOCK_N), tl.int32) + {index}, 1)\n"
+    for index, right in (("offs_n - pid_n * BLOCK_N", True), ("BLOCK_N", False), ("-1", False)):
+        outcome = checked(tmp_path, edited(STORE, lost.format(index=f"({index})") + STORE), M=32, N=96).outcome
+        assert outcome.status == "ran", outcome.message
+        assert bool(outcome.y.isnan().any() | (outcome.y == float("inf")).any()) != right
+
+
+def test_addresses_say_nothing_of_the_device(tmp_path):
+    """Where a tensor lies differs with what it holds, so that no remainder of an address can be counted on."""
+    tell = "    tl.store(y_ptr, (((x_ptr.to(tl.int64) // 512) % 1000).to(tl.float16)), mask=pid == 0)\n"
+    source = edited(STORE, STORE + tell)
+    told = {float(checked(tmp_path, source, M=M, N=32).outcome.y[0, 0]) for M in (1, 2, 3, 4)}
+    assert len(told) > 1
+
+
 def test_what_costs_points_is_not_crowded_out(tmp_path):
     loads = "".join(f"    tl.load(x_ptr - {number})\n" for number in range(1, 40))
     source = edited(STORE, f"{loads}    tl.store(y_ptrs, (y + pid_n).to(tl.float16), mask=offs_m[:, None] < M)\n")
