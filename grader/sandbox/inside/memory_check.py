@@ -213,7 +213,7 @@ class MemoryCheck:
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
         if kind != "load" or area.writer is not None or area.poisoned:
-            self._follow(kind, area, active, program, pointers, mask, values, operation)
+            self._follow(kind, area, active, program, pointers, mask, width, values, operation)
         return pointers + np.uint64(area.shift), mask, None
 
     def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:
@@ -247,11 +247,13 @@ class MemoryCheck:
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
 
     def _follow(
-        self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, values: Any,
-        operation: str,
+        self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, width: int,
+        values: Any, operation: str,
     ) -> None:  # fmt: skip
-        """Races between programs, and reads of an output that nothing was written to."""
+        """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
         elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
+        if width > area.width:
+            elements = (elements[:, None] + np.arange(width // area.width)).reshape(-1)
         within = (elements >= 0) & (elements < len(area.valid))
         elements = elements[within]
         if area.writer is None:
@@ -268,7 +270,7 @@ class MemoryCheck:
             others &= (before > 0) | self._unlike(area, elements, operation) | used
         added = others & (before < 0) if kind == "store" else np.zeros_like(others)
         changed = others & ~added
-        if kind == "store" and changed.any():
+        if kind == "store" and width == area.width and changed.any():
             changed &= _changes(area, elements, np.broadcast_to(values, pointers.shape)[mask][within])
         for fault, differs, lanes in (("mixed", True, added), ("race", True, changed), ("race", False, others & ~added & ~changed)):
             if lanes.any():
@@ -282,11 +284,11 @@ class MemoryCheck:
             area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
 
     def _share(self, others: np.ndarray, within: np.ndarray, pointers: np.ndarray, mask: np.ndarray) -> None:
-        """Keeps which lanes of an atomic met what other programs had left."""
-        lanes = np.zeros(within.shape, dtype=bool)
-        lanes[within] = others
+        """Keeps which lanes of an atomic met what other programs had left. others: of the elements `within` the tensor's buffer."""
+        elements = np.zeros(within.shape, dtype=bool)
+        elements[within] = others
         self.shared = np.zeros(pointers.shape, dtype=bool)
-        self.shared[mask] = lanes
+        self.shared[mask] = elements.reshape(int(np.count_nonzero(mask)), -1).any(axis=1)
 
     def _uses(self) -> frozenset[int]:
         """Lines of the module on which something is made of what an atomic gives back; a helper that returns it is not among them."""
@@ -379,8 +381,6 @@ class MemoryCheck:
 
 def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Which elements a store changes, to the bit."""
-    if values.itemsize != area.width:
-        return np.ones(elements.shape, dtype=bool)
     bits = f"u{area.width}"
     there = area.buffer[: len(area.valid) * area.width].view(bits)[elements]
     return there != np.ascontiguousarray(values).view(bits)
