@@ -202,6 +202,8 @@ PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK
     bits = tl.zeros((BLOCK_M, BLOCK_N // 2), tl.int32) + pid_n
     """
 
+ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
+
 
 @pytest.mark.parametrize(
     ("stores", "unordered"),
@@ -215,7 +217,7 @@ PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK
         (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n", False),
         (PAIRS + "tl.atomic_xchg(pairs, bits, mask=offs_m[:, None] < M)\n", True),
         (PAIRS + "tl.atomic_cas(pairs, bits - 1, bits)\n", True),
-        (PAIRS + "tl.store(pairs, bits, mask=pid_n == 0)\n    tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n", True),
+        (PAIRS + "tl.store(pairs, bits, mask=pid_n == 0)\n    " + ODD, True),
         (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n    tl.atomic_or(pairs, bits, mask=offs_m[:, None] < M)\n", True),
     ],
 )  # fmt: skip
