@@ -220,6 +220,11 @@ def test_no_error_of_a_submission_speaks_for_the_grader(name):
     assert "the grader" not in message
 
 
+def test_an_error_that_refuses_to_speak_is_told_with_its_line():
+    top = "class Mute(Exception):\n    def __str__(self):\n        raise self\nraise Mute()\n"
+    assert refused(described("", top)).startswith("w8a8.py line 7: Mute")
+
+
 def test_a_heuristic_for_no_parameter_is_told_so():
     module = BASE.replace("@triton.jit\n", '@triton.heuristics({"OTHER": lambda args: 3})\n@triton.jit\n', 1)
     message = refused(describe(LAB, source(module), OPTIONS))
