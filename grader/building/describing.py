@@ -19,10 +19,10 @@ from grader.labs import Lab
 from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.parsing import parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
+from grader.sandbox.inside.student import MAX_CONFIGS
 from grader.sandbox.inside.wire import WireError
 from grader.teaching import teach_config, teach_grid
 
-MAX_CONFIGS = 16
 MAX_CONSTANTS = 64
 MAX_TOLD = 8
 """Reasons why there is no launch that are told with the line; each reads the whole text."""
@@ -111,15 +111,17 @@ def _asked(
 def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[str, Any]) -> KernelBundle | Refusal:
     described = answer["configs"]
     if len(described) > MAX_CONFIGS:
-        return Refusal(
-            "rejected",
-            f"@triton.autotune of {lab.kernel} has {len(described)} configs, at most {MAX_CONFIGS} are graded; keep the best",
-        )
+        raise ValueError("more configs than are graded")
     configs = tuple(_config(index, config) for index, config in enumerate(described))
     made = _made(source, answer)
     if isinstance(made, Refusal):
         return made
-    launches, refused = _launches(lab, source, cases, configs, _own_parameters(lab, made), answer)
+    own = _own_parameters(lab, made)
+    if own is None:
+        return Refusal(
+            "rejected", f"{lab.kernel} has other parameters than the lab's once the file has run; put no decorators but Triton's above it"
+        )
+    launches, refused = _launches(lab, source, cases, configs, own, answer)
     return KernelBundle(lab.id, configs, launches, refused, made)
 
 
@@ -133,7 +135,7 @@ def _with_hidden(
         return answer
     if not isinstance(answer, Refusal):
         try:
-            launches, _ = _launches(lab, source, cases, bundle.configs, _own_parameters(lab, bundle.made), answer)
+            launches, _ = _launches(lab, source, cases, bundle.configs, _own_parameters(lab, bundle.made) or frozenset(), answer)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             launches = {}
     pairs = {(case.name, config.index) for case in cases for config in bundle.configs}
@@ -151,14 +153,12 @@ def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
         return Refusal("rejected", str(problem))
 
 
-def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str]:
-    """The constexpr parameters that follow the lab's. Raises ValueError for a function that has others than the lab's first."""
+def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
+    """The constexpr parameters that follow the lab's; None where a function with others than the lab's was put in the kernel's place."""
     kernel = next(node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel)
     names = [argument.arg for argument in kernel.args.posonlyargs + kernel.args.args]
     expected = [parameter.name for parameter in lab.parameters]
-    if names[: len(expected)] != expected:
-        raise ValueError("a kernel with other parameters than the lab's")
-    return frozenset(names[len(expected) :])
+    return frozenset(names[len(expected) :]) if names[: len(expected)] == expected else None
 
 
 def _config(index: int, data: dict[str, Any]) -> Config:

@@ -144,7 +144,10 @@ def _words(root: BaseException) -> str:
     own = getattr(root, "error_message", None) if _is_located(root) else None
     if own is None and _is_located(root):
         return ""
-    return str(own if own is not None else root).strip()
+    try:
+        return str(own if own is not None else root).strip()
+    except Exception:  # a submission's own exception may refuse to speak
+        return ""
 
 
 def _place(error: BaseException, module: str) -> tuple[int, Any] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
+from native_memory import POISON_BYTE
 from number_formats import as_tf32, decode, encode, fused, is_packed, to_integer
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
@@ -253,6 +254,16 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
         part = np.matmul(left[..., start : start + DEPTH], right[..., start : start + DEPTH, :])
         total = (total.astype(np.float32) + part).astype(np.float16)
     return _made(total, d.dtype)
+
+
+@_method
+def create_gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
+    """One element for each index; for an index outside the tile what no kernel can rely on, as it is on a GPU."""
+    inside = (indices.data >= 0) & (indices.data < source.data.shape[axis])
+    taken = np.take_along_axis(source.data, np.where(inside, indices.data, indices.data.dtype.type(0)), axis=axis)
+    if not inside.all():
+        taken[~inside] = np.full(taken.itemsize, POISON_BYTE, dtype=np.uint8).view(taken.dtype)[0]
+    return TensorHandle(taken, source.dtype.scalar)
 
 
 @_method

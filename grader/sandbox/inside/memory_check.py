@@ -12,6 +12,7 @@ astray (an index or a bound of a loop) is ended there, and keeps what was found.
 from __future__ import annotations
 
 import ast
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, process_time
@@ -20,10 +21,12 @@ from typing import Any
 import numpy as np
 from control_flow import Turns
 from faults import LaunchEnded
-from native_memory import NativeMemory, line_in, lines_in
+from native_memory import POISON_BYTE, NativeMemory, line_in, lines_in
 
 WINDOW_BITS = 44
-POISON_BYTE = 0x7E
+PLACES, ALIGNMENT = 1 << 20, 512
+"""How many places in its window a tensor may have, and the bytes from one to the next."""
+
 SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it."""
 MAX_FINDINGS = 24
@@ -68,8 +71,8 @@ class Area:
         self.base = self.first = self.low = self.high = self.shift = 0
 
     def place(self, window: int, real_base: int) -> None:
-        """Gives the tensor, really at `real_base`, its address in a window."""
-        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1))
+        """Gives the tensor, really at `real_base`, its address in a window: another for other contents, as on a GPU."""
+        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + zlib.crc32(self.buffer) % PLACES * ALIGNMENT
         self.shift = (real_base - self.base) % 2**64
         self.first = self.base - self.offset * self.width
         self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
@@ -212,7 +215,7 @@ class MemoryCheck:
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
         if kind != "load" or area.writer is not None or area.poisoned:
-            self._follow(kind, area, active, program, pointers, mask, values, operation)
+            self._follow(kind, area, active, program, pointers, mask, width, values, operation)
         return pointers + np.uint64(area.shift), mask, None
 
     def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:
@@ -246,11 +249,13 @@ class MemoryCheck:
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
 
     def _follow(
-        self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, values: Any,
-        operation: str,
+        self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, width: int,
+        values: Any, operation: str,
     ) -> None:  # fmt: skip
-        """Races between programs, and reads of an output that nothing was written to."""
+        """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
         elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
+        if width > area.width:
+            elements = (elements[:, None] + np.arange(width // area.width)).reshape(-1)
         within = (elements >= 0) & (elements < len(area.valid))
         elements = elements[within]
         if area.writer is None:
@@ -267,7 +272,7 @@ class MemoryCheck:
             others &= (before > 0) | self._unlike(area, elements, operation) | used
         added = others & (before < 0) if kind == "store" else np.zeros_like(others)
         changed = others & ~added
-        if kind == "store" and changed.any():
+        if kind == "store" and width == area.width and changed.any():
             changed &= _changes(area, elements, np.broadcast_to(values, pointers.shape)[mask][within])
         for fault, differs, lanes in (("mixed", True, added), ("race", True, changed), ("race", False, others & ~added & ~changed)):
             if lanes.any():
@@ -281,11 +286,11 @@ class MemoryCheck:
             area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
 
     def _share(self, others: np.ndarray, within: np.ndarray, pointers: np.ndarray, mask: np.ndarray) -> None:
-        """Keeps which lanes of an atomic met what other programs had left."""
-        lanes = np.zeros(within.shape, dtype=bool)
-        lanes[within] = others
+        """Keeps which lanes of an atomic met what other programs had left. others: of the elements `within` the tensor's buffer."""
+        elements = np.zeros(within.shape, dtype=bool)
+        elements[within] = others
         self.shared = np.zeros(pointers.shape, dtype=bool)
-        self.shared[mask] = lanes
+        self.shared[mask] = elements.reshape(int(np.count_nonzero(mask)), -1).any(axis=1)
 
     def _uses(self) -> frozenset[int]:
         """Lines of the module on which something is made of what an atomic gives back; a helper that returns it is not among them."""
@@ -378,8 +383,6 @@ class MemoryCheck:
 
 def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Which elements a store changes: by more than what another order of a sum comes to, where they are floating-point numbers."""
-    if values.itemsize != area.width:
-        return np.ones(elements.shape, dtype=bool)
     whole = area.buffer[: len(area.valid) * area.width]
     if values.dtype.kind != "f":
         bits = f"u{area.width}"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+POISON_BYTE = 0x7E
+"""What fills a value that no kernel can rely on: a large number in every type, NaN in fp16."""
+
 
 class NativeMemory:
     """Stands in front of Triton's native functions: what a subclass does not define goes straight to them."""

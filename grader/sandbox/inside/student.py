@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+MAX_CONFIGS = 16
 
 
 class ContractError(ValueError):
@@ -84,6 +85,9 @@ class StudentModule:
             raise ContractError(
                 f"@triton.autotune of {self.name} has no configs; give it 1 to 16, such as triton.Config({{'BLOCK_M': 64}})"
             )
+        if len(self.configs) > MAX_CONFIGS:
+            count = f"{len(self.configs)} configs, at most {MAX_CONFIGS} are graded"
+            raise ContractError(f"@triton.autotune of {self.name} has {count}; keep the best")
         configs = [self._config(index, config, contract) for index, config in enumerate(self.configs)]
         self._computed(contract)
         launches = []
@@ -135,7 +139,7 @@ class StudentModule:
         meta = {**problem["constants"], **config["constants"]}
         answer: dict[str, Any] = {"problem": problem["name"], "config": index}
         try:
-            heuristics = {}
+            heuristics: dict[str, Any] = {}
             for name, compute in self.heuristics.items():
                 options = {option: config[option] for option in OPTIONS if option in config}
                 value = compute({**scalars, **meta, **options, **heuristics})

@@ -4,7 +4,8 @@ What it closes, beside the namespaces:
 - memory that counts in nobody's resident set: memfd, memfd_secret, SysV segments and queues, POSIX queues, shared
   mappings (each process has its own pages or none), io_uring and aio rings, pages held by sockets;
 - other processes: ptrace, process_vm_*, pidfd_getfd, kcmp, keyrings; and what two sandboxes could say to each other
-  through a library file that both may read: locks, leases, inotify;
+  through a library file that both may read: locks, leases, inotify, and which of its pages are in memory (who may not ask has
+  only the clock);
 - the kernel's wide doors: new namespaces, mounts, bpf, perf, userfaultfd, io_uring, modules, sockets of every family
   (a network namespace does not hold AF_VSOCK, which in a virtual machine reaches its host).
 
@@ -22,32 +23,33 @@ import struct
 NUMBERS = {
     "x86_64": {
         "acct": 163, "add_key": 248, "adjtimex": 159, "bpf": 321, "chroot": 161, "clock_adjtime": 305,
-        "clock_settime": 227, "clone": 56, "delete_module": 176, "fanotify_init": 300, "fcntl": 72, "finit_module": 313, "flock": 73,
-        "inotify_init": 253, "inotify_init1": 294,
+        "clock_settime": 227, "clone": 56, "delete_module": 176, "fadvise64": 221, "fanotify_init": 300, "fcntl": 72,
+        "finit_module": 313, "flock": 73, "inotify_init": 253, "inotify_init1": 294,
         "init_module": 175, "io_setup": 206, "ioperm": 173, "iopl": 172, "kcmp": 312, "kexec_file_load": 320,
-        "kexec_load": 246, "keyctl": 250, "lookup_dcookie": 212, "memfd_create": 319, "migrate_pages": 256, "mmap": 9,
+        "kexec_load": 246, "keyctl": 250, "lookup_dcookie": 212, "memfd_create": 319, "migrate_pages": 256,
+        "mincore": 27, "mmap": 9,
         "modify_ldt": 154, "mount": 165, "move_pages": 279, "mq_open": 240, "msgget": 68, "name_to_handle_at": 303,
-        "open_by_handle_at": 304, "perf_event_open": 298, "personality": 135, "pivot_root": 155,
-        "process_vm_readv": 310, "process_vm_writev": 311, "ptrace": 101, "quotactl": 179, "reboot": 169,
+        "open_by_handle_at": 304, "perf_event_open": 298, "personality": 135, "pivot_root": 155, "preadv2": 327,
+        "process_vm_readv": 310, "process_vm_writev": 311, "ptrace": 101, "quotactl": 179, "readahead": 187, "reboot": 169,
         "request_key": 249, "semget": 64, "setns": 308, "settimeofday": 164, "shmat": 30, "shmget": 29, "socket": 41,
         "socketpair": 53, "swapoff": 168, "swapon": 167, "syslog": 103, "umount2": 166, "unshare": 272,
         "userfaultfd": 323, "vhangup": 153, "vmsplice": 278,
     },
     "aarch64": {
         "acct": 89, "add_key": 217, "adjtimex": 171, "bpf": 280, "chroot": 51, "clock_adjtime": 266,
-        "clock_settime": 112, "clone": 220, "delete_module": 106, "fanotify_init": 262, "fcntl": 25, "finit_module": 273, "flock": 32,
-        "inotify_init1": 26,
+        "clock_settime": 112, "clone": 220, "delete_module": 106, "fadvise64": 223, "fanotify_init": 262, "fcntl": 25,
+        "finit_module": 273, "flock": 32, "inotify_init1": 26,
         "init_module": 105, "io_setup": 0, "kcmp": 272, "kexec_file_load": 294, "kexec_load": 104, "keyctl": 219,
-        "lookup_dcookie": 18, "memfd_create": 279, "migrate_pages": 238, "mmap": 222, "mount": 40, "move_pages": 239,
+        "lookup_dcookie": 18, "memfd_create": 279, "migrate_pages": 238, "mincore": 232, "mmap": 222, "mount": 40, "move_pages": 239,
         "mq_open": 180, "msgget": 186, "name_to_handle_at": 264, "open_by_handle_at": 265, "perf_event_open": 241,
-        "personality": 92, "pivot_root": 41, "process_vm_readv": 270, "process_vm_writev": 271, "ptrace": 117,
-        "quotactl": 60, "reboot": 142, "request_key": 218, "semget": 190, "setns": 268, "settimeofday": 170,
+        "personality": 92, "pivot_root": 41, "preadv2": 286, "process_vm_readv": 270, "process_vm_writev": 271, "ptrace": 117,
+        "quotactl": 60, "readahead": 213, "reboot": 142, "request_key": 218, "semget": 190, "setns": 268, "settimeofday": 170,
         "shmat": 196, "shmget": 194, "socket": 198, "socketpair": 199, "swapoff": 225, "swapon": 224, "syslog": 116,
         "umount2": 39, "unshare": 97, "userfaultfd": 282, "vhangup": 58, "vmsplice": 75,
     },
 }  # fmt: skip
 EVERYWHERE = {
-    "clone3": 435, "fsconfig": 431, "fsmount": 432, "fsopen": 430, "fspick": 433, "io_uring_enter": 426,
+    "cachestat": 451, "clone3": 435, "fsconfig": 431, "fsmount": 432, "fsopen": 430, "fspick": 433, "io_uring_enter": 426,
     "io_uring_register": 427, "io_uring_setup": 425, "memfd_secret": 447, "mount_setattr": 442, "move_mount": 429,
     "open_tree": 428, "open_tree_attr": 467, "pidfd_getfd": 438, "process_madvise": 440, "process_mrelease": 448,
     "quotactl_fd": 443,

@@ -210,7 +210,7 @@ def test_a_kernel_has_the_parameters_of_the_lab():
     """Another function of the text, with other parameters, is not taken for the kernel."""
     other = "@triton.jit\ndef other(a_ptr, BLOCK_M, BLOCK_N, BLOCK_K):\n    tl.store(a_ptr, 1)\n"
     lie = "said = {**said, 'line': 4} if said.get('function') else said"
-    assert isinstance(described("", other + HIJACK.replace("{lie}", lie)), Refusal)
+    assert "other parameters than the lab's" in refused(described("", other + HIJACK.replace("{lie}", lie)))
 
 
 @pytest.mark.parametrize("name", ["GraderDefect", "ContractError", "Unsupported", "LaunchEnded"])
@@ -218,6 +218,11 @@ def test_no_error_of_a_submission_speaks_for_the_grader(name):
     message = refused(described("", f"class {name}(Exception):\n    pass\nraise {name}('all is well')\n"))
     assert message.startswith("w8a8.py line 6: ")
     assert "the grader" not in message
+
+
+def test_an_error_that_refuses_to_speak_is_told_with_its_line():
+    top = "class Mute(Exception):\n    def __str__(self):\n        raise self\nraise Mute()\n"
+    assert refused(described("", top)).startswith("w8a8.py line 7: Mute")
 
 
 def test_a_heuristic_for_no_parameter_is_told_so():

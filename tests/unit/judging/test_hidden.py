@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grader.building import KeptBinaries, describing, own_folder
+from grader.building import BuildOptions, KeptBinaries, describing, own_folder
+from grader.building.compiling import Compiler
 from grader.gpu.devices import choose
 from grader.labs import get_lab
-from grader.model import Case
+from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS
@@ -113,6 +115,23 @@ def test_what_is_said_of_a_wrong_kernel_does_not_depend_on_a_hidden_case(name, m
         assert any(test["status"] == "failed" and test["name"] in PUBLIC for test in tests)
         report["labs"]["w8a8"]["tests"] = [test for test in tests if test["name"] != "hidden_1"]
     assert json.dumps(reports[0], sort_keys=True) == json.dumps(reports[1], sort_keys=True)
+
+
+def test_what_only_hidden_cases_launch_is_compiled_last():
+    """The time for building is one: what a hidden case takes of it is missing to no public one."""
+    lab = get_lab("w8a8")
+    public = [lab.case(name) for name in PUBLIC]
+    lab = replace(lab, cases=(Case("hidden_1", "hidden", 40, 96, 128, hidden=True), *public), speed_cases=())
+    config = Config(0, {}, 4, 2)
+    launches = {(case.name, 0): Launch((1, 1, 1), (), (), (("WORK", number),)) for number, case in enumerate(lab.cases)}
+    bundle = KernelBundle(lab.id, (config,), launches, {}, MadeModule("", lab.kernel, ()))
+    compiler = Compiler(lab, KernelSource(lab.id, lab.kernel, None, "", (), Path("w8a8.py")), BuildOptions((90,), "all", 1), unheard, 1.0)
+    jobs = compiler._jobs(bundle, [(90, config, case.name) for case in lab.cases])
+    assert [job.public for job in jobs] == [True, True, False]
+
+
+def unheard(done: int, total: int) -> None:
+    """Nobody is told how many are compiled."""
 
 
 def test_a_right_kernel_passes_hidden_cases(tmp_path):

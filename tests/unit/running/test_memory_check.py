@@ -202,6 +202,8 @@ PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK
     bits = tl.zeros((BLOCK_M, BLOCK_N // 2), tl.int32) + pid_n
     """
 
+ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
+
 
 @pytest.mark.parametrize(
     ("stores", "unordered"),
@@ -217,6 +219,7 @@ PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK
         (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n", False),
         (PAIRS + "tl.atomic_xchg(pairs, bits, mask=offs_m[:, None] < M)\n", True),
         (PAIRS + "tl.atomic_cas(pairs, bits - 1, bits)\n", True),
+        (PAIRS + "tl.store(pairs, bits, mask=pid_n == 0)\n    " + ODD, True),
         (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n    tl.atomic_or(pairs, bits, mask=offs_m[:, None] < M)\n", True),
     ],
 )  # fmt: skip
@@ -236,6 +239,22 @@ def test_what_an_atomic_gives_back_of_other_programs_is_poison(tmp_path):
     y = checked(tmp_path, source, M=32, N=96).outcome.y
     assert y is not None
     assert bool(y[:, :32].isnan().all())
+
+
+def test_an_index_outside_a_tile_gathers_what_no_kernel_can_rely_on(tmp_path):
+    lost = "    y = tl.gather(y, tl.zeros((BLOCK_M, BLOCK_N), tl.int32) + {index}, 1)\n"
+    for index, right in (("offs_n - pid_n * BLOCK_N", True), ("BLOCK_N", False), ("-1", False)):
+        outcome = checked(tmp_path, edited(STORE, lost.format(index=f"({index})") + STORE), M=32, N=96).outcome
+        assert outcome.status == "ran", outcome.message
+        assert bool(outcome.y.isnan().any() | (outcome.y == float("inf")).any()) != right
+
+
+def test_addresses_say_nothing_of_the_device(tmp_path):
+    """Where a tensor lies differs with what it holds, so that no remainder of an address can be counted on."""
+    tell = "    tl.store(y_ptr, (((x_ptr.to(tl.int64) // 512) % 1000).to(tl.float16)), mask=pid == 0)\n"
+    source = edited(STORE, STORE + tell)
+    told = {float(checked(tmp_path, source, M=M, N=32).outcome.y[0, 0]) for M in (1, 2, 3, 4)}
+    assert len(told) > 1
 
 
 def test_what_costs_points_is_not_crowded_out(tmp_path):

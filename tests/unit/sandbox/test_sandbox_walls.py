@@ -197,6 +197,10 @@ def test_no_mapping_is_shared_and_writable():
         ("import fcntl, sys; f = open(sys.executable)", "fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK)"),
         ("import fcntl, os; f = os.open('/usr/lib', os.O_RDONLY)", "fcntl.fcntl(f, fcntl.F_NOTIFY, fcntl.DN_ACCESS)"),
         (LIBC, "call({'x86_64': 294, 'aarch64': 26}[os.uname().machine], 0)"),
+        ("import os, sys; f = os.open(sys.executable, 0)", "os.preadv(f, [bytearray(9)], 0, os.RWF_NOWAIT)"),
+        ("import os, sys; f = os.open(sys.executable, 0)", "os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)"),
+        (LIBC, "call({'x86_64': 27, 'aarch64': 232}[os.uname().machine], 0, 0, 0)"),
+        (LIBC, "call(451, 0, 0, 0, 0)"),
     ],
 )
 def test_files_that_two_sandboxes_read_carry_no_message(box, before, statement):
