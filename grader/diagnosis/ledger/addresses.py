@@ -325,7 +325,6 @@ def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
     if found is None:
         return []
     bad, holding = found
-    e, p = (int(i) for i in np.argwhere(bad)[0])
     findings = []
     named = [rule for rule in holding.holding if replace(rule, telling=True) in rules]
     aspects = dict.fromkeys(rule.aspect for rule in named)
@@ -335,6 +334,8 @@ def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
         alike = [rule for rule in named if rule.aspect == aspect]
         rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
         side = left if rule.name.startswith(("x_", "col_")) else right
+        later = bad & (pairs.turn > 0)
+        e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
         findings.append(Divergence(
             names, LOAD if aspect == "row" or side is left else PAIR,
             _line(run, pairs, side, rule, p),
