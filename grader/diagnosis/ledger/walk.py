@@ -41,7 +41,8 @@ def walk(run: Run) -> list[Divergence]:
     for program, stores, pairs in followed:
         with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, rules)
-    if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
+    overrun = any(finding.name == "slice_unmasked" for finding in findings)
+    if run.ended and not overrun and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     if beside and any(finding.name == "wrong_block" for finding in findings):  # which row a tile was meant for is not certain

@@ -24,8 +24,8 @@ from grader.model import Problem
 
 ROUNDING = 2e-3
 """How far fp16 may take a weight off, in units of its parts q s and (z + 1) s."""
-SOME = 64
-"""How many values are asked first, before a way is tried on all."""
+SOME, MORE = 64, 1024
+"""How many values are asked first, and then, before a way is tried on all."""
 MEANINGS: Meanings = {
     "": ("", lambda u: u),
     "signed": ("the nibble is read as two's complement, -8 to 7, and is 0 to 15", lambda u: np.where(u > 7, u - 16, u)),
@@ -62,6 +62,8 @@ LOOKUPS = (
         _nibble(lambda parts: 0 * parts.n)),
     Way("zero_nibble_of_k", "the word of zeros is shifted by 4 * (k % 8), like one of weights; it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: np.clip(parts.values.partner, 0, None) % 8)),
+    Way("zero_nibble_of_word", "the word of zeros is shifted by 4 * (n // 8), its own number; column n has nibble n % 8 in it",
+        _nibble(lambda parts: parts.n // 8)),
     Way("zeros_packed_along_groups", "the word of zeros is shifted by 4 * (g % 8); it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: parts.group % 8)),
     Way("zero_pairs_swapped", "the two nibbles of each byte of zeros are exchanged", _nibble(lambda parts: parts.n % 8 ^ 1)),
@@ -203,12 +205,13 @@ def _widened(verdict: Judgement, known: Array) -> Judgement:
 def _operand(parts: Parts) -> Making | None:
     """The explanation of what the operand holds that needs the fewest mistakes; None where none is known."""
     values, best, fewest = parts.values, None, 4
-    some = np.linspace(0, len(values.value) - 1, min(SOME, len(values.value))).astype(int)
-    few = _at(parts, some)
+    few, more = (_at(parts, np.linspace(0, len(values.value) - 1, min(size, len(values.value))).astype(int)) for size in (SOME, MORE))
     for cost, power, formula, zeros in _candidates(parts):
         if cost >= fewest:
             break
         if not _plausible(few, power, formula, zeros.made(few)) and cost:
+            continue
+        if _opened(more, power, formula, zeros.made(more).astype(np.float64)) is None:
             continue
         zero = zeros.made(parts).astype(np.float64)
         verdicts = _opened(parts, power, formula, zero)
