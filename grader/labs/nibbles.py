@@ -47,16 +47,18 @@ def opened(
     if fits(right).all():
         return []
 
-    def verdict(name: str, reason: str) -> Judgement:
+    def verdict(name: str, reason: str, shows: Array | bool = True) -> Judgement:
         def describe(at: tuple[int, ...]) -> tuple[str, str]:
             word = f"word ({values.k[at] // 8}, {values.row[at]})"
             return (f"element {position[at]} of {word}, {words[at] & 0xFFFFFFFF:#010x}, became {held[at]:.5g}",
                     f"{right[at]:.0f}")  # fmt: skip
 
-        return Judgement(name, reason, inside & ~fits(right), describe, rank=UNPACK)
+        wrong = inside & ~fits(right)
+        return Judgement(name, reason, wrong & shows if (wrong & shows).any() else wrong, describe, rank=UNPACK)
 
     shifted = {
         "no_nibble_mask": ("the word is shifted, but the higher nibbles are not masked away", words >> (4 * position)),
+        "nibble_of_n": ("the word is shifted by 4 * (n % 8); it holds eight k, so by 4 * (k % 8)", words >> 4 * (values.row % 8) & 15),
         "shift_by_bits": ("the word is shifted by k % 8 bits, not by 4 * (k % 8)", words >> position & 15),
         "shifted_left": ("the word is shifted to the left", (words << (4 * position)) & 15),
     }
@@ -64,11 +66,11 @@ def opened(
         order = _order(held, nibbles, position, meaning, loose, slack, inside)
         if order is None:
             continue
-        verdicts = []
+        taken = np.array([order.get(element, element) for element in range(8)])[position]
+        number = np.take_along_axis(nibbles, taken[..., None], axis=-1)[..., 0]
+        verdicts = [verdict(*_order_words(order), shows=taken != position)] if order else []
         if name:
-            verdicts.append(verdict(name, meanings[name][0]))
-        if order:
-            verdicts.append(verdict(*_order_words(order)))
+            verdicts.append(verdict(name, meanings[name][0], shows=meaning(number) != meanings[""][1](number)))
         return verdicts
     for name, (reason, integers) in shifted.items():
         for meaning in (lambda u: u, meanings[""][1]):

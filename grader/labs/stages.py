@@ -113,7 +113,8 @@ class Rule:
     """A mistaken rule that such pairs follow. aspect: rules of different aspects can hold at once.
 
     tensor: the one whose load is the line to look at; "" for the operand's own. detail: rules of one name that differ
-    in it are different rules. telling: whether right pairs, or another rule, would have looked different here.
+    in it are different rules. telling: whether right pairs, or another rule, would have looked different here. later: it
+    says how places move on from turn to turn, so that the first turn shows nothing of it.
     """
 
     aspect: str
@@ -122,6 +123,7 @@ class Rule:
     tensor: str = ""
     detail: int = 0
     telling: bool = True
+    later: bool = False
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,11 @@ LESSONS = (
         "put the tensor's pointer before the offsets, such as x_ptr + offs, and load each tile only once",
     ),
     Lesson(
+        r"Pointer argument of \w+ instruction is (?P<type>.+)",
+        "{call} needs pointers, found {type}",
+        "put the tensor's pointer before the offsets, such as y_ptr + offs",
+    ),
+    Lesson(
         r"`other` cannot be provided without `mask`",
         "`other` fills what the mask leaves out, and there is no mask",
         "add mask=offs < size, or delete other",

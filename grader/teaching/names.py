@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+LIST_METHODS = ("append", "extend", "insert", "pop")
 INSTEAD = {
     "abs": "tl.abs(x)",
     "absolute": "tl.abs(x)",
@@ -251,6 +252,8 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
         near = suggest(name, language_names())
         step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
         return f"`{owner}.{name}` is not for a kernel that is graded", step
+    if name in LIST_METHODS:
+        return f"a kernel has no lists: `{owner}` has no `.{name}`", "add tiles up in one variable, such as acc += tl.dot(x, w)"
     cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
     near = suggest(name, tensor_names())
     if name in INSTEAD:

@@ -39,21 +39,20 @@ def undefined_name(setting: Setting) -> Told | None:
 
 
 def _plain_constant(setting: Setting, name: str) -> Told:
-    value = next(
+    made = next(
         (
-            unparsed(part.value)
+            part
             for part in setting.tree.body
             if isinstance(part, ast.Assign | ast.AnnAssign)
             and any(isinstance(t, ast.Name) and t.id == name for t in _targets(part))
         ),
-        "...",
+        None,
     )
-    return Told(
-        setting,
-        f"`{name}` is an ordinary variable of the file; a kernel reads only constexpr ones",
-        f"write {name} = tl.constexpr({shortened(value)}) where it is defined",
-        quiet=True,
-    )
+    value = unparsed(made.value) if made is not None else "..."
+    cause = f"`{name}` is an ordinary variable of the file; a kernel reads only constexpr ones"
+    if isinstance(made, ast.AnnAssign):
+        cause = f"the annotation does not make `{name}` a constexpr: a kernel reads only variables of the file that hold one"
+    return Told(setting, cause, f"write {name} = tl.constexpr({shortened(value)}) where it is defined", quiet=True)
 
 
 def missing_attribute(setting: Setting) -> Told | None:
@@ -163,6 +162,19 @@ def branches_differ(setting: Setting) -> Told | None:
     return None
 
 
+def value_before_pointers(setting: Setting) -> Told | None:
+    """tl.store, or an atomic, whose first two arguments are exchanged."""
+    node, operands = setting.node, setting.operands()
+    refused = re.search(r"Unsupported ptr type|Pointer argument of \w+ instruction is", setting.fault.message)
+    if not refused or not isinstance(node, ast.Call) or len(operands) < 2:
+        return None
+    called = unparsed(node.func)
+    if called.endswith(".load") or not setting.type_of(operands[1]).startswith("pointer"):
+        return None
+    value, pointers = (shortened(unparsed(part)) for part in operands[:2])
+    return Told(setting, f"{called} takes the pointers first and then the value", f"exchange them: {called}({pointers}, {value}, ...)")
+
+
 def shapes_differ(setting: Setting) -> Told | None:
     """Operands, or a mask and its pointers, whose shapes do not fit."""
     message = setting.fault.message
@@ -194,8 +206,11 @@ def _two_meet(setting: Setting, kinds: list[tuple[ast.expr, str]]) -> Told | Non
             return told
     shapes = [_shape(kind) for _, kind in kinds]
     if isinstance(node, ast.AugAssign) and all(shapes):
+        if told := _along_the_wrong_dimension(setting, unparsed(node.value), shapes[1], shapes[0]):
+            return told
         name = unparsed(node.target)
-        cause = f"`{name}` has the shape {shapes[0]}, what is added to it {shapes[1]}"
+        what = "what is added to it" if isinstance(node.op, ast.Add) else "the other side"
+        cause = f"`{name}` has the shape {shapes[0]}, {what} {shapes[1]}"
         return Told(
             setting, cause, f"give both one shape: look at the tl.zeros of `{name}` and at the offsets of the tiles"
         )
@@ -451,5 +466,5 @@ def caching_twice(setting: Setting) -> Told | None:
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
     construct, pointer_indexed, size_left_out, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
-    misspelt_keyword, accumulator, split_of_more, caching_twice, *WORDING,
+    misspelt_keyword, value_before_pointers, accumulator, split_of_more, caching_twice, *WORDING,
 )  # fmt: skip

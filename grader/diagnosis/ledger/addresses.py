@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader.diagnosis.ledger import summed
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, hull, places_in_output, side_words
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, hull, places_in_output, side_words, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tiles import store_tile
@@ -24,6 +24,9 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     """
     if not pairs.turn.size:
         return _no_turn(run, pairs)
+    overrun = _overrun(run, pairs)
+    if overrun:
+        return [overrun]
     strides = [finding for side in (pairs.left, pairs.right) if (finding := _strides(run, pairs, side))]
     if strides:
         return strides
@@ -36,6 +39,32 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule], *, whole: bool) -> list
     if rows:
         return rows
     return summed.look(run, pairs, whole=whole)
+
+
+def _overrun(run: Run, pairs: Pairs) -> Divergence | None:
+    """A slice of K that goes on behind K on both sides alike: in memory the next rows lie there."""
+    if run.config.split_k == 1 or not (pairs.left.operand.strides and pairs.right.operand.strides):
+        return None
+    both = pairs.left.live & pairs.right.live & pairs.alive
+    k, other = (_k_of_own_row(run, pairs, side) for side in (pairs.left, pairs.right))
+    unit = pairs.right.operand.unit
+    behind = both & (k >= run.sizes[2])
+    if k.size == 0 or not behind.any() or not (k[both] // unit == other[both] // unit).all():
+        return None
+    p = int(np.flatnonzero(behind.any(axis=0))[0])
+    return Divergence(
+        "slice_unmasked", LOAD, run.line_of_load(int(pairs.left.node[p]), pairs.left.operand.tensor),
+        f"both operands hold k = {span(k[behind])}, which K = {run.sizes[2]} does not have", f"zeros from K = {run.sizes[2]} on",
+        "what a slice has behind the end of K is not masked, and memory holds other rows there", pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
+
+
+def _k_of_own_row(run: Run, pairs: Pairs, side: Side) -> Array:
+    """k of the elements of a side if they are counted from the beginning of the row that belongs to them; -1 where they cannot be."""
+    along_row, along_k = (run.problem.scalars[name] for name in side.operand.strides)
+    k, rest = np.divmod(side.offset - expected_rows(pairs, side) * along_row, along_k)
+    found: Array = np.where((rest == 0) & (k >= 0), k * side.operand.unit, -1)
+    return found
 
 
 def _no_turn(run: Run, pairs: Pairs) -> list[Divergence]:
@@ -327,7 +356,6 @@ def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
     if found is None:
         return []
     bad, holding = found
-    e, p = (int(i) for i in np.argwhere(bad)[0])
     findings = []
     named = [rule for rule in holding.holding if replace(rule, telling=True) in rules]
     aspects = dict.fromkeys(rule.aspect for rule in named)
@@ -337,6 +365,8 @@ def _blocks(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
         alike = [rule for rule in named if rule.aspect == aspect]
         rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
         side = left if rule.name.startswith(("x_", "col_")) else right
+        later = bad & (pairs.turn > 0)
+        e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
         findings.append(Divergence(
             names, LOAD if aspect == "row" or side is left else PAIR,
             _line(run, pairs, side, rule, p),
@@ -442,6 +472,8 @@ def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Divergence:
     ignored = bool(stride) and moved == turn * depth != turn * depth * along_k
     reason = (f"the pointers of {letter} move on by {depth} elements a turn, {depth} steps along K are {depth * along_k}: "
               f"{stride} is not used")  # fmt: skip
+    if stride and not ignored and moved and moved % along_k:
+        ignored, reason = True, f"the addresses of {letter} move on by {moved}, which is no multiple of {stride} = {along_k}"
     e, p = (int(i) for i in np.argwhere(bad & (pairs.turn == turn)[None, :])[0])
     return Divergence(
         f"ignores_{stride}" if ignored else "advanced_wrongly", ADVANCE,

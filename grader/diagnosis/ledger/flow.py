@@ -144,13 +144,13 @@ def with_lost(tape: Tape, provenance: Provenance, flow: Flow, lost: Sequence[Nod
     """
     walk = _Walk(tape, provenance)
     walk.waiting, walk.order = {}, []
-    kept = [term for term in flow.terms if term.op == "dot"]
+    kept = [term for term in flow.terms if term.op == "dot"] or flow.terms
     if kept:
         model, lanes = tape.nodes[kept[-1].node], kept[-1].lanes
     else:
         model, lanes = flow.store, flow.lanes[:, None]
     for node in lost:
-        if node.op == "dot" and node.shape == model.shape:
+        if node.op in ("dot", model.op) and node.shape == model.shape:
             walk._product(node, lanes, np.ones(lanes.shape), (), np.ones(lanes.shape, dtype=bool))
     terms = tuple(sorted([*flow.terms, *walk.terms], key=lambda term: term.node))
     return replace(flow, terms=terms)

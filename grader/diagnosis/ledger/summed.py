@@ -40,6 +40,10 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
     behind = together & counts & ((left.live[e] & (left.k[e] >= K)) | (right.live[e] & (right.k[e] >= K)))
     if behind.any():
         return [_behind(run, pairs, e, behind)]
+    if right_good and not left_good and (astray := _beside_nibbles(run, pairs, e)):
+        return [astray]
+    if run.stages.needed is not None and right_good and bad.any():
+        return _only_pairs(run, pairs, e)
     if left_good and right_good:
         return _only_pairs(run, pairs, e) if bad.any() else []
     if not bad.any() and not _one_sided(pairs, e):
@@ -50,6 +54,32 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
     if not right_good:
         findings.append(_advance(run, pairs, right, e, need))
     return [finding for finding in findings if finding] or _only_pairs(run, pairs, e)
+
+
+def _beside_nibbles(run: Run, pairs: Pairs, e: int) -> Divergence | None:
+    """The wrong elements of X where a product takes one nibble of each of its words, and the next product the next nibble."""
+    left, right, unit = pairs.left, pairs.right, pairs.right.operand.unit
+    live = left.live[e] & right.live[e] & pairs.alive[e]
+    words = right.k[e][live & (pairs.turn == 0)]
+    each = len(words) // max(1, len(np.unique(words)))
+    if unit == 1 or len(words) < 2 or each >= unit:
+        return None
+    bad = live & (left.k[e] // unit != right.k[e] // unit)
+    if not bad.any() and np.bincount(left.k[e][live]).max() < 2:
+        return None
+    p = int(np.flatnonzero(bad if bad.any() else live)[0])
+    line, turn = run.line_of_load(int(left.node[p]), left.operand.tensor), int(pairs.turn[p])
+    if bad.any():
+        held = _k_span(right.k[e, p : p + 1], unit)
+        return Divergence(
+            "k_orders_differ", PAIR, line, f"k = {left.k[e, p]} of X meets word {right.k[e, p] // unit}, which holds k = {held}",
+            f"an element of k = {held}", f"a product takes {each} of the {unit} nibbles of each word, and its elements of X are not those "
+            "of the word", pairs.program, turn,
+        )  # fmt: skip
+    return Divergence(
+        "nibble_not_in_x", PAIR, line, f"all {unit} nibbles of a word are multiplied, with k = {span(left.k[e][live])} of X alone",
+        "each nibble with the k that is its own", "different nibbles of a word meet the same element of X", pairs.program, turn,
+    )  # fmt: skip
 
 
 def _masked_rows(run: Run, pairs: Pairs, e: int) -> Divergence | None:
@@ -167,7 +197,8 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     return [Divergence(
         "k_orders_differ", PAIR, pairs.flow.terms[int(pairs.term[p])].line,
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {_k_span(right.k[e, p : p + 1], unit)} of W{words}",
-        "the same k on both sides", "X and W are multiplied in different orders of k", pairs.program, int(pairs.turn[p]),
+        "the same k on both sides", "X and W are multiplied in different orders of k" if run.stages.needed is None else
+        "the columns of X are not those of the block that they meet", pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
 
 
@@ -291,6 +322,10 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
         return Divergence("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
                        f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
                        "the masks of the loads end before K does", pairs.program)  # fmt: skip
+    inside = run.stages.needed is None and missing[-1] < np.flatnonzero(need)[-1] and missing[0] > 0
+    if inside:
+        return Divergence("k_left_out", LOOP, line, f"k = {span(missing)} is never multiplied, though k before and behind it is",
+                          f"every k up to K = {K}", "parts of K are left out", pairs.program)  # fmt: skip
     return Divergence(
         _missing_name(run, missing, need, depth, turns), LOOP, line,
         f"the loop ends after {turns} turn{'s' if turns != 1 else ''} of {depth}; k = {span(missing)} is never multiplied",

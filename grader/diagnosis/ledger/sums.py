@@ -85,7 +85,7 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Divergence], bool]:
         apart = np.abs(predicted - flow.stored)
     same = np.isnan(predicted) & ~np.isfinite(flow.stored)
     if not findings and not bool((same | (apart <= 1.2 * bound)).all()):
-        cast = _wrapped(run, pairs) or _cast(run, pairs, ~(same | (apart <= 1.2 * bound)))
+        cast = _coarse_product(run, pairs) or _wrapped(run, pairs) or _cast(run, pairs, ~(same | (apart <= 1.2 * bound)))
         if cast is None and float((same | (apart <= LOOSE * bound)).mean()) < 0.98:
             return [], False
         findings += [cast] if cast else []
@@ -123,7 +123,7 @@ def _cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
         if node.type in HALF and far.any() and (node.op in FLOAT_SUMS or _goes_on(run, pairs, step)):
             coarse = max(coarse or (step, before), (step, before), key=lambda one: _peak(one[1]))
     if coarse is None:
-        return _coarse_product(run, pairs) if far.any() else None
+        return None
     return _coarse_sum(run, pairs, *coarse)
 
 
@@ -148,20 +148,21 @@ def _coarse_sum(run: Run, pairs: Pairs, step: Passed, before: Array) -> Divergen
 
 
 def _coarse_product(run: Run, pairs: Pairs) -> Divergence | None:
-    """Sums along K within a product that are fp16 already, whatever they are added to afterwards."""
-    nodes = run.tape.nodes
-    found = [node for node in dict.fromkeys(term.node for term in pairs.flow.terms) if nodes[node].op == "dot" and nodes[node].type in HALF]
+    """Products, or sums along K within one, that are fp16 already, whatever they are added to afterwards."""
+    products = dict.fromkeys(term.node for term in pairs.flow.terms)
+    found = [number for number in products if run.tape.nodes[number].type in HALF and run.tape.nodes[number].op in ("dot", "fmul")]
     if not found:
         return None
-    node = nodes[found[0]]
+    node = run.tape.nodes[found[0]]
     values = np.concatenate([run.provenance.values(number).reshape(-1).astype(np.float64) for number in found])
     if np.isinf(values).any():
         said = f"the product itself is {node.type}, which ends at 65504: it is inf"
     else:
         said = f"the product itself is {node.type}; at {_grouped(_peak(values))} its steps are {_spacing(_peak(values)):g} wide"
-    return Divergence(
-        "fp16_accumulator", SUM, node.line, said, "a product in fp32", f"tl.dot gives {node.type} before it is added up", pairs.program
-    )
+    name, reason = "fp16_accumulator", f"tl.dot gives {node.type} before it is added up"
+    if node.op == "fmul":
+        name, reason = "fp16_products", f"X and W are multiplied in {node.type}, and each product is rounded before it is added up"
+    return Divergence(name, SUM, node.line, said, "a product in fp32", reason, pairs.program)
 
 
 def _goes_on(run: Run, pairs: Pairs, step: Passed) -> bool:
@@ -175,8 +176,8 @@ def _goes_on(run: Run, pairs: Pairs, step: Passed) -> bool:
 
 def too_coarse(run: Run, pairs: Pairs) -> list[Divergence]:
     """A sum in fp16, where nothing else is wrong and Y is: rounding it to fp16 once, at the end, would have been right."""
-    found = _cast(run, pairs, np.ones(len(pairs.m), dtype=bool))
-    return [found] if found is not None and found.name == "fp16_accumulator" else []
+    found = _coarse_product(run, pairs) or _cast(run, pairs, np.ones(len(pairs.m), dtype=bool))
+    return [found] if found is not None and found.name in ("fp16_accumulator", "fp16_products") else []
 
 
 def _wrapped(run: Run, pairs: Pairs) -> Divergence | None:
@@ -345,8 +346,13 @@ def _off_factor(run: Run, pairs: Pairs, total: Array, number: int, held: Array, 
         values = [along_k[scale.tensor][place][known] if scale.at else value
                   for scale, value in zip(run.stages.scales, values, strict=True)]  # fmt: skip
     at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] {what} multiplied by {total[e]:.4g}"
+    exponents = _exponents(ratio, values)
+    if not exponents and not along_k:
+        own, values = _wanted(run, pairs, carried=False), [value[known] for value in _scale_values(run, pairs, carried=False)]
+        exponents = _exponents(total[known] / own[known], values)
+        wanted = own if exponents else wanted
     expected = f"{wanted[e]:.4g}" + (f", which is {scales}" if scales else "")
-    if exponents := _exponents(ratio, values):
+    if exponents:
         short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
         reason, name = _exponent_words(exponents, short)
         return [Divergence(name, FACTOR, line, at, expected, reason, pairs.program)]
@@ -361,10 +367,10 @@ def _first(pairs: Pairs, number: int) -> tuple[Array, Array]:
 
 
 def _exponents(ratio: Array, values: Sequence[Array]) -> list[int]:
-    """The powers of the scales, from -2 to 2, whose product the ratio is; none where no such product fits."""
+    """The powers of the scales, from -2 to 2, whose product the ratio is, one of them in another's place; none where none fits."""
     for powers in np.ndindex(*(5,) * len(values)):
         exponents = [int(power) - 2 for power in powers]
-        if not any(exponents) or min(exponents) < 0 < max(exponents):
+        if not any(exponents) or (min(exponents) < 0 < max(exponents) and sorted(exponents) != [-1, 1]):
             continue
         made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
         if np.allclose(ratio, made, rtol=4e-3):

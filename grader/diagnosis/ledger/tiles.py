@@ -54,7 +54,8 @@ def look(run: Run) -> list[Divergence]:
         return []
     programs = math.prod(run.grid)
     needed = math.prod(tiles.count) * slices
-    if not again and programs < needed and all(len(set(own)) == 1 for own in tiles.by_program.values()):
+    single = all(len(stores_to_output(run, program)) < 2 for program in run.tape.programs)
+    if not again and programs < needed and single and all(len(set(own)) == 1 for own in tiles.by_program.values()):
         kind = f"{tiles.count[0]} x {tiles.count[1]} tiles" + (f" in {slices} slices" if slices > 1 else "")
         return [Divergence("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and {_listed(tiles.missing)} of Y "
                         "is stored by nobody", f"{needed} programs for {kind} of {tiles.size[0]} x {tiles.size[1]}",
@@ -200,6 +201,8 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Diverg
             "tile_map", TILE, tiles.line, f"{found}: program {idle} ends without a store", expected,
             "some programs end, or pass their store by, before they have stored anything", idle,
         )  # fmt: skip
+    if not again and not outside and (cut := _cut_off(run, tiles)):
+        return Divergence("tiles_left_out", TILE, tiles.line, found, expected, cut)
     name, line, reason = _map_reason(run, tiles)
     return Divergence(name, TILE, line, found, expected, reason)
 
@@ -224,6 +227,21 @@ def _map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
         return "tile_map", *grouped
     name, reason = _still(tiles)
     return name, tiles.line, reason
+
+
+def _cut_off(run: Run, tiles: TileMap) -> str:
+    """That the last row, or column, of tiles is left out, and nothing else, by programs that walk over several tiles; else ""."""
+    if all(len(set(own)) == 1 for own in tiles.by_program.values()) and math.prod(run.grid) >= math.prod(tiles.count):
+        return ""
+    missing = set(tiles.missing)
+    for axis, noun in ((0, "row"), (1, "column")):
+        last = tiles.count[axis] - 1
+        if last and missing == {(i, j) for i in range(tiles.count[0]) for j in range(tiles.count[1]) if (i, j)[axis] == last}:
+            partial = run.sizes[axis] % tiles.size[axis]
+            return f"the last{', partial' if partial else ''} {noun} of tiles is left out: " + (
+                f"the number of {noun}s of tiles is rounded down, or their loop ends too early" if partial else
+                f"the loop over {noun}s of tiles ends too early")  # fmt: skip
+    return ""
 
 
 def _still(tiles: TileMap) -> tuple[str, str]:
@@ -292,20 +310,20 @@ def _group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
 
 
 def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
-    """The program id divided by the number of the wrong tiles: the line, and the words."""
+    """The number of a tile divided by the number of the wrong tiles: the line, and the words."""
     for program, numbers in run.tape.programs.items():
         for number in numbers:
             node = run.tape.nodes[number]
-            if node.op not in (*DIVISIONS, "srem", "urem") or program not in tiles.meant:
+            if node.op not in (*DIVISIONS, "srem", "urem"):
                 continue
-            first = run.tape.nodes[node.inputs[0]]
+            own, called = _numbered(run, tiles, program, run.tape.nodes[node.inputs[0]])
             divisor = run.tape.nodes[node.inputs[1]].data
-            if first.op != "get_program_id" or divisor is None:
+            if not own or divisor is None:
                 continue
             by = int(divisor.reshape(-1)[0])
-            rows, columns = _is_tile(tiles, node.op, by, 0), _is_tile(tiles, node.op, by, 1)
+            rows, columns = _is_tile(tiles, node.op, by, 0, own), _is_tile(tiles, node.op, by, 1, own)
             quotient = node.op in DIVISIONS
-            sign = "//" if quotient else "%"
+            sign = f"{called} {'//' if quotient else '%'}"
             if rows and not columns and (by != tiles.count[1] if quotient else by != tiles.count[0]):
                 return node.line, _division_words(tiles, sign, by, "row", quotient)
             if columns and not rows and (by != tiles.count[0] if quotient else by != tiles.count[1]):
@@ -313,11 +331,39 @@ def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
     return None
 
 
-def _is_tile(tiles: TileMap, op: str, by: int, axis: int) -> bool:
-    """Whether program_id op `by` is the tile number along an axis, for every program that stored."""
+def _numbered(run: Run, tiles: TileMap, program: int, dividend: Node) -> tuple[list[tuple[int, Tile]], str]:
+    """Numbers of tiles with the tiles that were stored, or addressed, for them, if a dividend is such a number; and what it is called.
+
+    It is the program id, or the number that a program which walks over several tiles has reached.
+    """
+    if dividend.op == "get_program_id":
+        return (_own(tiles), "program_id") if program in tiles.meant else ([], "")
+    walked = _walked(run, tiles.size)
+    own_numbers = {number for number, _ in walked.get(program, ())}
+    if dividend.data is None or dividend.size != 1 or dividend.op in (*DIVISIONS, "srem", "urem") or 0 in own_numbers:
+        return [], ""
+    if int(dividend.data.reshape(-1)[0]) not in own_numbers:
+        return [], ""
+    return [pair for pairs in walked.values() for pair in pairs], "the tile's number"
+
+
+def _walked(run: Run, size: Tile) -> dict[int, list[tuple[int, Tile]]]:
+    """For each recorded program the numbers of its tiles, a grid apart from each other, and the tiles, in the order of its stores."""
+    found = {}
+    for program in run.tape.programs:
+        places = [places_in_output(run, store)[:2] for store in stores_to_output(run, program)]
+        if run.grid[0] == math.prod(run.grid) and all(len(m) and not m[0] % size[0] and not n[0] % size[1] for m, n in places):
+            found[program] = [
+                (program + turn * run.grid[0], (int(m[0]) // size[0], int(n[0]) // size[1])) for turn, (m, n) in enumerate(places)
+            ]
+    return found
+
+
+def _is_tile(tiles: TileMap, op: str, by: int, axis: int, numbered: list[tuple[int, Tile]]) -> bool:
+    """Whether a tile's number op `by` is the tile's place along an axis, for every program that stored."""
     if by <= 0:
         return False
-    own = [(program, tile[axis]) for program, tile in _own(tiles)]
+    own = [(number, tile[axis]) for number, tile in numbered]
     if op not in DIVISIONS and by not in tiles.count and all(program < by for program, _ in own):
         return False  # a remainder that never starts over, by no number of tiles, is the program id itself
     return len({tile for _, tile in own}) > 1 and all(
@@ -330,5 +376,5 @@ def _division_words(tiles: TileMap, sign: str, by: int, axis: str, quotient: boo
     called = f"the number of {axis} tiles" if by == counts[axis] != counts[other] else (
         f"the number of {other} tiles" if by == counts[other] else str(by))  # fmt: skip
     right = other if quotient else axis
-    return (f"the {axis} tile is program_id {sign} {by}, which is {called}; for a {axis} tile from the "
+    return (f"the {axis} tile is {sign} {by}, which is {called}; for a {axis} tile from the "
             f"{'quotient' if quotient else 'remainder'} it has to be the number of {right} tiles, {counts[right]}")  # fmt: skip

@@ -13,7 +13,7 @@ from grader.diagnosis.ledger import addresses, operands, summed, sums, tiles
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Untraceable
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import CONVERT, FACTOR, GRID, LOAD, PAIR, TILE, UNPACK, Divergence
+from grader.labs.divergence import CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, TILE, UNPACK, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
@@ -28,10 +28,11 @@ def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
     followed = _followed(run)
     stored = addresses.misplaced(run, [pairs for _, _, pairs in followed])
+    beside = None if stored else addresses.beside(run, [pairs for _, _, pairs in followed])
     if stored:  # where things lie in Y then says nothing of tiles and masks
         findings, used = [stored[0]], stored[1]
         followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
-    elif beside := addresses.beside(run, [pairs for _, _, pairs in followed]):
+    elif beside:
         findings = [beside[0]]
         followed = [(program, stores, addresses.moved_back(pairs, beside[1])) for program, stores, pairs in followed]
     else:
@@ -40,9 +41,12 @@ def walk(run: Run) -> list[Divergence]:
     for program, stores, pairs in followed:
         with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, rules)
-    if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
+    overrun = any(finding.name == "slice_unmasked" for finding in findings)
+    if run.ended and not overrun and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
+    if beside and any(finding.name == "wrong_block" for finding in findings):  # which row a tile was meant for is not certain
+        findings = [finding for finding in findings if finding.rank != LOOP and finding.name != "wrong_block"]
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
         findings = [finding for finding in findings if finding.name not in BESIDE_TILES]
     return ordered(findings)
@@ -130,7 +134,7 @@ def ordered(findings: list[Divergence]) -> list[Divergence]:
         for number, known in enumerate(kept):
             if names < set(known.name.split(" or ")):
                 kept[number] = finding
-        if not names & seen and (finding.rank in (CONVERT, UNPACK) or place not in lines):
+        if not names & seen and (finding.rank in (CONVERT, UNPACK, PAIR) or place not in lines):
             kept.append(finding)
         seen |= names
         lines.add(place)

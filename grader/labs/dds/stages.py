@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -111,6 +111,19 @@ class _Met:
         """Whether each block met the columns of X that are its own."""
         return self.columns_are(self.cols[self.block] * BLOCK)
 
+    @property
+    def counted_from_start(self) -> bool:
+        """Whether each block is the one whose number is that of the right one, counted from the start of its row."""
+        return bool(((self.number >= 0) & (self.block == self.number - self.start)).all())
+
+    def moved_on_by(self, step: int) -> bool:
+        """Whether a row begins with its first block, and each later one is looked for `step` elements behind the one before."""
+        turns = self.number - self.start
+        n, k = self.blocks.n % BLOCK, self.blocks.left_k % BLOCK
+        inside = self.blocks.offset - self.start * BLOCK * BLOCK - turns * step
+        right = (self.number >= 0) & ((inside == n * BLOCK + k) | (inside == k * BLOCK + n))
+        return bool(right.all() and (turns > 0).any())
+
     def columns_are(self, first: Array, *, wrapped: bool = False) -> bool:
         """wrapped: also where a column behind the end of X's row lies in the next one."""
         beside = self.blocks.left_k - first - self.inside
@@ -136,7 +149,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     asked = {
         "inside": bool((r != blocks.n % BLOCK).any()), "columns": met.mixed or not met.meets, "row": met.mixed,
     }  # fmt: skip
-    found = (*_inside_rules(met), *_row_rules(met), *_column_rules(met), *_value_rules(met), *_foreign_row_rules(met))
+    found = (*_inside_rules(met), *_row_rules(met), *_column_rules(met), *_value_rules(met), *_advance_rules(met), *_foreign_row_rules(met))
     return RuleMatches(frozenset(aspect for aspect, wrong in asked.items() if wrong), found)
 
 
@@ -150,13 +163,15 @@ def _inside_rules(met: _Met) -> list[Rule]:
 
 
 def _row_rules(met: _Met) -> list[Rule]:
-    return _holding(
+    """Which bounds a row takes. Block row 1 may have the columns of row 0: values counted from a row's start look like its bounds."""
+    found = _holding(
         "row", "crow_indices_ptr",
         (met.meets and (met.own == met.row - 1).all(), "crow_without_leading_zero",
          "the bounds of the block row before are used: crow_indices begins with a zero"),
         (met.meets and (met.own == met.row + 1).all(), "crow_one_ahead",
          "the bounds of the next block row are used: row r begins at crow_indices[r]"),
     )  # fmt: skip
+    return [replace(rule, telling=not met.counted_from_start) for rule in found]
 
 
 def _column_rules(met: _Met) -> list[Rule]:
@@ -186,11 +201,20 @@ def _value_rules(met: _Met) -> list[Rule]:
         "columns", "",
         (not met.turned and (met.block == met.blocks.left_k // BLOCK).all(), "values_by_column",
          "the values are indexed by block column instead of by the number of the block"),
-        (met.mixed and ((number >= 0) & (met.block == number - met.start)).all(), "values_from_row_start",
+        (met.mixed and met.counted_from_start, "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
         (((number >= 0) & (beyond >= 0) & (beyond < BLOCK * BLOCK)).all() and (number > 0).any(), "values_block_stride",
          "blocks of the values are taken to be BLOCK elements apart, not BLOCK * BLOCK"),
     )  # fmt: skip
+
+
+def _advance_rules(met: _Met) -> list[Rule]:
+    """How the values move on from block to block."""
+    return [
+        Rule("columns", "values_advanced_wrongly", f"each further block of the values is looked for {words} behind the one before; "
+             "it lies BLOCK * BLOCK elements behind it", later=True)
+        for step, words in ((1, "one element"), (BLOCK, "BLOCK elements")) if met.moved_on_by(step)
+    ]  # fmt: skip
 
 
 def _foreign_row_rules(met: _Met) -> list[Rule]:

@@ -111,12 +111,22 @@ def _rules(problem: Problem, tensor: str, taken: GroupElements) -> Iterator[tupl
     use = taken.used[tensor] >= 0
     used, n, k = taken.used[tensor][use], taken.n[use], taken.k[use]
     row, column = place(problem, tensor, used)
+    yield from _by_other_rows(problem, tensor, used - (n if tensor == SCALES else n // 8) * problem.scalars[STRIDES[tensor][1]], k)
     if (column == (n if tensor == SCALES else n // 8)).all():
         yield from ((name, reason) for name, reason, rule in _of_rows(problem) if (row == rule(n, k)).all())
         return
     yield from ((name, reason) for name, reason, rule in _of_columns(problem, tensor) if (used == rule(n, k)).all())
     if tensor == SCALES and len(np.unique(column)) == 1 < len(np.unique(n)):
         yield "one_scale_for_all_channels", "one column's scale is used for the whole tile"
+
+
+def _by_other_rows(problem: Problem, tensor: str, first: Array, k: Array) -> Iterator[tuple[str, str]]:
+    """That the row stride of the other tensor of groups is used. first: offsets of the first elements of the rows that are taken."""
+    other = ZEROS if tensor == SCALES else SCALES
+    own, used = (problem.scalars[STRIDES[name][0]] for name in (tensor, other))
+    if own != used and (first == k // problem.scalars["group_size"] * used).all():
+        short = tensor.removesuffix("_ptr")
+        yield f"{short}_by_other_stride", f"{STRIDES[other][0]} is used for the rows of {short}, which are {STRIDES[tensor][0]} apart"
 
 
 def _of_rows(problem: Problem) -> Iterator[Rule]:

@@ -24,11 +24,12 @@ from grader.model import Problem
 
 ROUNDING = 2e-3
 """How far fp16 may take a weight off, in units of its parts q s and (z + 1) s."""
-SOME = 64
-"""How many values are asked first, before a way is tried on all."""
+SOME, MORE = 64, 1024
+"""How many values are asked first, and then, before a way is tried on all."""
 MEANINGS: Meanings = {
     "": ("", lambda u: u),
     "signed": ("the nibble is read as two's complement, -8 to 7, and is 0 to 15", lambda u: np.where(u > 7, u - 16, u)),
+    "three_bits": ("the mask keeps three bits of a nibble, which has four", lambda u: u & 7),
     "eight_too_small": ("8 is subtracted from the nibble besides its zero point", lambda u: u - 8),
 }
 
@@ -39,11 +40,13 @@ Lookup = Callable[["Parts"], Array]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to do a part of the work, the right one or a mistaken one. made: what it makes of the parts."""
+    """One way to do a part of the work, the right one or a mistaken one. made: what it makes of the parts. first: the way that comes
+    before it, which may be mistaken as well."""
 
     name: str
     reason: str
     made: Lookup
+    first: Way | None = None
 
 
 def _nibble(position: Lookup) -> Lookup:
@@ -59,6 +62,8 @@ LOOKUPS = (
         _nibble(lambda parts: 0 * parts.n)),
     Way("zero_nibble_of_k", "the word of zeros is shifted by 4 * (k % 8), like one of weights; it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: np.clip(parts.values.partner, 0, None) % 8)),
+    Way("zero_nibble_of_word", "the word of zeros is shifted by 4 * (n // 8), its own number; column n has nibble n % 8 in it",
+        _nibble(lambda parts: parts.n // 8)),
     Way("zeros_packed_along_groups", "the word of zeros is shifted by 4 * (g % 8); it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: parts.group % 8)),
     Way("zero_pairs_swapped", "the two nibbles of each byte of zeros are exchanged", _nibble(lambda parts: parts.n % 8 ^ 1)),
@@ -74,6 +79,8 @@ NUMBERS: tuple[tuple[str, str, Number], ...] = (
     ("zero_wraps", "one is added in four bits, so that a stored 15 becomes 0 instead of 16", lambda stored: (stored + 1) % 16),
     ("zero_wraps ", "the stored zero point is read as two's complement, -8 to 7; it is 0 to 15",
      lambda stored: np.where(stored > 7, stored - 16, stored) + 1),
+    ("zero_one_too_large", "two are added to the stored zero point; what is subtracted is one more than what is stored",
+     lambda stored: stored + 2),
     ("zero_less_one", "one is taken away from the stored zero point instead of added", lambda stored: stored - 1),
 )  # fmt: skip
 """What is made of it."""
@@ -177,23 +184,34 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], 
     own = values.meets & (parts.n == values.target)  # of other weights than those that were meant nothing is known
     elsewhere = elements_taken(problem, GroupElements(used, parts.n, values.k, parts.wrong & own))
     everything = (*values.used.values(), *values.passed.values(), *values.beside_used.values())
-    if any((offsets == -2).any() for offsets in everything) or not np.isfinite(parts.scale).all():
+    known = np.isfinite(parts.scale)  # a scale from outside the tensor says nothing of the weights that it was taken for
+    if any((offsets == -2).any() for offsets in everything) or not known.any():
         return elsewhere, as_if_right
-    explained = _operand(parts)
+    explained = _operand(_at(parts, known))
     if explained is None:
         return elsewhere, as_if_right
-    return [*elsewhere, *explained.verdicts, *_later(parts, explained)], parts.scale**explained.power
+    verdicts = [*explained.verdicts, *_later(_at(parts, known), explained)]
+    return [*elsewhere, *(_widened(verdict, known) for verdict in verdicts)], np.where(known, parts.scale**explained.power, as_if_right)
+
+
+def _widened(verdict: Judgement, known: Array) -> Judgement:
+    """A judgement of the values that are known, as one of all."""
+    places = np.flatnonzero(known)
+    wrong = np.zeros(known.shape, dtype=bool)
+    wrong[places] = verdict.wrong
+    return replace(verdict, wrong=wrong, describe=lambda at: verdict.describe((int(np.searchsorted(places, at[0])),)))
 
 
 def _operand(parts: Parts) -> Making | None:
     """The explanation of what the operand holds that needs the fewest mistakes; None where none is known."""
     values, best, fewest = parts.values, None, 4
-    some = np.linspace(0, len(values.value) - 1, min(SOME, len(values.value))).astype(int)
-    few = _at(parts, some)
+    few, more = (_at(parts, np.linspace(0, len(values.value) - 1, min(size, len(values.value))).astype(int)) for size in (SOME, MORE))
     for cost, power, formula, zeros in _candidates(parts):
         if cost >= fewest:
             break
         if not _plausible(few, power, formula, zeros.made(few)) and cost:
+            continue
+        if _opened(more, power, formula, zeros.made(more).astype(np.float64)) is None:
             continue
         zero = zeros.made(parts).astype(np.float64)
         verdicts = _opened(parts, power, formula, zero)
@@ -234,9 +252,8 @@ def _zeros(parts: Parts) -> Iterator[tuple[int, Way]]:
     if ZEROS in parts.values.used:
         for lookup in LOOKUPS:
             for name, reason, number in NUMBERS:
-                way = Way(name or lookup.name, reason or lookup.reason, _composed(lookup, number))
-                if not (name and lookup.name):
-                    yield bool(name or lookup.name), way
+                way = Way(name or lookup.name, reason or lookup.reason, _composed(lookup, number), lookup if name else None)
+                yield bool(name) + bool(lookup.name), way
         return
     later = bool((parts.values.beside != 0).any())
     yield (0, Way("", "", _constant(0))) if later else (1, Way("no_zero", "the zero point is subtracted nowhere", _constant(0)))
@@ -257,6 +274,10 @@ def _at(parts: Parts, some: Array) -> Parts:
     values = replace(parts.values, **{
         name: getattr(parts.values, name)[some] for name in ("value", "row", "k", "partner", "target", "factor", "beside", "meets")
     })  # fmt: skip
+    used, passed, beside_used = (
+        {tensor: offsets[some] for tensor, offsets in one.items()} for one in (values.used, values.passed, values.beside_used)
+    )
+    values = replace(values, used=used, passed=passed, beside_used=beside_used)
     own = (getattr(parts, name)[some] for name in ("n", "group", "words", "zero_words", "scale", "weight", "slack"))
     return Parts(values, *own)
 
@@ -298,7 +319,10 @@ def _zero_verdicts(parts: Parts, zeros: Way, zero: Array) -> list[Judgement]:
                 f"is {right[at] - 1}", f"{right[at]}")  # fmt: skip
 
     tensor = ZEROS if ZEROS in (*parts.values.used, *parts.values.beside_used) else ""
-    return [Judgement(zeros.name.strip(), zeros.reason, zero != right, describe, rank=UNPACK, tensor=tensor)]
+    found = [(zeros, zero != right)]
+    if zeros.first and zeros.first.name:
+        found.insert(0, (zeros.first, zeros.first.made(parts) != right - 1))
+    return [Judgement(way.name.strip(), way.reason, wrong, describe, rank=UNPACK, tensor=tensor) for way, wrong in found]
 
 
 def _formula_verdicts(parts: Parts, formula: Formula) -> list[Judgement]:

@@ -18,11 +18,13 @@ MEANINGS: Meanings = {
     "": ("", lambda u: np.where(u > 7, u - 16, u)),
     "unsigned": ("the nibble is read as unsigned, 0 to 15", lambda u: u),
     "offset_binary": ("8 is subtracted from the nibble, as if the zero point were 8", lambda u: u - 8),
+    "seven_subtracted": ("7 is subtracted from the nibble; numbers from 8 to 15 are those from -8 to -1", lambda u: u - 7),
     "eight_too_large": ("the weights are 8 too large: 0 to 15 instead of -8 to 7", lambda u: np.where(u > 7, u - 8, u + 8)),
     "eight_too_small": ("8 is subtracted from numbers that had their sign already", lambda u: np.where(u > 7, u - 24, u - 8)),
     "sign_and_magnitude": ("bit 3 is taken for a sign and the rest for the magnitude", lambda u: np.where(u > 7, 8 - u, u)),
     "minus_eight_positive": ("the nibble of -8 is read as 8", lambda u: np.where(u > 8, u - 16, u)),
     "seven_negative": ("the nibble of 7 is read as -9", lambda u: np.where(u > 6, u - 16, u)),
+    "three_bits": ("the mask keeps three bits of a nibble, which has four", lambda u: u & 7),
     "fifteen_subtracted": ("15 is subtracted from the nibbles of negative numbers, not 16", lambda u: np.where(u > 7, u - 15, u)),
 }  # fmt: skip
 

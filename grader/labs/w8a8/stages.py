@@ -30,11 +30,12 @@ CONVERSIONS: dict[str, tuple[str, Callable[[Array], Array]]] = {
                              lambda r: np.trunc(r - 0.5)),
     "floor_rounding": ("rounded down instead of to nearest", np.floor),
     "ceil_rounding": ("rounded up instead of to nearest", np.ceil),
+    "sign_lost": ("the sign is lost: negative numbers become positive", lambda r: np.abs(np.round(r))),
     "not_quantised": ("x / s is multiplied as it is, it never becomes an integer", lambda r: r),
 }  # fmt: skip
 CLAMPS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "": ("", lambda q: np.clip(q, -128, 127)),
-    "no_clamp": ("there is no clamp, and what does not fit into int8 wraps around", _wrap),
+    "no_clamp": ("there is no clamp before it becomes int8, and what does not fit wraps around", _wrap),
     "clamp_to_minus_127": ("clamped to [-127, 127], but int8 begins at -128", lambda q: np.clip(q, -127, 127)),
     "clamp_to_unsigned": ("clamped to numbers from 0 on, but int8 has negative ones", lambda q: np.clip(q, 0, 127)),
     "no_clamp ": ("there is no clamp", lambda q: q),
@@ -48,6 +49,7 @@ RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "fp16_division ": ("x / s is computed in fp16, whose rounding moves it across a threshold",
                        lambda x, s: (x.astype(np.float16) / s.astype(np.float16)).astype(np.float64)),
     "unscaled_quantisation": ("X is not divided by its scale", lambda x, s: x),
+    "divided_by_127": ("x / s is divided by 127 besides; the scale is that of one step already", lambda x, s: x / s / 127),
     "multiplied_by_scale": ("X is multiplied by its scale instead of divided", lambda x, s: x * s),
 }  # fmt: skip
 ENOUGH = 0.999
