@@ -32,6 +32,7 @@ FEW = 3
 class _Run:
     """One launch that ran to its end, right or wrong. computed: what Y holds is known to be the kernel's own.
 
+    astray: it read or wrote outside its tensors, or nobody watched.
     extra: float64 [M, N] or 0-dimensional, what the fp16 additions of split-K add to a bound.
     """
 
@@ -42,6 +43,7 @@ class _Run:
     reference: Reference
     overrun: bool
     computed: bool
+    astray: bool
     extra: torch.Tensor
 
     @property
@@ -54,8 +56,8 @@ class _Match:
     """How well an imitation fits a run: the share of its wrong elements that it reproduces.
 
     telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing. A Y of
-    NaN nearly throughout, which many a mistake leaves that reads outside the tensors, speaks for a kernel that did not
-    write it, unless it is known to have done so. hollow: it is such a Y that is alike.
+    NaN nearly throughout speaks for a kernel that did not write it; where it is known to have done so, for a mistake that
+    reads outside the tensors, if that was seen. hollow: it is such a Y that is alike.
     """
 
     of_wrong: float
@@ -181,7 +183,8 @@ def _run(
     if finding.slices > 1:
         extra = reference.bound - lab.reference(problem, 1).bound
     computed = outcome.written is True and not any(finding.fault == "unwritten" for finding in outcome.memory or ())
-    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, extra)
+    astray = outcome.memory is None or any(finding.out_of_bounds for finding in outcome.memory)
+    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, astray, extra)
 
 
 def _changed(outcome: Outcome, stored: Sequence[str]) -> Diagnosis:
@@ -210,7 +213,7 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
         telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
         hollow = float(imitation.y.isnan().double().mean()) >= ENOUGH
         if hollow:
-            telling = (mistake.name == UNWRITTEN) != run.computed
+            telling = not run.computed if mistake.name == UNWRITTEN else run.computed and run.astray
         if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
             best = _Match(of_wrong, imitation, telling, hollow)
     return best

@@ -83,7 +83,7 @@ def _off_outputs(
 
 def _relation(lab: Lab, bundle: KernelBundle, problem: Problem, outcome: Outcome) -> Reading | None:
     assert outcome.y is not None
-    return outputs.read(outcome.y, lab.reference(problem, _added(lab, bundle, problem, outcome)))
+    return outputs.read(outcome.y, lab.reference(problem, _added(lab, bundle, problem, outcome)), written=outcome.written is True)
 
 
 def _added(lab: Lab, bundle: KernelBundle, problem: Problem, outcome: Outcome) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -301,3 +302,14 @@ def test_the_budget_ends_a_probe(monkeypatch):
     monkeypatch.setattr(reasons, "diagnose", lambda *_: [None])
     found = reasons.reasons(lab, source, bundle, problems, outcomes, checked, outcomes, 1, InterpretOptions(1, start=start))
     assert found.diagnoses == [None]
+
+
+@pytest.mark.parametrize(("number", "words"), [(math.nan, "Y is NaN in every element"), (math.inf, "Y is infinite in every element")])
+def test_an_output_without_a_number_is_said_to_be_one_where_it_was_stored(number, words):
+    lab = get_lab("w8a8")
+    reference = lab.reference(make_problem(lab, lab.case("one_tile"), 3), 1)
+    y = torch.full(reference.y.shape, number, dtype=torch.float16)
+    said = outputs.read(y, reference, written=True)
+    assert said is not None
+    assert words in said.text
+    assert outputs.read(y, reference) is None
