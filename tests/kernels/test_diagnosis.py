@@ -52,6 +52,16 @@ def test_a_y_of_nan_beside_a_mistake_names_no_other():
     assert [diagnosis.mistake for diagnosis in diagnoses] == ["offset_binary"] * 4 + [""]
 
 
+@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
+def test_a_y_of_nan_that_was_stored_is_like_no_mistake_that_reads_outside(lab):
+    """Where every access was looked at, and none was outside."""
+    runs = [run(lab, case.name, lambda y: torch.full_like(y, torch.nan)) for case in lab.cases]
+    outcomes = [replace(outcome, written=True, memory=()) for _, outcome, _ in runs]
+    problems = {outcome.case: problem for problem, outcome, _ in runs}
+    diagnoses = diagnose(lab, problems, [CONFIG], outcomes, [finding for _, _, finding in runs])
+    assert {diagnosis.mistake for diagnosis in diagnoses if diagnosis} == {""}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", mistakes(), ids=IDS)
 def test_mistake_is_named(mistake):
