@@ -214,6 +214,8 @@ def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Divergence | None:
         if len(steps) != 1:
             return None
         moved.append(int(steps[0]) // turn)
+    if run.stages.needed is not None and 0 not in moved:  # blocks are as far apart as they please
+        return None
     side = pairs.left if moved[0] == 0 else pairs.right
     name = "k_not_advanced" if 0 in moved else "words_advanced_too_far" if unit > 1 and moved[1] == unit * moved[0] else "advanced_wrongly"
     return Divergence(

@@ -13,7 +13,7 @@ from grader.diagnosis.ledger import addresses, operands, summed, sums, tiles
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Untraceable
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, TILE, UNPACK, Divergence
+from grader.labs.divergence import ADVANCE, CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, TILE, UNPACK, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
@@ -45,8 +45,8 @@ def walk(run: Run) -> list[Divergence]:
     if run.ended and not overrun and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
-    if beside and any(finding.name == "wrong_block" for finding in findings):  # which row a tile was meant for is not certain
-        findings = [finding for finding in findings if finding.rank != LOOP and finding.name != "wrong_block"]
+    if beside and any(finding.name in ("wrong_block", "k_orders_differ") for finding in findings):  # which row was meant is not certain
+        findings = [finding for finding in findings if finding.rank not in (ADVANCE, LOOP) and finding.name != "wrong_block"]
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
         findings = [finding for finding in findings if finding.name not in BESIDE_TILES]
     return ordered(findings)

@@ -49,8 +49,8 @@ RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "fp16_division ": ("x / s is computed in fp16, whose rounding moves it across a threshold",
                        lambda x, s: (x.astype(np.float16) / s.astype(np.float16)).astype(np.float64)),
     "unscaled_quantisation": ("X is not divided by its scale", lambda x, s: x),
-    "divided_by_127": ("x / s is divided by 127 besides; the scale is that of one step already", lambda x, s: x / s / 127),
     "multiplied_by_scale": ("X is multiplied by its scale instead of divided", lambda x, s: x * s),
+    "divided_by_127": ("x / s is divided by 127 besides; the scale is that of one step already", lambda x, s: x / s / 127),
 }  # fmt: skip
 ENOUGH = 0.999
 FEWEST = 8
@@ -96,7 +96,7 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], A
 
 def _best(value: Array, x: Array, s: Array, near_tie: Array) -> tuple[tuple[str, str, str] | None, Array]:
     """The right conversion where it fits, else the first that fits nearly everywhere, and the scale on top of it."""
-    ratios = {kind: divide(x, s) for kind, (_, divide) in RATIOS.items()}
+    ratios = {kind: divide(x, s) for kind, (_, divide) in RATIOS.items() if kind != "divided_by_127" or value.any()}  # zeros tell nothing
     if times := _times(value, x / s):
         ratios[f"times_{times}"] = x / s * times
     for alpha in (np.ones_like(s), s):
