@@ -14,31 +14,24 @@ from grader.labs.divergence import ADVANCE, LOAD, LOOP, PAIR, Divergence
 
 def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
     """What is wrong with the summed index. whole: all of K belongs into this store."""
-    left, right = pairs.left, pairs.right
-    e = int(np.argmax((left.live & right.live & pairs.alive).sum(axis=1)))
-    K = run.sizes[2]
-    need = np.ones(K, dtype=bool)
+    e = int(np.argmax((pairs.left.live & pairs.right.live & pairs.alive).sum(axis=1)))
+    need = np.ones(run.sizes[2], dtype=bool)
     if run.stages.needed is not None:
         need = run.stages.needed(run.problem)[pairs.n[e]]
-    masked = _masked_rows(run, pairs, e) if whole else None
-    if masked:
-        return [masked]
     if not whole:
         return _only_pairs(run, pairs, e)
+    masked = _masked_rows(run, pairs, e)
+    return [masked] if masked else _both_sides(run, pairs, e, need)
+
+
+def _both_sides(run: Run, pairs: Pairs, e: int, need: Array) -> list[Divergence]:
+    """Of a store into which all of K belongs: each side against what is needed, and against the other. need: bool [K]."""
+    left, right, K = pairs.left, pairs.right, len(need)
     unit = right.operand.unit
-    lefts, rights = _counts(left, pairs, e, K), _counts(right, pairs, e, K)
-    wanted = need.astype(int)
-    left_good = bool((lefts == wanted).all())
-    if run.stages.subtracted:  # a tile may go on behind the end of its group, where the other side is masked
-        left_good |= bool((_counts(replace(left, live=left.live & right.live), pairs, e, K) == wanted).all())
-    right_good = bool((rights == wanted).all()) if unit == 1 else bool((rights == wanted.reshape(-1, unit)[:, 0] * unit).all())
+    left_good, right_good = _complete(run, pairs, e, need)
     live = left.live[e] & right.live[e] & pairs.alive[e]
     bad = live & (left.k[e] // unit != right.k[e] // unit)
-    with np.errstate(all="ignore"):
-        counts = ~(left.value[e] * right.value[e] == 0)  # NaN times zero counts too
-    together = left.asked[e] & right.asked[e] & pairs.alive[e] & (left.k[e] // unit == right.k[e] // unit)
-    behind = together & counts & ((left.live[e] & (left.k[e] >= K)) | (right.live[e] & (right.k[e] >= K)))
-    if behind.any():
+    if (behind := _beyond_the_end(pairs, e, K)).any():
         return [_behind(run, pairs, e, behind)]
     if right_good and not left_good and (astray := _beside_nibbles(run, pairs, e)):
         return [astray]
@@ -48,12 +41,30 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
         return _only_pairs(run, pairs, e) if bad.any() else []
     if not bad.any() and not _one_sided(pairs, e):
         return [finding] if (finding := _loop(run, pairs, e, need)) else []
-    findings = []
-    if not left_good:
-        findings.append(_advance(run, pairs, left, e, need))
-    if not right_good:
-        findings.append(_advance(run, pairs, right, e, need))
+    wrong = [side for side, good in ((left, left_good), (right, right_good)) if not good]
+    findings = [_advance(run, pairs, side, e, need) for side in wrong]
     return [finding for finding in findings if finding] or _only_pairs(run, pairs, e)
+
+
+def _complete(run: Run, pairs: Pairs, e: int, need: Array) -> tuple[bool, bool]:
+    """Whether X, and whether W, has every k that is needed once. need: bool [K]."""
+    left, right, K = pairs.left, pairs.right, len(need)
+    unit, wanted = right.operand.unit, need.astype(int)
+    left_good = bool((_counts(left, pairs, e, K) == wanted).all())
+    if run.stages.subtracted:  # a tile may go on behind the end of its group, where the other side is masked
+        left_good |= bool((_counts(replace(left, live=left.live & right.live), pairs, e, K) == wanted).all())
+    each = wanted if unit == 1 else wanted.reshape(-1, unit)[:, 0] * unit
+    return left_good, bool((_counts(right, pairs, e, K) == each).all())
+
+
+def _beyond_the_end(pairs: Pairs, e: int, K: int) -> Array:
+    """bool [P]: the pairs beyond the last k that add something."""
+    left, right, unit = pairs.left, pairs.right, pairs.right.operand.unit
+    with np.errstate(all="ignore"):
+        counts = ~(left.value[e] * right.value[e] == 0)  # NaN times zero counts too
+    together = left.asked[e] & right.asked[e] & pairs.alive[e] & (left.k[e] // unit == right.k[e] // unit)
+    beyond: Array = together & counts & ((left.live[e] & (left.k[e] >= K)) | (right.live[e] & (right.k[e] >= K)))
+    return beyond
 
 
 def _beside_nibbles(run: Run, pairs: Pairs, e: int) -> Divergence | None:
@@ -305,9 +316,7 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     live = pairs.left.live[e] & pairs.right.live[e] & pairs.alive[e]
     counts = np.bincount(pairs.left.k[e][live & (pairs.left.k[e] < K) & (pairs.left.k[e] >= 0)], minlength=K)
     missing, twice = np.flatnonzero(need & (counts == 0)), np.flatnonzero(counts > 1)
-    turns = int(pairs.turn.max()) + 1
-    line = pairs.flow.terms[-1].line
-    unit = pairs.right.operand.unit
+    line, unit = pairs.flow.terms[-1].line, pairs.right.operand.unit
     left_out = sorted({int(k) for k in missing % unit})
     if unit > 1 and len(missing) * unit == len(left_out) * K and not len(twice):
         words = f"nibble{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
@@ -317,8 +326,13 @@ def _loop(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     depth = max(len(np.unique(ks)) for ks in by_turn)
     if len(twice):
         return _met_again(run, pairs, by_turn, depth, alone=bool((pairs.right.k[e][live] != pairs.left.k[e][live]).any()) and unit == 1)
-    if not len(missing):
-        return None
+    return _never_met(run, pairs, e, need, missing, depth) if len(missing) else None
+
+
+def _never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth: int) -> Divergence:
+    """Why these k are never multiplied. depth: of a tile along K."""
+    K, unit = run.sizes[2], pairs.right.operand.unit
+    turns, line = int(pairs.turn.max()) + 1, pairs.flow.terms[-1].line
     asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
     if (run.stages.needed is None and unit == 1 and all(asked)) or (asked[0] and unit > 1):
         return Divergence("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),

@@ -24,19 +24,13 @@ BESIDE_TILES = (
 """What a tile that is a wrong one seems to be, too."""
 
 
+Followed = tuple[int, list[Node], Pairs]
+"""A program, its stores to Y, and the products behind a sample of what a store leaves."""
+
+
 def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    followed = _followed(run)
-    stored = addresses.misplaced(run, [pairs for _, _, pairs in followed])
-    beside = None if stored else addresses.beside(run, [pairs for _, _, pairs in followed])
-    if stored:  # where things lie in Y then says nothing of tiles and masks
-        findings, used = [stored[0]], stored[1]
-        followed = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
-    elif beside:
-        findings = [beside[0]]
-        followed = [(program, stores, addresses.moved_back(pairs, beside[1])) for program, stores, pairs in followed]
-    else:
-        findings = [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else []
+    findings, followed, beside = _put_right(run, _followed(run))
     rules = addresses.followed(run, [pairs for _, _, pairs in followed])
     for program, stores, pairs in followed:
         with contextlib.suppress(Untraceable):
@@ -52,9 +46,21 @@ def walk(run: Run) -> list[Divergence]:
     return ordered(findings)
 
 
-def _followed(run: Run) -> list[tuple[int, list[Node], Pairs]]:
-    """Programs, their stores to Y, and the products behind a sample of what each store leaves."""
-    followed: list[tuple[int, list[Node], Pairs]] = []
+def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], list[Followed], bool]:
+    """What is wrong with where Y is stored, and the products as they would be without; whether the rows were guessed for that."""
+    pairs_of_all = [pairs for _, _, pairs in followed]
+    if stored := addresses.misplaced(run, pairs_of_all):  # where things lie in Y then says nothing of tiles and masks
+        finding, used = stored
+        back = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
+        return [finding], back, False
+    if beside := addresses.beside(run, pairs_of_all):
+        finding, axis = beside
+        return [finding], [(program, stores, addresses.moved_back(pairs, axis)) for program, stores, pairs in followed], True
+    return [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else [], followed, False
+
+
+def _followed(run: Run) -> list[Followed]:
+    followed: list[Followed] = []
     for program in _spread(list(run.tape.programs)):
         if len(followed) >= MAX_PROGRAMS:
             break
