@@ -6,7 +6,6 @@ A launch knows nothing of the others: neither their inputs nor what they left be
 from __future__ import annotations
 
 import math
-import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,20 +67,27 @@ def interpret(
     progress: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """Runs the (case, config) pairs and returns their outcomes in the same order."""
-    jobs: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in range(len(pairs)):
-        jobs.put(number)
+    waiting = list(range(len(pairs)))
     outcomes: dict[int, Outcome] = {}
     timeouts: list[str] = []
     lock = threading.Lock()
     most = TOGETHER * options.case_seconds
 
-    def work() -> None:
-        while True:
-            try:
-                number = jobs.get_nowait()
-            except queue.Empty:
-                return
+    def taken(longest: bool) -> int | None:
+        """The next launch: in order, or that of the most programs, lest it begin last and all wait for it. Hidden ones stay behind."""
+        with lock:
+            public = [number for number in waiting if not kernel.hides(pairs[number][0])]
+            if longest and public and not timeouts:
+                number = max(public, key=lambda number: _programs(bundle, pairs[number]))
+            elif waiting:
+                number = waiting[0]
+            else:
+                return None
+            waiting.remove(number)
+            return number
+
+    def work(longest: bool) -> None:
+        while (number := taken(longest)) is not None:
             case, config = pairs[number]
             if options.cancelled():
                 outcome = Outcome(case, config, "refused", message="not run: cancelled")
@@ -101,12 +107,18 @@ def interpret(
                 outcomes[number] = outcome
                 progress(outcome)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(options.jobs, len(pairs)))]
+    threads = [threading.Thread(target=work, args=(place % 2 == 1,), daemon=True) for place in range(min(options.jobs, len(pairs)))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     return [outcomes[number] for number in range(len(pairs))]
+
+
+def _programs(bundle: KernelBundle, pair: tuple[str, int]) -> int:
+    """How many programs a launch has; 0 for one that is refused."""
+    launch = bundle.launches.get(pair)
+    return math.prod(launch.grid) if launch else 0
 
 
 def _run_one(

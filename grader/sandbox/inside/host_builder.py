@@ -228,7 +228,16 @@ def get_all_ones_value(self: Any, dtype: Any) -> Any:
 @_method
 def create_splat(self: Any, target: Any, arg: Any) -> Any:
     """A scalar in every element of a block."""
-    return TensorHandle(np.full(target.shape, arg.data.reshape(-1)[0], dtype=arg.data.dtype), arg.dtype.scalar)
+    data = np.empty(target.shape, dtype=arg.data.dtype)
+    data.fill(arg.data.item())
+    return TensorHandle(data, arg.dtype.scalar)
+
+
+@_method
+def create_expand_dims(self: Any, arg: Any, axis: int) -> Any:
+    """One more axis, of one element."""
+    shape = arg.data.shape
+    return TensorHandle(arg.data.reshape(*shape[:axis], 1, *shape[axis:]), arg.dtype.scalar)
 
 
 @_method

@@ -19,8 +19,8 @@ _broadcasts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int] | None] = {
 
 def install() -> None:
     """Replaces what makes types and tensors, once a process. The results are the same."""
-    block_type, tensor, constexpr = tl.core.block_type, tl.core.tensor, tl.core.constexpr
-    make_type, make_tensor = block_type.__init__, tensor.__init__
+    block_type, tensor, constexpr, handle = tl.core.block_type, tl.core.tensor, tl.core.constexpr, interpreter.TensorHandle
+    make_type, make_tensor, make_handle = block_type.__init__, tensor.__init__, handle.__init__
     semantic = type(interpreter.interpreter_semantic)
     broadcast, same_type = semantic.broadcast_impl_value, semantic.binary_op_type_checking_impl
 
@@ -43,6 +43,13 @@ def install() -> None:
             return
         self.handle, self.type, self.dtype = handle, type, type.scalar
         self.shape, self.numel = known
+
+    def new_handle(self: Any, data: Any, dtype: Any, attr: Any = None) -> None:
+        widest = dtype.__dict__.get("widest")
+        if widest is None or data.itemsize > widest:
+            make_handle(self, data, dtype)  # which says what does not fit
+            dtype.__dict__["widest"] = max(data.itemsize, getattr(dtype, "primitive_bitwidth", 64) // 8)
+        self.data, self.dtype, self.attr = data, dtype, {} if attr is None else attr
 
     def new_broadcast(self: Any, lhs: Any, rhs: Any) -> Any:
         left, right = lhs.type.__dict__.get("sizes"), rhs.type.__dict__.get("sizes")
@@ -69,5 +76,5 @@ def install() -> None:
             return self.broadcast_impl_value(lhs, rhs)
         return same_type(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
 
-    block_type.__init__, tensor.__init__ = new_type, new_tensor
+    block_type.__init__, tensor.__init__, handle.__init__ = new_type, new_tensor, new_handle
     semantic.broadcast_impl_value, semantic.binary_op_type_checking_impl = new_broadcast, new_same_type

@@ -17,6 +17,7 @@ import host_builder
 import kept_types
 import libdevice_on_host
 import numpy as np
+import plans
 import reductions
 import tile_access
 import triton.language as tl
@@ -97,23 +98,16 @@ def _patch_language() -> None:
             _patched[id(member)] = (member, getattr(owner, name))
     # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 refuses.
     tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.item())
+    plans.install()
 
 
 def _call_directly(semantic: Any, owners: Any) -> None:
-    """Takes two calls out of each call of a builtin: Triton's patch, and its check that a semantic was passed on."""
-
-    def direct(function: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            kwargs["_semantic"] = semantic
-            return function(*args, **kwargs)
-
-        return call
-
+    """Takes two calls out of each call of a builtin, Triton's patch and its check that a semantic was passed on, and makes it by plan."""
     for owner in owners:
         for name, patched in list(vars(owner).items()):
             member = (getattr(patched, "__kwdefaults__", None) or {}).get("member")
             if tl.core.is_builtin(member) and hasattr(member, "__wrapped__"):
-                setattr(owner, name, direct(member.__wrapped__))
+                setattr(owner, name, plans.planned(member.__wrapped__, semantic))
 
 
 def _give_semantics(owner: Any) -> None:

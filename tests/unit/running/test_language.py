@@ -74,6 +74,12 @@ def test_everything_documented_has_a_kernel_or_a_reason():
     assert documented() - covered - reasons == set()
 
 
+def test_an_operation_that_is_planned_gives_what_the_whole_way_gave(interpreted):
+    first = {key: value for key, value in interpreted.items() if not key.startswith(("again:", "about"))}
+    assert {key for key, value in first.items() if interpreted[f"again:{key}"].tobytes() != value.tobytes()} == set()
+    assert len(first) > len(ALL)
+
+
 @pytest.mark.parametrize("name", COMPARED)
 def test_interpreted_as_compiled(interpreted, name):
     assert f"{name}!" not in interpreted, str(interpreted.get(f"{name}!"))

@@ -1,0 +1,232 @@
+"""What an operation of the language asks of the builder: found out once for each kind of operands, then asked directly.
+
+Triton's interpreter goes the whole way of its front end for every operation of every program: types are promoted, shapes compared,
+numbers made tensors. All of that follows from the operands' types and from constants, never from their values. So the calls that
+reach the builder are written down the first time, and for other operands of the same types they are made again, with those operands.
+
+What is written down has to be all there is to it. An operation that looked at a tensor's value, or that made a value without the
+builder, is not planned and always goes the whole way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import triton.language as tl
+from triton.runtime import interpreter
+
+HANDLES = tuple(vars(interpreter)[name] for name in ("TensorHandle", "BlockPointerHandle") if hasattr(interpreter, name))
+"""What the builder's values are; Triton 3.9 has no block pointers."""
+PLAIN = (int, bool, str, type(None))
+MAX_PLANS = 4096
+"""Plans kept of one operation. A kernel has a few of each; a loop over constants, unrolled, has one for each of its turns."""
+
+Plan = Callable[..., Any]
+"""A function of an operation's tensors, in the order of its arguments."""
+
+_kinds: dict[tuple[Any, ...], int] = {}
+"""Types by what makes them equal, as small numbers."""
+
+
+class _Unplannable(Exception):
+    """Arguments or a result that no plan can be made for."""
+
+
+class _Slot:
+    """The place of a value among the operands and what the calls before have made."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class _Tracing:
+    """Stands in for the builder while an operation goes the whole way, and notes what is asked of the real one."""
+
+    current: _Tracing | None = None
+
+    def __init__(self, builder: Any, operands: list[Any]) -> None:
+        self._builder, self._operands = builder, operands
+        self._values = [tensor.handle for tensor in operands]
+        self._calls: list[tuple[str, list[Any], dict[str, Any], int]] = []
+        self.looked = False
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._builder, name)
+        if not name.startswith(("create_", "get_")) or name.endswith("_ty"):
+            return real
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            given = [self._kept(one) for one in arguments], {key: self._kept(one) for key, one in options.items()}
+            made = real(*arguments, **options)
+            values = made if isinstance(made, (tuple, list)) else [made]
+            if made is None or all(isinstance(one, HANDLES) for one in values):
+                self._values.extend(values)
+                self._calls.append((name, *given, len(values)))
+            return made
+
+        return call
+
+    def _kept(self, argument: Any) -> Any:
+        """An argument as a plan keeps it: values as slots, in lists too."""
+        if isinstance(argument, HANDLES):
+            return _Slot(self._number(argument))
+        if isinstance(argument, (list, tuple)) and any(isinstance(one, HANDLES) for one in argument):
+            return [self._kept(one) for one in argument]
+        return argument
+
+    def _number(self, handle: Any) -> int:
+        for number in reversed(range(len(self._values))):
+            if self._values[number] is handle:
+                return number
+        self.looked = True  # made without the builder
+        return 0
+
+    def plan(self, result: Any) -> Plan:
+        """The plan by which `result` was made. Raises _Unplannable."""
+        kept = [self._result(one) for one in result] if type(result) in (tuple, tl.tuple) else self._result(result)
+        if self.looked:
+            raise _Unplannable
+        return self._written(kept)
+
+    def _result(self, result: Any) -> Any:
+        """A slot for an operand that is passed on; else the slot of a value, None where there is none, and its type."""
+        if type(result) is not tl.core.tensor:
+            raise _Unplannable
+        for number, operand in enumerate(self._operands):
+            if result is operand:
+                return _Slot(number)
+        return (None if result.handle is None else _Slot(self._number(result.handle))), result.type
+
+    def _written(self, result: Any) -> Plan:
+        """The calls as a function, which Python runs faster than it walks a list of them. Its text has names of our own only."""
+        scope: dict[str, Any] = {"tensor": tl.core.tensor, "builder": self._builder}
+        tensors = [f"t{number}" for number in range(len(self._operands))]
+        values = [f"{tensor}.handle" for tensor in tensors]
+
+        def text(value: Any) -> str:
+            if type(value) is _Slot:
+                return values[value.number]
+            if type(value) is list and any(type(one) is _Slot for one in value):
+                return f"[{', '.join(map(text, value))}]"
+            scope[name := f"c{len(scope)}"] = value
+            return name
+
+        def made(one: Any) -> str:
+            return tensors[one.number] if type(one) is _Slot else f"tensor({text(one[0])}, {text(one[1])})"
+
+        lines = []
+        for method, arguments, options, count in self._calls:
+            given = [*map(text, arguments), *(f"{name}={text(one)}" for name, one in options.items())]
+            targets = [f"v{len(values) + part}" for part in range(count)]
+            values += targets
+            lines.append(f"{', '.join(targets)} = builder.{method}({', '.join(given)})")
+        results = f"({''.join(made(one) + ', ' for one in result)})" if type(result) is list else made(result)
+        lines.append(f"return {results}")
+        exec("\n    ".join([f"def plan({', '.join(tensors)}):", *lines]), scope)
+        return scope["plan"]  # type: ignore[no-any-return]
+
+
+class _Operation:
+    """A builtin of the language, and its plans by what decides them; None where there can be none."""
+
+    def __init__(self, function: Callable[..., Any], semantic: Any) -> None:
+        self.function, self.semantic = function, semantic
+        self.plans: dict[Any, Plan | None] = {}
+
+    def first(self, key: Any, operands: list[Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Goes the whole way, and keeps the plan."""
+        builder = self.semantic.builder
+        self.semantic.builder = _Tracing.current = tracing = _Tracing(builder, operands)
+        try:
+            result = self.function(*arguments, **options, _semantic=self.semantic)
+        finally:
+            self.semantic.builder, _Tracing.current = builder, None
+        one_value_twice = len({id(tensor.handle) for tensor in operands}) < len(operands)  # which is meant then, cannot be seen
+        if len(self.plans) < MAX_PLANS and not one_value_twice:
+            try:
+                self.plans[key] = tracing.plan(result)
+            except _Unplannable:
+                self.plans[key] = None
+        return result
+
+
+def planned(function: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
+    """`function`, a builtin of the language, with `semantic`, by plans where there can be one."""
+    operation = _Operation(function, semantic)
+    plans = operation.plans
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        options.pop("_semantic", None)
+        plan: Plan | None = None
+        if _Tracing.current is None:
+            operands: list[Any] = []
+            try:
+                key: Any = tuple([_key(one, operands) for one in arguments])
+                if options:
+                    key = key, tuple([(name, _key(one, operands)) for name, one in options.items()])
+                plan = plans[key]
+            except _Unplannable:
+                pass
+            except KeyError:
+                return operation.first(key, operands, arguments, options)
+        return plan(*operands) if plan else function(*arguments, **options, _semantic=semantic)
+
+    return call
+
+
+def _key(argument: Any, operands: list[Any]) -> Any:
+    """What of an argument decides what is done; tensors are added to `operands`. Raises _Unplannable."""
+    kind = type(argument)
+    if kind is tl.core.tensor:
+        operands.append(argument)
+        return _number(argument.type)
+    if kind is tl.core.constexpr:
+        return kind, _key(argument.value, operands)
+    if kind in PLAIN:
+        return kind, argument
+    if kind is float:
+        return kind, argument.hex()
+    if kind is slice:
+        return kind, _key(argument.start, operands), _key(argument.stop, operands), _key(argument.step, operands)
+    if kind in (tuple, list, tl.tuple):
+        return kind, *[_key(one, operands) for one in argument]
+    if isinstance(argument, tl.core.dtype):
+        return kind, _number(argument)
+    raise _Unplannable
+
+
+def _number(kind: Any) -> int:
+    """A small number for a type, the same for equal types, kept with it."""
+    state: dict[str, Any] = kind.__dict__
+    number = state.get("plan_number")
+    if number is None:
+        number = state["plan_number"] = _kinds.setdefault(_described(kind), len(_kinds))
+    return number  # type: ignore[no-any-return]
+
+
+def _described(kind: Any) -> tuple[Any, ...]:
+    if isinstance(kind, tl.core.block_type):
+        return "block", _number(kind.element_ty), *[int(getattr(size, "value", size)) for size in kind.shape]
+    if isinstance(kind, tl.core.pointer_type):
+        return "pointer", _number(kind.element_ty), kind.address_space, kind.const
+    if type(kind) is tl.core.dtype:
+        return "number", kind.name
+    raise _Unplannable
+
+
+def install() -> None:
+    """Notices when an operation looks at a tensor's value on its way."""
+    for name in ("__bool__", "__index__"):
+        setattr(tl.core.tensor, name, _noticed(getattr(tl.core.tensor, name)))
+
+
+def _noticed(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def looking(tensor: Any) -> Any:
+        if _Tracing.current is not None:
+            _Tracing.current.looked = True
+        return original(tensor)
+
+    return looking
