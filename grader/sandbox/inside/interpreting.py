@@ -17,6 +17,8 @@ import numpy as np
 from host_tensor import HostTensor
 from made import LoadedModule
 
+language_shims.install()  # here, so that a warm parent has done it for all its forks
+
 
 def interpret_one(
     module: LoadedModule, request: dict[str, Any], blobs: list[bytes]
@@ -33,7 +35,6 @@ def interpret_one(
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
     buffers; a record holds what was done till then.
     """
-    language_shims.install()
     buffers, arguments, areas = [], dict(request["scalars"]), {}
     for tensor, blob in zip(request["tensors"], blobs, strict=True):
         buffer = np.frombuffer(blob, dtype=np.uint8).copy()
