@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from grader.diagnosis.ledger.flow import Link, history
+from grader.diagnosis.ledger.history import Link, history
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, beside, holder, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import Array, Untraceable
 from grader.labs.divergence import CONVERT, FACTOR, SCALE, Divergence

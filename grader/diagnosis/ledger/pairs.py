@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.diagnosis.ledger.flow import Flow, Term, follow, with_lost
+from grader.diagnosis.ledger.flow import Flow, Term
+from grader.diagnosis.ledger.following import follow, with_lost
 from grader.diagnosis.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
 from grader.diagnosis.ledger.tape import Node, Tape
 from grader.labs import Lab
@@ -353,6 +354,11 @@ def holder(run: Run, pairs: Pairs, side: Side, e: int, p: int, tensor: str) -> t
             if tensor in factor.sources:
                 return factor.node, int(factor.lanes[e, 0])
     return None
+
+
+def expected_rows(pairs: Pairs, side: Side) -> Array:
+    """[E, 1]: the row of an operand that belongs to each element of Y."""
+    return (pairs.m if side is pairs.left else pairs.n)[:, None]
 
 
 def side_words(side: Side, pairs: Pairs) -> str:

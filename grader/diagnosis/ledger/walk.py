@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 
-from grader.diagnosis.ledger import addresses, operands, summed, sums, tiles
+from grader.diagnosis.ledger import addresses, blocks, casts, destinations, kept, operands, summed, sums, tiles
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Untraceable
 from grader.diagnosis.ledger.tape import Node
@@ -31,7 +31,7 @@ Followed = tuple[int, list[Node], Pairs]
 def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
     findings, followed, beside = _put_right(run, _followed(run))
-    rules = addresses.followed(run, [pairs for _, _, pairs in followed])
+    rules = blocks.followed(run, [pairs for _, _, pairs in followed])
     for program, stores, pairs in followed:
         with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, rules)
@@ -49,13 +49,13 @@ def walk(run: Run) -> list[Divergence]:
 def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], list[Followed], bool]:
     """What is wrong with where Y is stored, and the products as they would be without; whether the rows were guessed for that."""
     pairs_of_all = [pairs for _, _, pairs in followed]
-    if stored := addresses.misplaced(run, pairs_of_all):  # where things lie in Y then says nothing of tiles and masks
+    if stored := destinations.misplaced(run, pairs_of_all):  # where things lie in Y then says nothing of tiles and masks
         finding, used = stored
-        back = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
+        back = [(program, stores, destinations.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
         return [finding], back, False
-    if beside := addresses.beside(run, pairs_of_all):
+    if beside := destinations.beside(run, pairs_of_all):
         finding, axis = beside
-        return [finding], [(program, stores, addresses.moved_back(pairs, axis)) for program, stores, pairs in followed], True
+        return [finding], [(program, stores, destinations.moved_back(pairs, axis)) for program, stores, pairs in followed], True
     return [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else [], followed, False
 
 
@@ -84,11 +84,11 @@ def _spread(programs: list[int]) -> list[int]:
 
 
 def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
-    left_over = addresses.left_over(run, pairs, stores)
+    left_over = destinations.left_over(run, pairs, stores)
     if left_over:  # nothing else of this tile is certain before
         return [left_over]
-    lost = sums.not_kept(run, pairs, program, stores)
-    kept_on = sums.kept_on(run, pairs)
+    lost = kept.not_kept(run, pairs, program, stores)
+    kept_on = kept.kept_on(run, pairs)
     if kept_on:  # whose factors are those of several turns
         return [*addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores)), kept_on]
     values, held = operands.look(run, pairs)
@@ -98,14 +98,14 @@ def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: froze
     if not all(finding.reason for finding in values):  # what such an operand holds besides is unknown
         summed = [finding for finding in summed if finding.rank != FACTOR]
     if lost:
-        everything = sums.dropped(run, program, stores)
+        everything = kept.dropped(run, program, stores)
         pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
         if not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
             values, _ = operands.look(run, pairs)
     places = addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores))
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
-    return [*places, *values, *([lost] if lost else []), *summed] or sums.too_coarse(run, pairs)
+    return [*places, *values, *([lost] if lost else []), *summed] or casts.too_coarse(run, pairs)
 
 
 def consistent(findings: list[Divergence]) -> list[Divergence]:

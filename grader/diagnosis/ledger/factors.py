@@ -1,0 +1,215 @@
+"""Are products multiplied by the scales that belong to them, each once?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from grader.diagnosis.ledger.pairs import Pairs, Run, scales_passed, scales_used
+from grader.diagnosis.ledger.provenance import Array, offsets_of
+from grader.labs.divergence import FACTOR, Divergence
+from grader.labs.stages import elements
+
+
+def _carried(pairs: Pairs, axis: str) -> Array:
+    """[E]: the row of X, or channel of W, that the products of each element of Y come from."""
+    own, operand = (pairs.m, pairs.left) if axis == "m" else (pairs.n, pairs.right)
+    live = operand.live & pairs.alive
+    rows = operand.row[np.arange(len(own)), live.argmax(axis=1)]
+    return np.where(live.any(axis=1), rows, own)
+
+
+def along_k_of(run: Run, pairs: Pairs) -> Mapping[str, Array]:
+    """[E, P] for each scale that changes along K: its elements, those that were taken where some were, else the right ones.
+
+    That the right ones were taken is for the lab's judge to say.
+    """
+    _, N, K = run.sizes
+    found = {}
+    for scale in run.stages.scales:
+        if scale.at is None or not pairs.flow.terms:
+            continue
+        index = np.broadcast_to(_carried(pairs, scale.axis)[:, None], pairs.right.k.shape)
+        taken: Array = scale.at(run.problem, index, pairs.right.k)
+        for used in (scales_passed(run, pairs), scales_used(run, pairs.right)):
+            if scale.tensor in used:
+                taken = np.where(used[scale.tensor] >= 0, used[scale.tensor], taken)
+        inside = (pairs.right.row >= 0) & (pairs.right.row < N) & (pairs.right.k >= 0) & (pairs.right.k < K)
+        found[scale.tensor] = np.where(inside, elements(run.problem, scale.tensor, taken), np.nan)
+    return found
+
+
+def _scale_values(run: Run, pairs: Pairs, *, carried: bool) -> list[Array]:
+    """For each scale its [E] values, by the places in Y or by those that the products come from; 1 where it changes along K."""
+    found = []
+    for scale in run.stages.scales:
+        if scale.at is not None:
+            found.append(np.ones(len(pairs.m)))
+            continue
+        values = run.problem.tensors[scale.tensor].double().numpy()
+        index = _carried(pairs, scale.axis) if carried else pairs.m if scale.axis == "m" else pairs.n
+        found.append(values[np.clip(index, 0, len(values) - 1)])
+    return found
+
+
+def wanted_of(run: Run, pairs: Pairs, *, carried: bool = True) -> Array:
+    """[E]: the product of the scales that belong to each element."""
+    wanted: Array = np.prod([np.ones(len(pairs.m)), *_scale_values(run, pairs, carried=carried)], axis=0)
+    return wanted
+
+
+def totals_of(pairs: Pairs, held: Array) -> list[Array]:
+    """For each term the factor [E] that its products had when they arrived in Y, NaN where none did.
+
+    What belongs to it along K has been divided out of `held` already.
+    """
+    totals = []
+    for number in range(len(pairs.flow.terms)):
+        here = pairs.term == number
+        live = pairs.live[:, here]
+        totals.append(_median(np.where(live, pairs.factor[:, here] * held[:, here], np.nan)))
+    return totals
+
+
+def _median(values: Array) -> Array:
+    """The median of each row without its NaNs, NaN for a row of nothing else. numpy.nanmedian takes ten times as long."""
+    if not values.shape[1]:
+        return np.full(len(values), np.nan)
+    ordered = np.sort(values, axis=1)  # NaN comes last
+    count = np.maximum((~np.isnan(values)).sum(axis=1), 1)
+    rows = np.arange(len(values))
+    median: Array = (ordered[rows, (count - 1) // 2] + ordered[rows, count // 2]) / 2
+    return median
+
+
+def look(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along_k: Mapping[str, Array]) -> list[Divergence]:
+    """The factor between products and Y: right scales, from the right places, once."""
+    if not pairs.flow.terms:
+        return []
+    plain = [scale.tensor for scale in run.stages.scales if scale.at is None]
+    findings = [finding for tensor in plain if (finding := _misplaced(run, pairs, tensor))]
+    if findings:
+        return findings
+    number = next((number for number, total in enumerate(totals) if np.isfinite(total).any()), None)
+    return [] if number is None else _off_factor(run, pairs, totals[number], number, held, along_k)
+
+
+def _off_factor(run: Run, pairs: Pairs, total: Array, number: int, held: Array, along_k: Mapping[str, Array]) -> list[Divergence]:
+    """The factor of a term, where it is not the scales'. total: [E], of the term of this number."""
+    terms, known = pairs.flow.terms, np.isfinite(total)
+    wanted = wanted_of(run, pairs)
+    ratio = total[known] / wanted[known]
+    if np.allclose(ratio, 1.0, rtol=4e-3) or np.allclose(total[known] / wanted_of(run, pairs, carried=False)[known], 1.0, rtol=4e-3):
+        return []
+    line = terms[0].factors[0].line if terms[0].factors else pairs.store.line
+    e = int(np.flatnonzero(known)[0])
+    scales = " times ".join(scale.words for scale in run.stages.scales)
+    values, what = [value[known] for value in _scale_values(run, pairs, carried=True)], "the sum is"
+    if along_k:  # in a term of several groups products differ, so the first one of each element is asked
+        what, place = "the first product is", _first(pairs, number)
+        total, wanted = (pairs.factor * held)[place], wanted * np.prod([value[place] for value in along_k.values()], axis=0)
+        ratio = total[known] / wanted[known]
+        if np.allclose(ratio, 1.0, rtol=4e-3):
+            return []
+        values = [along_k[scale.tensor][place][known] if scale.at else value
+                  for scale, value in zip(run.stages.scales, values, strict=True)]  # fmt: skip
+    at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] {what} multiplied by {total[e]:.4g}"
+    exponents = _exponents(ratio, values)
+    if not exponents and not along_k:
+        own, values = wanted_of(run, pairs, carried=False), [value[known] for value in _scale_values(run, pairs, carried=False)]
+        exponents = _exponents(total[known] / own[known], values)
+        wanted = own if exponents else wanted
+    expected = f"{wanted[e]:.4g}" + (f", which is {scales}" if scales else "")
+    if exponents:
+        short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
+        reason, name = _exponent_words(exponents, short)
+        return [Divergence(name, FACTOR, line, at, expected, reason, pairs.program)]
+    same = len(set(np.round(ratio / ratio[0], 3).tolist())) == 1
+    return [Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be" if same else "", pairs.program)]
+
+
+def _first(pairs: Pairs, number: int) -> tuple[Array, Array]:
+    """Where the first live pair of a term stands for each element of Y, in arrays [E, P]."""
+    here = np.flatnonzero(pairs.term == number)
+    return np.arange(len(pairs.m)), here[pairs.live[:, here].argmax(axis=1)]
+
+
+def _exponents(ratio: Array, values: Sequence[Array]) -> list[int]:
+    """The powers of the scales, from -2 to 2, whose product the ratio is, one of them in another's place; none where none fits."""
+    for powers in np.ndindex(*(5,) * len(values)):
+        exponents = [int(power) - 2 for power in powers]
+        if not any(exponents) or (min(exponents) < 0 < max(exponents) and sorted(exponents) != [-1, 1]):
+            continue
+        made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
+        if np.allclose(ratio, made, rtol=4e-3):
+            return exponents
+    return []
+
+
+def _exponent_words(exponents: list[int], names: list[str]) -> tuple[str, str]:
+    parts, kinds = [], []
+    for exponent, name in zip(exponents, names, strict=True):
+        words = {-1: f"{name} is missing", 1: f"{name} is applied twice", -2: f"the sum is divided by {name} instead of multiplied",
+                 2: f"{name} is applied three times", 0: ""}[exponent]  # fmt: skip
+        if words:
+            parts.append(words)
+            kinds.append(f"{name}_{ {-1: 'forgotten', 1: 'twice', -2: 'divided', 2: 'twice'}[exponent]}")
+    known = {"scales_forgotten": "no_scale", "scales_twice": "scale_twice", "scales_divided": "divided_by_scale"}
+    name = " or ".join(known.get(kind, kind) for kind in kinds)
+    if len(kinds) == 2 and all(exponent == -1 for exponent in exponents):
+        name = "no_rescale"
+    return ", and ".join(parts), name
+
+
+def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
+    """A factor that took another element of a scale than the one that belongs to the element of Y."""
+    scale = next(scale for scale in run.stages.scales if scale.tensor == tensor)
+    own = pairs.m if scale.axis == "m" else pairs.n
+    other = pairs.n if scale.axis == "m" else pairs.m
+    for factor in pairs.flow.terms[0].factors:
+        within = factor.within.get(tensor)
+        if within is None:
+            continue
+        origin = within[:, 0]
+        used = offsets_of(origin)
+        carried = _carried(pairs, scale.axis)
+        bad = (origin >= 0) & (used != own) & (used != carried)
+        if not bad.any():
+            continue
+        e = int(np.flatnonzero(bad)[0])
+        short = tensor.removesuffix("_ptr")
+        index = "rows" if scale.axis == "m" else "columns"
+        one = len(np.unique(used[origin >= 0])) == 1 and len(np.unique(own[origin >= 0])) > 1
+        crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
+        if crossed:
+            name = _crossed_name(tensor)
+            reason = f"{short} belongs to the {index} of Y, and is taken along the other index"
+        elif one:
+            name, reason = _one_name(tensor), f"one element of {short} is used for the whole tile"
+        else:
+            name, reason = _tile_name(tensor), f"{short} is loaded without the offset of the tile"
+        return Divergence(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
+                       f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
+                       pairs.program)  # fmt: skip
+    return None
+
+
+def _follows(used: Array, index: Array) -> bool:
+    """Whether `used` is a function of `index` that tells its values apart."""
+    pairs = {(int(a), int(b)) for a, b in zip(index, used, strict=True)}
+    return len(pairs) == len(set(index.tolist()))
+
+
+def _crossed_name(tensor: str) -> str:
+    if tensor == "scales_ptr":
+        return "scale_by_row"
+    return "scales_swapped or input_scale_by_column or weight_scale_by_row"
+
+
+def _one_name(tensor: str) -> str:
+    return "one_scale_for_all_channels" if tensor == "scales_ptr" else "one_scale_for_all_tokens"
+
+
+def _tile_name(tensor: str) -> str:
+    return "wrong_token_scale" if tensor == "input_scale_ptr" else "scale_without_tile_offset"

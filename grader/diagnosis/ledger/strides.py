@@ -1,0 +1,97 @@
+"""Is each tensor walked by its own strides?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows
+from grader.diagnosis.ledger.provenance import Array
+from grader.diagnosis.ledger.rows import reshaped
+from grader.labs.divergence import LOAD, Divergence
+
+
+def _other(side: Side, pairs: Pairs) -> Side:
+    return pairs.right if side is pairs.left else pairs.left
+
+
+def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
+    """A tensor walked by other strides than its own: its offsets are linear in what they should be, with other factors.
+
+    Of pointers that then move on by right steps only the first turn is linear in this sense.
+    """
+    if not side.operand.strides:
+        return None
+    found = _other_strides(run, pairs, side, pairs.turn >= 0)
+    return found if found or reshaped(run, pairs, side) else _other_strides(run, pairs, side, pairs.turn == 0)
+
+
+def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergence | None:
+    """The strides that explain the addresses in some turns, where they are not the tensor's. turns: bool [P]."""
+    other = _other(side, pairs)
+    unit = side.operand.unit
+    use = side.asked & side.live & other.live & pairs.alive & turns
+    k = _guessed_k(pairs, other)
+    row = np.broadcast_to(expected_rows(pairs, side), side.k.shape)
+    right = (side.row == row) & (side.k // unit == k // unit)
+    if not use.any() or right[use].mean() > 0.5:
+        return None
+    matrix = np.stack([row[use], k[use] // unit, np.ones(int(use.sum()))], axis=1).astype(np.float64)
+    offset, of_rows = side.offset[use].astype(np.float64), run.problem.scalars[side.operand.strides[0]]
+    one_row = bool((row[use] == row[use][0]).all())
+    if one_row:  # of one row, as a program without tl.dot has it, the row's stride shows in its place alone
+        matrix, offset = matrix[:, 1:], offset - of_rows * row[use]
+    if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
+        return None
+    found, *_ = np.linalg.lstsq(matrix, offset, rcond=None)
+    if np.abs(matrix @ np.round(found) - offset).max() > 1e-6:
+        return None
+    along_row, along_k, start = (of_rows, *found.round().astype(int)) if one_row else found.round().astype(int)
+    own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
+    if one_row and row[use][0] and start == (own_strides[1] - of_rows) * row[use][0] and along_k == of_rows:
+        along_row, start = own_strides[1], 0
+    if start:
+        return None
+    swapped = {along_row, along_k} == set(own_strides)
+    for name, used, own, letter in zip(side.operand.strides, (along_row, along_k), own_strides, _neighbours(pairs, side), strict=True):
+        if used != own:
+            named = size_called(run, used, "K" if side is pairs.left else "N")
+            elements = "1 element" if used == 1 else f"{used}{named} elements"
+            reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
+            return Divergence(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
+                           f"neighbouring {letter} are taken to be {elements} apart", f"{name} = {own}",
+                           reason, pairs.program, strides=True)  # fmt: skip
+    return None
+
+
+def _neighbours(pairs: Pairs, side: Side) -> tuple[str, str]:
+    """What the two strides of a side lie between."""
+    return ("rows of X", "columns of X") if side is pairs.left else ("channels of W", "k of W")
+
+
+def _guessed_k(pairs: Pairs, side: Side) -> Array:
+    """k of a side; inside a word, which holds several, by their order."""
+    if side.operand.unit == 1:
+        return side.k
+    starts = np.searchsorted(pairs.term, pairs.term)
+    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
+    return k
+
+
+def size_called(run: Run, value: int, first: str = "N") -> str:
+    """The size or stride that a number is, where it is one; `first` where several are alike."""
+    names = [name for name in (first, "M", "N", "K") if run.problem.scalars[name] == value]
+    names += [name for name, own in run.problem.scalars.items() if own == value and name not in names and value > 1]
+    return f" (= {names[0]})" if names and value > 1 else ""
+
+
+def _stride_name(run: Run, name: str, used: int, swapped: bool) -> str:
+    if swapped and name.startswith("stride_w"):
+        return "weight_strides_swapped or weight_row_major"
+    if name.startswith("stride_x"):
+        N, K = run.problem.scalars["N"], run.problem.scalars["K"]
+        return f"ignores_{name}" if used in (1, K) else "row_length_n" if used == N else f"ignores_{name}"
+    if name == "stride_wn" and used == run.problem.scalars["K"] and run.problem.scalars["stride_wk"] == 1:
+        return "ignores_stride_wn"
+    if name.startswith("stride_w"):
+        return "weight_row_major or words_row_major_in_n"
+    return f"ignores_{name}"
