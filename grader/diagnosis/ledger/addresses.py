@@ -7,7 +7,7 @@ import numpy as np
 from grader.diagnosis.ledger import blocks, rows, strides, summed
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, places_in_output, span
 from grader.diagnosis.ledger.provenance import Array
-from grader.diagnosis.ledger.tiles import store_tile
+from grader.diagnosis.ledger.tile_map import store_tile
 from grader.labs.divergence import LOAD, LOOP, Divergence
 from grader.labs.stages import Rule
 

@@ -104,6 +104,8 @@ class Flow:
     """Elements of the left tensor that are summed up without one of the right: `right` is what they meet instead, or 1."""
     again: frozenset[int] = frozenset()
     """Nodes that sum up and whose sum flows on in two ways, through different factors."""
+    doubled: frozenset[int] = frozenset()
+    """Nodes that sum up and whose sum flows on in two ways that meet again, so that it counts twice."""
 
     @property
     def predicted(self) -> Array:

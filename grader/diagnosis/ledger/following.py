@@ -50,6 +50,7 @@ class _Walk:
         self.addends: list[Addend] = []
         self.passed: list[Passed] = []
         self.again: set[int] = set()
+        self.doubled: set[int] = set()
         self.pairs = 0
 
     def follow(self, store: Node, lanes: Array) -> Flow:
@@ -69,7 +70,8 @@ class _Walk:
         stored = self.provenance.values(value).reshape(-1)[inner].astype(np.float64)
         terms = tuple(sorted(self.terms, key=lambda term: term.node))
         passed = tuple(sorted(self.passed, key=lambda step: step.node))
-        return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored, tuple(self.beside), frozenset(self.again))
+        found = tuple(self.beside), frozenset(self.again), frozenset(self.doubled)
+        return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored, *found)
 
     def _later(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
         """Goes on with an input when all that uses it has been seen; what is used twice alike counts double."""
@@ -86,8 +88,9 @@ class _Walk:
 
     def _note_again(self, number: int, trail: tuple[Factor, ...], factors: tuple[Factor, ...]) -> None:
         node = self.tape.nodes[number]
-        if node.op in SUMS and self.provenance.carries(number) and {one.at for one in trail} != {one.at for one in factors}:
-            self.again.add(number)
+        if node.op in SUMS and self.provenance.carries(number):
+            alike = {one.at for one in trail} == {one.at for one in factors}
+            (self.doubled if alike else self.again).add(number)
 
     def _lanes(self, number: int, shape: tuple[int, ...], lanes: Array) -> Array:
         """Lanes of an input that is broadcast to `shape`."""

@@ -120,8 +120,17 @@ def slices(run: Run, followed: Sequence[Pairs]) -> list[Divergence]:
     whole = next((parts for parts in tiles.values() if _all_recorded(run, parts)), None)
     if whole is None or run.config.split_k == 1:
         return []
-    counts = [_counts(pairs.left, pairs, 0, run.sizes[2]) for pairs in whole]
-    return [] if (np.sum(counts, axis=0) == 1).all() else [_wrong_slices(run, whole, counts)]
+    by_side = [[_each_k(side, pairs, run.sizes[2]) for side, pairs in zip(sides, whole, strict=True)]
+               for sides in ([pairs.left for pairs in whole], [pairs.right for pairs in whole])]  # fmt: skip
+    if any((np.sum(counts, axis=0) == 1).all() for counts in by_side):
+        return []  # the other side is wrong in ways of its own
+    return [_wrong_slices(run, whole, max(by_side, key=lambda counts: np.count_nonzero(np.sum(counts, axis=0))))]
+
+
+def _each_k(side: Side, pairs: Pairs, K: int) -> Array:
+    """int [K]: how often a side meets each k, for the first element of Y; of words that hold several k, how often whole."""
+    unit = side.operand.unit
+    return np.repeat(_counts(side, pairs, 0, K) // unit, unit)[:K]
 
 
 def _all_recorded(run: Run, parts: Sequence[Pairs]) -> bool:
@@ -151,8 +160,11 @@ def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> 
                             "every slice multiplies the same k: the number of the slice is not in the addresses")  # fmt: skip
     missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
     if len(twice):
+        ends = {int(np.flatnonzero(count)[-1]) for count in counts if count.any()}
+        reason = "every slice goes on to the end of K, not to where the next one begins" if ends == {K - 1} else (
+            "neighbouring slices of K overlap")  # fmt: skip
         return Divergence("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
-                        "every k in one slice", "neighbouring slices of K overlap")  # fmt: skip
+                        "every k in one slice", reason)  # fmt: skip
     return Divergence("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
                     "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
                     "the slices of K leave a part of it out")  # fmt: skip
@@ -199,8 +211,11 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     bad = live & (left.k[e] // unit != right.k[e] // unit)
     if not bad.any():
         return []
-    started = bool((pairs.turn[bad] > 0).all())
-    if started and (found := _drifting(run, pairs, e, int(pairs.turn[bad].min()))):
+    if apart := _slice_of_one_side(run, pairs, e, live):
+        return [apart]
+    later = pairs.turn[bad & (pairs.turn > 0)]
+    told = len(later) == bad.sum() or (len(later) and run.stages.needed is None)  # blocks that begin wrongly are told of by their rules
+    if told and (found := _drifting(run, pairs, e, int(later.min()))):
         return [found]
     p = int(np.flatnonzero(bad)[0])
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
@@ -211,6 +226,25 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
         "the same k on both sides", "X and W are multiplied in different orders of k" if run.stages.needed is None else
         "the columns of X are not those of the block that they meet", pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
+
+
+def _slice_of_one_side(run: Run, pairs: Pairs, e: int, live: Array) -> Divergence | None:
+    """A slice of K of which one side knows, while the other begins at k = 0 and stays as far behind. live: bool [P]."""
+    left, right = pairs.left, pairs.right
+    if run.config.split_k == 1 or run.stages.needed is not None:
+        return None
+    unit = right.operand.unit
+    ahead = np.unique(left.k[e][live] // unit - right.k[e][live] // unit)
+    begin = [int(side.k[e][live].min()) for side in (left, right)]
+    if len(ahead) != 1 or not ahead[0] or min(begin) // unit:
+        return None
+    behind = right if ahead[0] > 0 else left
+    p = int(np.flatnonzero(live)[0])
+    return Divergence(
+        "slice_of_one_side", ADVANCE, run.line_of_load(int(behind.node[p]), behind.operand.tensor),
+        f"the slice begins with k = {begin[0]} of X and k = {begin[1]} of W", f"both at k = {max(begin)}",
+        f"the number of the slice is not in the addresses of {behind.operand.letter}", pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
 
 
 def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Divergence | None:

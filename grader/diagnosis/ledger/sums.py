@@ -87,9 +87,12 @@ def _repeated(run: Run, pairs: Pairs, totals: Sequence[Array]) -> list[Divergenc
     ratio = first[known] / last[known]
     if np.allclose(ratio, 1.0, rtol=1e-3):
         return []
-    if np.allclose(ratio, 2.0**turns, rtol=1e-6):
-        return [Divergence("accumulated_twice", SUM, terms[-1].line, f"the product of turn 0 is {2**turns} times in the sum",
-                        "once", "the accumulator is given to tl.dot and added to its result as well", pairs.program)]  # fmt: skip
+    if pairs.flow.doubled and np.allclose(ratio, times := 2.0 ** np.round(np.log2(np.abs(ratio[0]))), rtol=1e-6):
+        node = min(pairs.flow.doubled)
+        into_dot = any(one.op == "dot" and one.inputs[2:] == (node,) for one in run.tape.nodes[node:])
+        reason = "the accumulator is given to tl.dot and added to its result as well" if into_dot else "the accumulator is added to itself"
+        return [Divergence("accumulated_twice", SUM, run.tape.nodes[node].line, f"the product of turn 0 is {times:.0f} times in the sum",
+                        "once", reason, pairs.program)]  # fmt: skip
     per_turn = np.abs(ratio) ** (1.0 / turns)
     wanted = factors.wanted_of(run, pairs)[known]
     line = terms[0].factors[-1].line if terms[0].factors else terms[-1].line

@@ -35,8 +35,8 @@ def walk(run: Run) -> list[Divergence]:
     for program, stores, pairs in followed:
         with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, rules)
-    overrun = any(finding.name == "slice_unmasked" for finding in findings)
-    if run.ended and not overrun and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
+    certain = not any(finding.name in ("slice_unmasked", "slice_of_one_side") for finding in findings)
+    if run.ended and certain and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
             findings += summed.slices(run, [pairs for _, _, pairs in followed])
     if beside and any(finding.name in ("wrong_block", "k_orders_differ") for finding in findings):  # which row was meant is not certain
@@ -47,16 +47,25 @@ def walk(run: Run) -> list[Divergence]:
 
 
 def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], list[Followed], bool]:
-    """What is wrong with where Y is stored, and the products as they would be without; whether the rows were guessed for that."""
+    """What is wrong with where Y is stored, and the products as they would be without; whether the rows were guessed for that.
+
+    Of a program that multiplies nothing it is not known then which place was meant, so it is left out.
+    """
     pairs_of_all = [pairs for _, _, pairs in followed]
+    multiplying = [one for one in followed if one[2].turn.size]
     if stored := destinations.misplaced(run, pairs_of_all):  # where things lie in Y then says nothing of tiles and masks
         finding, used = stored
-        back = [(program, stores, destinations.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
-        return [finding], back, False
+        return [finding], [(program, stores, destinations.restored(run, pairs, used)) for program, stores, pairs in multiplying], False
     if beside := destinations.beside(run, pairs_of_all):
         finding, axis = beside
-        return [finding], [(program, stores, destinations.moved_back(pairs, axis)) for program, stores, pairs in followed], True
-    return [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else [], followed, False
+        return [finding], [(program, stores, destinations.moved_back(pairs, axis)) for program, stores, pairs in multiplying], True
+    if not run.ended:
+        return [], followed, False
+    shared_out = tiles.look(run)
+    amiss = any(finding.rank == TILE for finding in shared_out)
+    if elsewhere := destinations.elsewhere(run, pairs_of_all, amiss=amiss):
+        return [elsewhere], [(program, stores, destinations.moved_back(pairs)) for program, stores, pairs in multiplying], True
+    return [*shared_out, *tiles.past_the_ends(run)], multiplying if amiss else followed, False
 
 
 def _followed(run: Run) -> list[Followed]:

@@ -116,6 +116,12 @@ class _Met:
         """Whether each block is the one whose number is that of the right one, counted from the start of its row."""
         return bool(((self.number >= 0) & (self.block == self.number - self.start)).all())
 
+    @property
+    def stays_at_first(self) -> bool:
+        """Whether each block met the columns of X that belong to the first of its row, and not each one is the first."""
+        first = self.cols[np.minimum(self.start, len(self.cols) - 1)]
+        return self.columns_are(first * BLOCK) and bool((self.block != self.start).any())
+
     def moved_on_by(self, step: int) -> bool:
         """Whether a row begins with its first block, and each later one is looked for `step` elements behind the one before."""
         turns = self.number - self.start
@@ -178,7 +184,10 @@ def _column_rules(met: _Met) -> list[Rule]:
     """Where the columns of X come from, when the blocks are those of the row."""
     if met.mixed or met.meets:
         return []
-    return _holding(
+    sentence = ("every block of a row meets the columns of X that belong to its first one: the column index does not move on "
+                "from block to block")  # fmt: skip
+    stays = _holding("columns", "col_indices_ptr", (met.stays_at_first, "col_not_advanced", sentence))
+    return stays + _holding(
         "columns", "",
         (met.columns_are(met.cols[met.block]), "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
