@@ -125,6 +125,11 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k % (K // 8)).all():
         reason = "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k"
         rules.append(Rule("words", "packed_in_planes", reason))
+    for tile in (16, 32, 64, 128, 256, 512):
+        within = blocks.left_k // tile * (tile // 8) + blocks.left_k % tile % (tile // 8)
+        if not rules and tile < K and (blocks.row == blocks.n).all() and (blocks.k // 8 == within).all():
+            reason = f"nibble j of a tile's words is taken for the j-th eighth of {tile} k; a word holds eight neighbouring k"
+            rules.append(Rule("words", "packed_in_planes", reason))
     rules += [
         Rule("words", "word_of_k", f"element k is looked for in word k // {per_word}; a word holds eight")
         for per_word in (1, 2, 4, 16)

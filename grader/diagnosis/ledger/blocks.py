@@ -37,9 +37,9 @@ def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
     bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left.k // unit))
     if not bad.any():
         return None
-    m, n = (np.broadcast_to(places[:, None], bad.shape) for places in (pairs.m, pairs.n))
+    m, n, turn = (np.broadcast_to(numbers, bad.shape) for numbers in (pairs.m[:, None], pairs.n[:, None], pairs.turn))
     # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
-    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live])
+    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live], turn[live])
     return bad, run.stages.explain_block(run.problem, blocks)
 
 
@@ -75,7 +75,8 @@ def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:
         return pairs.flow.terms[int(pairs.term[p])].line
     if rule.tensor:
         nodes = (run.tape.nodes[number] for number in run.tape.programs[pairs.program])
-        return next((node.line for node in nodes if node.op == "load" and node.tensor == rule.tensor), None)
+        lines = list(dict.fromkeys(node.line for node in nodes if node.op == "load" and node.tensor == rule.tensor))
+        return lines[-1 if rule.last else 0] if lines else None
     return run.line_of_load(int(side.node[p]), side.operand.tensor)
 
 

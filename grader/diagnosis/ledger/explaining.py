@@ -23,7 +23,7 @@ from grader.labs.stages import Stages, stages_of
 from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
 from grader.running.interpreter import InterpretOptions, interpret
 
-MAX_CASES = 4
+MAX_CASES = 5
 MAX_FINDINGS = 6
 MAX_PRODUCTS = 1 << 25
 """M N K of the largest case that is recorded."""
@@ -103,21 +103,23 @@ def _chosen(lab: Lab, stages: Stages, bundle: KernelBundle, failing: Sequence[Ou
     """
     small = [outcome for outcome in failing if _size(lab, outcome) <= MAX_PRODUCTS and not lab.case(outcome.case).hidden]
     small.sort(key=lambda one: (_size(lab, one), math.prod(bundle.launches[one.case, one.config].grid)))
-    plain = [outcome for outcome in small if _plain(lab, outcome)]
-    telling = stages.telling
-    first = sorted((outcome for outcome in plain if outcome.case in telling), key=lambda one: telling.index(one.case))
-    chosen = [*first, *(outcome for outcome in plain if outcome.case not in telling)][:2]
-    names = {outcome.case for outcome in chosen}
-    for outcome in small:
-        if not _plain(lab, outcome) and outcome.case not in names:
-            names.add(outcome.case)
-            chosen.append(outcome)
-    return chosen
+    telling = {case: place for place, case in enumerate(stages.telling)}
+    plain = [outcome for outcome in small if _layout(lab, outcome) == PLAIN]
+    plain.sort(key=lambda one: telling.get(one.case, len(telling)))
+    first = {_layout(lab, outcome): outcome for outcome in reversed(small)}  # the smallest of each layout
+    others = {outcome.case: outcome for layout, outcome in first.items() if layout != PLAIN}
+    rest = {outcome.case: outcome for outcome in reversed(small) if _layout(lab, outcome) != PLAIN and outcome.case not in others}
+    place = {(one.case, one.config): number for number, one in enumerate(small)}
+    return [*plain[:2], *(one for group in (others, rest) for one in sorted(group.values(), key=lambda one: place[one.case, one.config]))]
 
 
-def _plain(lab: Lab, outcome: Outcome) -> bool:
+PLAIN = ("contiguous", "contiguous")
+
+
+def _layout(lab: Lab, outcome: Outcome) -> tuple[str, str]:
+    """Of X and of Y."""
     case = lab.case(outcome.case)
-    return case.x_layout == "contiguous" and case.y_layout == "contiguous"
+    return case.x_layout, case.y_layout
 
 
 def _size(lab: Lab, outcome: Outcome) -> int:

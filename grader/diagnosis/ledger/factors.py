@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, scales_passed, scales_used
-from grader.diagnosis.ledger.provenance import Array, offsets_of
+from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
 
@@ -91,6 +91,8 @@ def look(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along_k: 
     findings = [finding for tensor in plain if (finding := _misplaced(run, pairs, tensor))]
     if findings:
         return findings
+    if masked := next((found for tensor in plain if (found := _masked(run, pairs, tensor))), None):
+        return [masked]
     number = next((number for number, total in enumerate(totals) if np.isfinite(total).any()), None)
     return [] if number is None else _off_factor(run, pairs, totals[number], number, held, along_k)
 
@@ -192,6 +194,25 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         return Divergence(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
+    return None
+
+
+def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
+    """A factor that a scale was loaded for, and that has what the load's mask put there: the scale is not missing."""
+    scale = next(scale for scale in run.stages.scales if scale.tensor == tensor)
+    own = pairs.m if scale.axis == "m" else pairs.n
+    for factor in pairs.flow.terms[0].factors:
+        within = factor.within.get(tensor)
+        left_out = None if within is None else within[:, 0] == NONE
+        if left_out is None or not left_out.any() or tensor not in factor.sources:
+            continue
+        e, short = int(np.flatnonzero(left_out)[0]), tensor.removesuffix("_ptr")
+        return Divergence(
+            f"{short}_masked", FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
+            f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {factor.values[e]:.4g}, which the mask of {short} puts there",
+            f"{short}[{own[e]}]", f"the mask of the load of {short} leaves out an element that is needed, or the index is another one",
+            pairs.program,
+        )  # fmt: skip
     return None
 
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from grader.diagnosis.ledger.history import Link, history
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, beside, holder, scales_passed, scales_used
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, beside, holder, k_in_order, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import Array, Untraceable
 from grader.labs.divergence import CONVERT, FACTOR, SCALE, Divergence
 from grader.labs.stages import Judgement, Values
@@ -28,7 +28,7 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Divergence], Array]:
             continue
         used = {tensor: found[use] for tensor, found in scales_used(run, side).items()}
         same = other.live & (other.k // side.operand.unit == side.k // side.operand.unit)
-        partner = np.where(same, other.k, _in_order(pairs, side))
+        partner = np.where(same, other.k, k_in_order(pairs, side))
         target = np.broadcast_to((pairs.m if side is pairs.left else pairs.n)[:, None], use.shape)
         at = (elements, np.clip(partner, 0, K - 1))
         values = Values(
@@ -41,13 +41,6 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Divergence], Array]:
         places = np.argwhere(use)
         findings += [finding for verdict in verdicts if (finding := _finding(run, pairs, side, verdict, places))]
     return findings, held
-
-
-def _in_order(pairs: Pairs, side: Side) -> Array:
-    """k of a side whose partner does not tell which element of a word is meant: by their order."""
-    starts = np.searchsorted(pairs.term, pairs.term)
-    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
-    return k
 
 
 def _finding(run: Run, pairs: Pairs, side: Side, verdict: Judgement, places: Array) -> Divergence | None:

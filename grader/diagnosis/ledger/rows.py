@@ -15,7 +15,7 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     blocks = run.stages.needed is not None and side is pairs.right
     use = pairs.live if blocks else side.live & pairs.alive  # a block that meets masked zeros is no block of the product
     bad = use & (side.row != expected)
-    if not use.any() or bad[use].mean() < 0.25:
+    if not bad.any() or (not blocks and bad[use].mean() < 0.25):
         return None
     if not blocks and not bad[:, pairs.turn == 0].any():
         return _astray(run, pairs, side, bad)

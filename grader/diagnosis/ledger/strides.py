@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, k_in_order
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.rows import reshaped
 from grader.labs.divergence import LOAD, Divergence
@@ -30,7 +30,7 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
     other = _other(side, pairs)
     unit = side.operand.unit
     use = side.asked & side.live & other.live & pairs.alive & turns
-    k = _guessed_k(pairs, other)
+    k = k_in_order(pairs, other)
     row = np.broadcast_to(expected_rows(pairs, side), side.k.shape)
     right = (side.row == row) & (side.k // unit == k // unit)
     if not use.any() or right[use].mean() > 0.5:
@@ -47,8 +47,10 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
         return None
     along_row, along_k, start = (of_rows, *found.round().astype(int)) if one_row else found.round().astype(int)
     own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
-    if one_row and row[use][0] and start == (own_strides[1] - of_rows) * row[use][0] and along_k == of_rows:
-        along_row, start = own_strides[1], 0
+    if one_row and start and row[use][0] and not start % row[use][0]:
+        along_row = of_rows + start // row[use][0]  # what the row's place says, where that is a size, or the other stride
+        exchanged = (along_row, along_k) == own_strides[::-1]
+        start = 0 if exchanged or along_row in (run.problem.scalars[size] for size in "MNK") else start
     if start:
         return None
     swapped = {along_row, along_k} == set(own_strides)
@@ -66,15 +68,6 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
 def _neighbours(pairs: Pairs, side: Side) -> tuple[str, str]:
     """What the two strides of a side lie between."""
     return ("rows of X", "columns of X") if side is pairs.left else ("channels of W", "k of W")
-
-
-def _guessed_k(pairs: Pairs, side: Side) -> Array:
-    """k of a side; inside a word, which holds several, by their order."""
-    if side.operand.unit == 1:
-        return side.k
-    starts = np.searchsorted(pairs.term, pairs.term)
-    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
-    return k
 
 
 def size_called(run: Run, value: int, first: str = "N") -> str:

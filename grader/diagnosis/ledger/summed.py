@@ -39,11 +39,31 @@ def _both_sides(run: Run, pairs: Pairs, e: int, need: Array) -> list[Divergence]
         return _only_pairs(run, pairs, e)
     if left_good and right_good:
         return _only_pairs(run, pairs, e) if bad.any() else []
+    if bad.any() and not left_good and _several_times(pairs, e):  # no tile of X, whose depth would say how far it should move on
+        return _only_pairs(run, pairs, e)
     if not bad.any() and not _one_sided(pairs, e):
         return [finding] if (finding := _loop(run, pairs, e, need)) else []
     wrong = [side for side, good in ((left, left_good), (right, right_good)) if not good]
-    findings = [_advance(run, pairs, side, e, need) for side in wrong]
-    return [finding for finding in findings if finding] or _only_pairs(run, pairs, e)
+    advances = {side.operand.tensor: _advance(run, pairs, side, e, need) for side in wrong}
+    findings = [finding for finding in advances.values() if finding]
+    if findings and run.stages.needed is None and (short := next((side for side in wrong if not advances[side.operand.tensor]), None)):
+        findings += _too_short(run, pairs, short, e)
+    return findings or _only_pairs(run, pairs, e)
+
+
+def _too_short(run: Run, pairs: Pairs, side: Side, e: int) -> list[Divergence]:
+    """Of a side that moves on as it should, while the other does not: whether it ends before K does."""
+    unit, need = side.operand.unit, np.ones(run.sizes[2], dtype=bool)
+    missing = np.flatnonzero(np.repeat(_counts(side, pairs, e, run.sizes[2]) == 0, unit)[: run.sizes[2]])
+    depth = len(np.unique(_by_turn(pairs, side, e)[0])) * unit
+    ends = len(missing) and missing[-1] == run.sizes[2] - 1 and len(missing) == run.sizes[2] - missing[0] and missing[0]
+    return [_never_met(run, pairs, e, need, missing, depth)] if ends else []
+
+
+def _several_times(pairs: Pairs, e: int) -> bool:
+    """Whether the first turn asks for an element of X in several of its places."""
+    first = _by_turn(pairs, pairs.left, e)[0]
+    return len(np.unique(first)) < len(first)
 
 
 def _complete(run: Run, pairs: Pairs, e: int, need: Array) -> tuple[bool, bool]:
@@ -160,14 +180,22 @@ def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> 
                             "every slice multiplies the same k: the number of the slice is not in the addresses")  # fmt: skip
     missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
     if len(twice):
-        ends = {int(np.flatnonzero(count)[-1]) for count in counts if count.any()}
-        reason = "every slice goes on to the end of K, not to where the next one begins" if ends == {K - 1} else (
-            "neighbouring slices of K overlap")  # fmt: skip
         return Divergence("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
-                        "every k in one slice", reason)  # fmt: skip
+                        "every k in one slice", _overlap(parts, counts))  # fmt: skip
     return Divergence("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
                     "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
                     "the slices of K leave a part of it out")  # fmt: skip
+
+
+def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
+    """How slices come to meet the same k."""
+    begins, ends = ([int(np.flatnonzero(count)[end]) for count in counts if count.any()] for end in (0, -1))
+    depth = len(np.unique(parts[0].left.k[0][parts[0].turn == 0]))
+    if set(ends) == {len(counts[0]) - 1} and set(np.diff(np.sort(begins)).tolist()) == {depth}:
+        return "slices begin one tile apart, and each moves on by one tile a turn, not by one for each slice"
+    if set(ends) == {len(counts[0]) - 1}:
+        return "every slice goes on to the end of K, not to where the next one begins"
+    return "neighbouring slices of K overlap"
 
 
 def _behind(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
@@ -211,20 +239,22 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     bad = live & (left.k[e] // unit != right.k[e] // unit)
     if not bad.any():
         return []
-    if apart := _slice_of_one_side(run, pairs, e, live):
-        return [apart]
+    if found := _slice_of_one_side(run, pairs, e, live) or _beside_nibbles(run, pairs, e):
+        return [found]
     later = pairs.turn[bad & (pairs.turn > 0)]
-    told = len(later) == bad.sum() or (len(later) and run.stages.needed is None)  # blocks that begin wrongly are told of by their rules
-    if told and (found := _drifting(run, pairs, e, int(later.min()))):
+    if len(later) and (found := _drifting(run, pairs, e, int(later.min()), started=len(later) == bad.sum())):
         return [found]
     p = int(np.flatnonzero(bad)[0])
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
+    reason = "the columns of X are not those of the block that they meet"
+    if run.stages.needed is None:
+        again = _several_times(pairs, e)
+        reason = "a tile takes the same elements of X several times" if again else "X and W are multiplied in different orders of k"
     return [Divergence(
         "k_orders_differ", PAIR, pairs.flow.terms[int(pairs.term[p])].line,
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {_k_span(right.k[e, p : p + 1], unit)} of W{words}",
-        "the same k on both sides", "X and W are multiplied in different orders of k" if run.stages.needed is None else
-        "the columns of X are not those of the block that they meet", pairs.program, int(pairs.turn[p]),
+        "the same k on both sides", reason, pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
 
 
@@ -247,8 +277,8 @@ def _slice_of_one_side(run: Run, pairs: Pairs, e: int, live: Array) -> Divergenc
     )  # fmt: skip
 
 
-def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Divergence | None:
-    """Both sides begin alike, and their steps from turn to turn differ."""
+def _drifting(run: Run, pairs: Pairs, e: int, turn: int, *, started: bool) -> Divergence | None:
+    """The steps of both sides from turn to turn differ. started: they begin alike; if not, only that one of them stays is told."""
     unit = pairs.right.operand.unit
     moved = []
     for side in (pairs.left, pairs.right):
@@ -259,7 +289,9 @@ def _drifting(run: Run, pairs: Pairs, e: int, turn: int) -> Divergence | None:
         if len(steps) != 1:
             return None
         moved.append(int(steps[0]) // turn)
-    if run.stages.needed is not None and 0 not in moved:  # blocks are as far apart as they please
+    if 0 not in moved and (not started or run.stages.needed is not None):  # blocks are as far apart as they please
+        return None
+    if not started and run.stages.needed is not None:  # of blocks that begin wrongly their rules tell
         return None
     side = pairs.left if moved[0] == 0 else pairs.right
     name = "k_not_advanced" if 0 in moved else "words_advanced_too_far" if unit > 1 and moved[1] == unit * moved[0] else "advanced_wrongly"
@@ -296,6 +328,7 @@ def _advance(run: Run, pairs: Pairs, side: Side, e: int, need: Array) -> Diverge
         here = np.unique(ks)
         if np.array_equal(here, wanted):
             masked = ~live & (pairs.turn == turn) & (side.k[e] < run.sizes[2]) & side.asked[e]
+            masked &= ~np.isin(side.k[e], side.k[e][live & (pairs.turn == turn)])
             if masked.any():
                 return Divergence(
                     "k_mask_too_short", ADVANCE, line,

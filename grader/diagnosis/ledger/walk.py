@@ -8,12 +8,13 @@ of its flow does not reproduce says nothing.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 from grader.diagnosis.ledger import addresses, blocks, casts, destinations, kept, operands, summed, sums, tiles
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Untraceable
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import ADVANCE, CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, TILE, UNPACK, Divergence
+from grader.labs.divergence import ADVANCE, CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, SCALE, TILE, UNPACK, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
@@ -31,10 +32,11 @@ Followed = tuple[int, list[Node], Pairs]
 def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
     findings, followed, beside = _put_right(run, _followed(run))
-    rules = blocks.followed(run, [pairs for _, _, pairs in followed])
-    for program, stores, pairs in followed:
+    whole = [_with_lost(run, *one) for one in followed]
+    rules = blocks.followed(run, [pairs for _, pairs in whole])
+    for (program, stores, pairs), (lost, everything) in zip(followed, whole, strict=True):
         with contextlib.suppress(Untraceable):
-            findings += _look(run, program, stores, pairs, rules)
+            findings += _look(run, program, stores, pairs, lost, everything, rules)
     certain = not any(finding.name in ("slice_unmasked", "slice_of_one_side") for finding in findings)
     if run.ended and certain and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
@@ -92,26 +94,37 @@ def _spread(programs: list[int]) -> list[int]:
     return [*programs[:8], *some, *(program for program in rest if program not in some)]
 
 
-def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
+def _with_lost(run: Run, program: int, stores: list[Node], pairs: Pairs) -> tuple[Divergence | None, Pairs]:
+    """What is wrong with products that reach no store, and the pairs with theirs."""
+    lost = kept.not_kept(run, pairs, program, stores)
+    if lost is None:
+        return None, pairs
+    with contextlib.suppress(Untraceable):
+        more = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=kept.dropped(run, program, stores))
+        pairs = replace(more, m=pairs.m, n=pairs.n)
+    return lost, pairs
+
+
+def _look(
+    run: Run, program: int, stores: list[Node], pairs: Pairs, lost: Divergence | None, everything: Pairs, rules: frozenset[Rule]
+) -> list[Divergence]:  # fmt: skip
+    """lost, everything: as _with_lost has them."""
     left_over = destinations.left_over(run, pairs, stores)
     if left_over:  # nothing else of this tile is certain before
         return [left_over]
-    lost = kept.not_kept(run, pairs, program, stores)
+    whole = run.config.split_k == 1 and not in_parts(stores)
     kept_on = kept.kept_on(run, pairs)
     if kept_on:  # whose factors are those of several turns
-        return [*addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores)), kept_on]
+        return [*addresses.look(run, pairs, rules, whole=whole), kept_on]
     values, held = operands.look(run, pairs)
     summed, explained = sums.look(run, pairs, held)
     if not explained:
         return []
     if not all(finding.reason for finding in values):  # what such an operand holds besides is unknown
         summed = [finding for finding in summed if finding.rank != FACTOR]
-    if lost:
-        everything = kept.dropped(run, program, stores)
-        pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
-        if not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
-            values, _ = operands.look(run, pairs)
-    places = addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores))
+    if lost and not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
+        values, _ = operands.look(run, everything)
+    places = addresses.look(run, everything, rules, whole=whole)
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
     return [*places, *values, *([lost] if lost else []), *summed] or casts.too_coarse(run, pairs)
@@ -129,6 +142,8 @@ def consistent(findings: list[Divergence]) -> list[Divergence]:
     blocks = [one for one in findings if one.rank in (LOAD, PAIR) and one.name not in ("wrong_block", "block_not_transposed")]
     if blocks:
         findings = [one for one in findings if one.name != "wrong_block"]
+    if any(finding.name == "k_orders_differ" for finding in findings):  # a rule that all words followed would be followed there, too
+        findings = [finding for finding in findings if not finding.name.startswith(("packed_", "word_of_k"))]
     maps = [finding for finding in findings if finding.rank in (GRID, TILE)]
     told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
     return [one for one in findings if one.rank not in (GRID, TILE) or one is told]
@@ -139,6 +154,8 @@ def ordered(findings: list[Divergence]) -> list[Divergence]:
 
     What has no reason is told only where nothing of its rank has one.
     """
+    scaled = {finding.line for finding in findings if finding.rank == SCALE}  # an element of a scale that is loaded wrongly is so for all
+    findings = [finding for finding in findings if finding.rank != FACTOR or finding.line not in scaled]
     reasons = {finding.rank for finding in findings if finding.reason}
     findings = [finding for finding in findings if finding.reason or finding.rank not in reasons]
     kept: list[Divergence] = []
