@@ -60,6 +60,8 @@ def opened(
         "no_nibble_mask": ("the word is shifted, but the higher nibbles are not masked away", words >> (4 * position)),
         "nibble_of_n": ("the word is shifted by 4 * (n % 8); it holds eight k, so by 4 * (k % 8)", words >> 4 * (values.row % 8) & 15),
         "shift_by_bits": ("the word is shifted by k % 8 bits, not by 4 * (k % 8)", words >> position & 15),
+        **{f"shift_by_{bits}": (f"the word is shifted by {bits} * (k % 8); a nibble has four bits", words >> (bits * position) & 15)
+           for bits in (2, 3, 8)},
         "shifted_left": ("the word is shifted to the left", (words << (4 * position)) & 15),
     }
     for name, (_, meaning) in meanings.items():

@@ -28,7 +28,8 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Divergence], Array]:
             continue
         used = {tensor: found[use] for tensor, found in scales_used(run, side).items()}
         same = other.live & (other.k // side.operand.unit == side.k // side.operand.unit)
-        partner = np.where(same, other.k, k_in_order(pairs, side))
+        apart = side.operand.unit > 1 and bool((other.live & use & ~same).any())  # then other words agree by chance alone
+        partner = np.where(same & (not apart), other.k, k_in_order(pairs, side))
         target = np.broadcast_to((pairs.m if side is pairs.left else pairs.n)[:, None], use.shape)
         at = (elements, np.clip(partner, 0, K - 1))
         values = Values(
