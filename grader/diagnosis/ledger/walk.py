@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
-from grader.diagnosis.ledger import addresses, blocks, casts, destinations, kept, operands, summed, sums, tiles
+from grader.diagnosis.ledger import addresses, blocks, casts, destinations, kept, operands, slices, sums, tiles
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Untraceable
 from grader.diagnosis.ledger.tape import Node
@@ -40,7 +40,7 @@ def walk(run: Run) -> list[Divergence]:
     certain = not any(finding.name in ("slice_unmasked", "slice_of_one_side") for finding in findings)
     if run.ended and certain and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
-            findings += summed.slices(run, [pairs for _, _, pairs in followed])
+            findings += slices.look(run, [pairs for _, _, pairs in followed])
     if beside and any(finding.name in ("wrong_block", "k_orders_differ") for finding in findings):  # which row was meant is not certain
         findings = [finding for finding in findings if finding.rank not in (ADVANCE, LOOP) and finding.name != "wrong_block"]
     if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
