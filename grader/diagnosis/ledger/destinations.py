@@ -12,7 +12,7 @@ from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.strides import size_called
 from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tile_map import store_tile
-from grader.labs.divergence import STORE, SUM, TILE, Divergence
+from grader.labs.divergence import STORE, SUM, Divergence
 
 
 def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, tuple[int, int]] | None:
@@ -27,62 +27,6 @@ def beside(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, int] | None
     """Tiles of Y that are stored where none begins: the finding, and the axis of Y along which they are."""
     found = ((finding, axis) for pairs in followed for axis in (0, 1) if (finding := _beside(run, pairs, axis)))
     return next(found, None)
-
-
-def elsewhere(run: Run, followed: Sequence[Pairs], *, amiss: bool) -> Divergence | None:
-    """Tiles that the programs share out rightly when they multiply, and store in the places of others.
-
-    amiss: whether the tiles that are stored are not those of Y. Where they are, only an exchange of rows and columns is told.
-    """
-    size = store_tile(run, followed[0].store) if followed else None
-    found = [(pairs, tiles) for pairs in followed if size and (tiles := _meant_and_stored(run, pairs, size))]
-    if size is None or len(found) < 2:
-        return None
-    count = [-(-run.sizes[axis] // size[axis]) for axis in (0, 1)]
-    meant, stored = ([tiles[which] for _, tiles in found] for which in (0, 1))
-    shared = all(tile[0] < count[0] and tile[1] < count[1] for tile in meant) and len(set(meant)) * run.config.split_k >= len(meant)
-    if meant == stored or not shared:
-        return None
-    name, reason = _way_elsewhere(meant, stored, count)
-    if not amiss and name != "program_ids_swapped":
-        return None
-    pairs, (own, used) = next(one for one in found if one[1][0] != one[1][1])
-    places = ["Y[" + ", ".join(f"{at * wide}:{(at + 1) * wide}" for at, wide in zip(tile, size, strict=True)) + "]" for tile in (own, used)]
-    return Divergence(name, TILE, pairs.store.line, f"the product that belongs to {places[0]} is stored in {places[1]}",
-                      "the rows and columns of the product", reason, pairs.program)  # fmt: skip
-
-
-def _meant_and_stored(run: Run, pairs: Pairs, size: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """The tile of Y that the operands of a program belong to, and the one that it stores; None where these are no tiles."""
-    both = pairs.left.live & pairs.right.live & pairs.alive
-    each = np.flatnonzero(both.any(axis=1))
-    if not len(each) or store_tile(run, pairs.store) != size:
-        return None
-    places, first = places_in_output(run, pairs.store), both.argmax(axis=1)[each]
-    found = []
-    for axis, (own, side) in enumerate(((pairs.m, pairs.left), (pairs.n, pairs.right))):
-        rows = side.row[each, first]
-        begin, shift = int(places[axis][0]), np.unique(own[each] - rows)
-        if len(shift) != 1 or begin % size[axis] or int(shift[0]) % size[axis] or ((side.row[each] != rows[:, None]) & both[each]).any():
-            return None
-        found.append(((begin - int(shift[0])) // size[axis], begin // size[axis]))
-    return (found[0][0], found[1][0]), (found[0][1], found[1][1])
-
-
-def _way_elsewhere(meant: Sequence[tuple[int, int]], stored: Sequence[tuple[int, int]], count: Sequence[int]) -> tuple[str, str]:
-    """The mistake's name, and how the tiles that are stored follow from those that are meant."""
-    if all(used == own[::-1] for own, used in zip(meant, stored, strict=True)):
-        return "program_ids_swapped", "the numbers of the row tile and of the column tile are exchanged in the addresses of the store"
-    for axis, noun in ((0, "row"), (1, "column")):
-        own, used, other = ([tile[a] for tile in tiles] for tiles, a in ((meant, axis), (stored, axis), (meant, 1 - axis)))
-        if own == used:
-            continue
-        name = f"{noun}_tile_offset_forgotten"
-        if used == other and count[1 - axis] > 1:
-            return name, f"the {noun}s of the store follow the number of the {('column', 'row')[axis]} tile"
-        if len(set(used)) == 1:
-            return name, f"the {noun}s that are stored do not depend on the program"
-    return "tile_map", "the tiles that are stored are not those that were multiplied"
 
 
 def moved_back(pairs: Pairs, axis: int | None = None) -> Pairs:

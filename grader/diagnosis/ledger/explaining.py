@@ -13,8 +13,9 @@ import torch
 
 from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.provenance import Provenance
+from grader.diagnosis.ledger.settling import consistent, ordered
 from grader.diagnosis.ledger.tape import parse
-from grader.diagnosis.ledger.walk import consistent, ordered, walk
+from grader.diagnosis.ledger.walk import walk
 from grader.labs import Lab
 from grader.labs.divergence import Divergence
 from grader.labs.problems import generator_for

@@ -70,7 +70,8 @@ def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> 
 def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
     """How slices come to meet the same k."""
     begins, ends = ([int(np.flatnonzero(count)[end]) for count in counts if count.any()] for end in (0, -1))
-    depth = len(np.unique(parts[0].left.k[0][parts[0].turn == 0]))
+    words = parts[0].right
+    depth = len(np.unique(words.k[0][parts[0].turn == 0])) * words.operand.unit
     if set(ends) == {len(counts[0]) - 1} and set(np.diff(np.sort(begins)).tolist()) == {depth}:
         return "slices begin one tile apart, and each moves on by one tile a turn, not by one for each slice"
     if set(ends) == {len(counts[0]) - 1}:

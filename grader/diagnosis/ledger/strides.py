@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, k_in_order
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.rows import reshaped
 from grader.labs.divergence import LOAD, Divergence
@@ -30,7 +30,7 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
     other = _other(side, pairs)
     unit = side.operand.unit
     use = side.asked & side.live & other.live & pairs.alive & turns
-    k = k_in_order(pairs, other)
+    k = _k_by_place(pairs, other)
     row = np.broadcast_to(expected_rows(pairs, side), side.k.shape)
     right = (side.row == row) & (side.k // unit == k // unit)
     if not use.any() or right[use].mean() > 0.5:
@@ -68,6 +68,15 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
 def _neighbours(pairs: Pairs, side: Side) -> tuple[str, str]:
     """What the two strides of a side lie between."""
     return ("rows of X", "columns of X") if side is pairs.left else ("channels of W", "k of W")
+
+
+def _k_by_place(pairs: Pairs, side: Side) -> Array:
+    """k of a side; inside a word, which holds several, by their places in one product: of single nibbles that tells nothing."""
+    if side.operand.unit == 1:
+        return side.k
+    starts = np.searchsorted(pairs.term, pairs.term)
+    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
+    return k
 
 
 def size_called(run: Run, value: int, first: str = "N") -> str:

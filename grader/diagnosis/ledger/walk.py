@@ -10,19 +10,26 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
-from grader.diagnosis.ledger import addresses, blocks, casts, destinations, kept, operands, slices, sums, tiles
+from grader.diagnosis.ledger import (
+    addresses,
+    blocks,
+    casts,
+    destinations,
+    elsewhere,
+    kept,
+    operands,
+    slices,
+    sums,
+    tiles,
+)
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Untraceable
+from grader.diagnosis.ledger.settling import of_one_launch, ordered
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import ADVANCE, CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, SCALE, TILE, UNPACK, Divergence
+from grader.labs.divergence import FACTOR, TILE, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
-BESIDE_TILES = (
-    "store_mask_too_short", "store_without_m_mask", "store_without_n_mask", "wrong_block",
-    "first_rows_everywhere or row_tile_offset_forgotten", "first_columns_everywhere or column_tile_offset_forgotten",
-)  # fmt: skip
-"""What a tile that is a wrong one seems to be, too."""
 
 
 Followed = tuple[int, list[Node], Pairs]
@@ -31,21 +38,16 @@ Followed = tuple[int, list[Node], Pairs]
 
 def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    findings, followed, beside = _put_right(run, _followed(run))
+    findings, followed, guessed = _put_right(run, _followed(run))
     whole = [_with_lost(run, *one) for one in followed]
     rules = blocks.followed(run, [pairs for _, pairs in whole])
     for (program, stores, pairs), (lost, everything) in zip(followed, whole, strict=True):
         with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, lost, everything, rules)
-    certain = not any(finding.name in ("slice_unmasked", "slice_of_one_side") for finding in findings)
-    if run.ended and certain and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
+    if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
             findings += slices.look(run, [pairs for _, _, pairs in followed])
-    if beside and any(finding.name in ("wrong_block", "k_orders_differ") for finding in findings):  # which row was meant is not certain
-        findings = [finding for finding in findings if finding.rank not in (ADVANCE, LOOP) and finding.name != "wrong_block"]
-    if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
-        findings = [finding for finding in findings if finding.name not in BESIDE_TILES]
-    return ordered(findings)
+    return ordered(of_one_launch(findings, guessed=guessed))
 
 
 def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], list[Followed], bool]:
@@ -65,8 +67,8 @@ def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], li
         return [], followed, False
     shared_out = tiles.look(run)
     amiss = any(finding.rank == TILE for finding in shared_out)
-    if elsewhere := destinations.elsewhere(run, pairs_of_all, amiss=amiss):
-        return [elsewhere], [(program, stores, destinations.moved_back(pairs)) for program, stores, pairs in multiplying], True
+    if moved := elsewhere.look(run, pairs_of_all, amiss=amiss):
+        return [moved], [(program, stores, destinations.moved_back(pairs)) for program, stores, pairs in multiplying], True
     return [*shared_out, *tiles.past_the_ends(run)], multiplying if amiss else followed, False
 
 
@@ -128,46 +130,3 @@ def _look(
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
     return [*places, *values, *([lost] if lost else []), *summed] or casts.too_coarse(run, pairs)
-
-
-def consistent(findings: list[Divergence]) -> list[Divergence]:
-    """Findings of several cases without those that another case shows to be something else.
-
-    Blocks that are merely others than those of their row are told of where no rule explains which ones they are. Where
-    Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were; and one
-    map of tiles shows itself in many ways, of which the first case with a reason tells.
-    """
-    if any(finding.name.startswith(("y_strides_swapped", "y_column_major")) for finding in findings):
-        findings = [one for one in findings if one.rank not in (GRID, TILE) and not one.name.startswith("store_")]
-    blocks = [one for one in findings if one.rank in (LOAD, PAIR) and one.name not in ("wrong_block", "block_not_transposed")]
-    if blocks:
-        findings = [one for one in findings if one.name != "wrong_block"]
-    if any(finding.name == "k_orders_differ" for finding in findings):  # a rule that all words followed would be followed there, too
-        findings = [finding for finding in findings if not finding.name.startswith(("packed_", "word_of_k"))]
-    maps = [finding for finding in findings if finding.rank in (GRID, TILE)]
-    told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
-    return [one for one in findings if one.rank not in (GRID, TILE) or one is told]
-
-
-def ordered(findings: list[Divergence]) -> list[Divergence]:
-    """By rank, the first of each name; where a later one leaves less open than the first, that one.
-
-    What has no reason is told only where nothing of its rank has one.
-    """
-    scaled = {finding.line for finding in findings if finding.rank == SCALE}  # an element of a scale that is loaded wrongly is so for all
-    findings = [finding for finding in findings if finding.rank != FACTOR or finding.line not in scaled]
-    reasons = {finding.rank for finding in findings if finding.reason}
-    findings = [finding for finding in findings if finding.reason or finding.rank not in reasons]
-    kept: list[Divergence] = []
-    seen: set[str] = set()
-    lines: set[tuple[int, int | None]] = set()
-    for finding in sorted(findings, key=lambda finding: finding.rank):
-        names, place = set(finding.name.split(" or ")), (finding.rank, finding.line)
-        for number, known in enumerate(kept):
-            if names < set(known.name.split(" or ")):
-                kept[number] = finding
-        if not names & seen and (finding.rank in (CONVERT, UNPACK, PAIR) or place not in lines):
-            kept.append(finding)
-        seen |= names
-        lines.add(place)
-    return kept
