@@ -45,29 +45,31 @@ def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
 
 def look(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
     """The lab's own rules for pairs that should not meet. Wrong rows explain wrong columns."""
-    left, right = pairs.left, pairs.right
     found = _bad_blocks(run, pairs)
     if found is None:
         return []
     bad, holding = found
-    findings = []
-    named = [rule for rule in holding.holding if replace(rule, telling=True) in rules]
-    aspects = dict.fromkeys(rule.aspect for rule in named)
-    for aspect in aspects:
-        if aspect == "columns" and "row" in aspects:
-            continue
-        alike = [rule for rule in named if rule.aspect == aspect]
-        rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
-        side = left if rule.name.startswith(("x_", "col_")) else right
-        later = bad & (pairs.turn > 0)
-        e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
-        findings.append(Divergence(
-            names, LOAD if aspect == "row" or side is left else PAIR,
-            _line(run, pairs, side, rule, p),
-            f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
-            f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
-        ))  # fmt: skip
-    return findings
+    by_aspect: dict[str, list[Rule]] = {}
+    for rule in holding.holding:
+        if replace(rule, telling=True) in rules:
+            by_aspect.setdefault(rule.aspect, []).append(rule)
+    if "row" in by_aspect:
+        by_aspect.pop("columns", None)
+    return [_met(run, pairs, bad, alike) for alike in by_aspect.values()]
+
+
+def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergence:
+    """The first pair that shows rules of one aspect, of which the first is told. bad: bool [E, P]."""
+    rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
+    left, right = pairs.left, pairs.right
+    side = left if rule.name.startswith(("x_", "col_")) else right
+    later = bad & (pairs.turn > 0)
+    e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
+    return Divergence(
+        names, LOAD if rule.aspect == "row" or side is left else PAIR, _line(run, pairs, side, rule, p),
+        f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
+        f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
 
 
 def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:

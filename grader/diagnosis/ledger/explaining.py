@@ -107,11 +107,19 @@ def _chosen(lab: Lab, stages: Stages, bundle: KernelBundle, failing: Sequence[Ou
     telling = {case: place for place, case in enumerate(stages.telling)}
     plain = [outcome for outcome in small if _layout(lab, outcome) == PLAIN]
     plain.sort(key=lambda one: telling.get(one.case, len(telling)))
-    first = {_layout(lab, outcome): outcome for outcome in reversed(small)}  # the smallest of each layout
-    others = {outcome.case: outcome for layout, outcome in first.items() if layout != PLAIN}
-    rest = {outcome.case: outcome for outcome in reversed(small) if _layout(lab, outcome) != PLAIN and outcome.case not in others}
-    place = {(one.case, one.config): number for number, one in enumerate(small)}
-    return [*plain[:2], *(one for group in (others, rest) for one in sorted(group.values(), key=lambda one: place[one.case, one.config]))]
+    return [*plain[:2], *_laid_out(lab, small)]
+
+
+def _laid_out(lab: Lab, small: Sequence[Outcome]) -> list[Outcome]:
+    """Each case in another layout once, the smallest of each layout first."""
+    seen: set[tuple[str, str]] = set()
+    first, later = {}, {}
+    for outcome in small:
+        layout = _layout(lab, outcome)
+        if layout != PLAIN and outcome.case not in first:
+            (later if layout in seen else first).setdefault(outcome.case, outcome)
+            seen.add(layout)
+    return [*first.values(), *later.values()]
 
 
 PLAIN = ("contiguous", "contiguous")

@@ -99,36 +99,43 @@ def look(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along_k: 
 
 def _off_factor(run: Run, pairs: Pairs, total: Array, number: int, held: Array, along_k: Mapping[str, Array]) -> list[Divergence]:
     """The factor of a term, where it is not the scales'. total: [E], of the term of this number."""
-    terms, known = pairs.flow.terms, np.isfinite(total)
-    wanted = wanted_of(run, pairs)
-    ratio = total[known] / wanted[known]
-    if np.allclose(ratio, 1.0, rtol=4e-3) or np.allclose(total[known] / wanted_of(run, pairs, carried=False)[known], 1.0, rtol=4e-3):
+    known = np.isfinite(total)
+    wanted, of_place = wanted_of(run, pairs), wanted_of(run, pairs, carried=False)
+    if _alike(total[known], wanted[known]) or _alike(total[known], of_place[known]):
         return []
+    if not along_k:
+        exponents = _exponents(run, pairs, total, wanted, known, carried=True)
+        if not exponents and (exponents := _exponents(run, pairs, total, of_place, known, carried=False)):
+            wanted = of_place
+        return [_factor_told(run, pairs, "the sum is", total, wanted, known, exponents)]
+    place = _first(pairs, number)  # in a term of several groups products differ, so the first one of each element is asked
+    first = {tensor: value[place] for tensor, value in along_k.items()}
+    total, wanted = (pairs.factor * held)[place], wanted * np.prod(list(first.values()), axis=0)
+    if _alike(total[known], wanted[known]):
+        return []
+    exponents = _exponents(run, pairs, total, wanted, known, carried=True, along_k=first)
+    return [_factor_told(run, pairs, "the first product is", total, wanted, known, exponents)]
+
+
+def _alike(factors: Array, wanted: Array) -> bool:
+    return np.allclose(factors / wanted, 1.0, rtol=4e-3)
+
+
+def _factor_told(
+    run: Run, pairs: Pairs, what: str, total: Array, wanted: Array, known: Array, exponents: Sequence[int]
+) -> Divergence:  # fmt: skip
+    """exponents: the powers of the scales that the factor has too many; () where that is not known."""
+    terms, e = pairs.flow.terms, int(np.flatnonzero(known)[0])
     line = terms[0].factors[0].line if terms[0].factors else pairs.store.line
-    e = int(np.flatnonzero(known)[0])
     scales = " times ".join(scale.words for scale in run.stages.scales)
-    values, what = [value[known] for value in _scale_values(run, pairs, carried=True)], "the sum is"
-    if along_k:  # in a term of several groups products differ, so the first one of each element is asked
-        what, place = "the first product is", _first(pairs, number)
-        total, wanted = (pairs.factor * held)[place], wanted * np.prod([value[place] for value in along_k.values()], axis=0)
-        ratio = total[known] / wanted[known]
-        if np.allclose(ratio, 1.0, rtol=4e-3):
-            return []
-        values = [along_k[scale.tensor][place][known] if scale.at else value
-                  for scale, value in zip(run.stages.scales, values, strict=True)]  # fmt: skip
     at = f"for Y[{pairs.m[e]}, {pairs.n[e]}] {what} multiplied by {total[e]:.4g}"
-    exponents = _exponents(ratio, values)
-    if not exponents and not along_k:
-        own, values = wanted_of(run, pairs, carried=False), [value[known] for value in _scale_values(run, pairs, carried=False)]
-        exponents = _exponents(total[known] / own[known], values)
-        wanted = own if exponents else wanted
     expected = f"{wanted[e]:.4g}" + (f", which is {scales}" if scales else "")
     if exponents:
-        short = [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales]
-        reason, name = _exponent_words(exponents, short)
-        return [Divergence(name, FACTOR, line, at, expected, reason, pairs.program)]
+        reason, name = _exponent_words(exponents, [scale.tensor.removesuffix("_ptr") for scale in run.stages.scales])
+        return Divergence(name, FACTOR, line, at, expected, reason, pairs.program)
+    ratio = total[known] / wanted[known]
     same = len(set(np.round(ratio / ratio[0], 3).tolist())) == 1
-    return [Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be" if same else "", pairs.program)]
+    return Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be" if same else "", pairs.program)
 
 
 def _first(pairs: Pairs, number: int) -> tuple[Array, Array]:
@@ -137,19 +144,23 @@ def _first(pairs: Pairs, number: int) -> tuple[Array, Array]:
     return np.arange(len(pairs.m)), here[pairs.live[:, here].argmax(axis=1)]
 
 
-def _exponents(ratio: Array, values: Sequence[Array]) -> list[int]:
-    """The powers of the scales, from -2 to 2, whose product the ratio is, one of them in another's place; none where none fits."""
+def _exponents(
+    run: Run, pairs: Pairs, total: Array, wanted: Array, known: Array, *, carried: bool, along_k: Mapping[str, Array] | None = None
+) -> list[int]:  # fmt: skip
+    """The powers of the scales, from -2 to 2, that a factor has too many, one of them in another's place; none where none fits."""
+    values = [value[known] for value in _scale_values(run, pairs, carried=carried)]
+    if along_k:
+        values = [along_k[scale.tensor][known] if scale.at else value for scale, value in zip(run.stages.scales, values, strict=True)]
     for powers in np.ndindex(*(5,) * len(values)):
         exponents = [int(power) - 2 for power in powers]
         if not any(exponents) or (min(exponents) < 0 < max(exponents) and sorted(exponents) != [-1, 1]):
             continue
-        made = np.prod([value**exponent for value, exponent in zip(values, exponents, strict=True)], axis=0)
-        if np.allclose(ratio, made, rtol=4e-3):
+        if _alike(total[known], wanted[known] * np.prod([value**power for value, power in zip(values, exponents, strict=True)], axis=0)):
             return exponents
     return []
 
 
-def _exponent_words(exponents: list[int], names: list[str]) -> tuple[str, str]:
+def _exponent_words(exponents: Sequence[int], names: list[str]) -> tuple[str, str]:
     parts, kinds = [], []
     for exponent, name in zip(exponents, names, strict=True):
         words = {-1: f"{name} is missing", 1: f"{name} is applied twice", -2: f"the sum is divided by {name} instead of multiplied",

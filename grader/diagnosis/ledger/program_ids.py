@@ -154,15 +154,16 @@ def _numbered(run: Run, tiles: TileMap, program: int, dividend: Node) -> tuple[l
 
     It is the program id, or the number that a program which walks over several tiles has reached.
     """
+    walked = _walked(run, tiles.size)
+    every, several = [pair for pairs in walked.values() for pair in pairs], any(len(pairs) > 1 for pairs in walked.values())
+    if dividend.op == "get_program_id" and several:
+        return every, "the tile's number"
     if dividend.op == "get_program_id":
         return (_own(tiles), "program_id") if program in tiles.meant else ([], "")
-    walked = _walked(run, tiles.size)
     own_numbers = {number for number, _ in walked.get(program, ())}
     if dividend.data is None or dividend.size != 1 or dividend.op in (*DIVISIONS, "srem", "urem") or 0 in own_numbers:
         return [], ""
-    if int(dividend.data.reshape(-1)[0]) not in own_numbers:
-        return [], ""
-    return [pair for pairs in walked.values() for pair in pairs], "the tile's number"
+    return (every, "the tile's number") if int(dividend.data.reshape(-1)[0]) in own_numbers else ([], "")
 
 
 def _walked(run: Run, size: Tile) -> dict[int, list[tuple[int, Tile]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows
@@ -27,34 +29,12 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
 
 def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergence | None:
     """The strides that explain the addresses in some turns, where they are not the tensor's. turns: bool [P]."""
-    other = _other(side, pairs)
-    unit = side.operand.unit
-    use = side.asked & side.live & other.live & pairs.alive & turns
-    k = _k_by_place(pairs, other)
-    row = np.broadcast_to(expected_rows(pairs, side), side.k.shape)
-    right = (side.row == row) & (side.k // unit == k // unit)
-    if not use.any() or right[use].mean() > 0.5:
+    walked = _walked(run, pairs, side, turns)
+    if walked is None:
         return None
-    matrix = np.stack([row[use], k[use] // unit, np.ones(int(use.sum()))], axis=1).astype(np.float64)
-    offset, of_rows = side.offset[use].astype(np.float64), run.problem.scalars[side.operand.strides[0]]
-    one_row = bool((row[use] == row[use][0]).all())
-    if one_row:  # of one row, as a program without tl.dot has it, the row's stride shows in its place alone
-        matrix, offset = matrix[:, 1:], offset - of_rows * row[use]
-    if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
-        return None
-    found, *_ = np.linalg.lstsq(matrix, offset, rcond=None)
-    if np.abs(matrix @ np.round(found) - offset).max() > 1e-6:
-        return None
-    along_row, along_k, start = (of_rows, *found.round().astype(int)) if one_row else found.round().astype(int)
     own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
-    if one_row and start and row[use][0] and not start % row[use][0]:
-        along_row = of_rows + start // row[use][0]  # what the row's place says, where that is a size, or the other stride
-        exchanged = (along_row, along_k) == own_strides[::-1]
-        start = 0 if exchanged or along_row in (run.problem.scalars[size] for size in "MNK") else start
-    if start:
-        return None
-    swapped = {along_row, along_k} == set(own_strides)
-    for name, used, own, letter in zip(side.operand.strides, (along_row, along_k), own_strides, _neighbours(pairs, side), strict=True):
+    swapped = set(walked) == set(own_strides)
+    for name, used, own, letter in zip(side.operand.strides, walked, own_strides, _neighbours(pairs, side), strict=True):
         if used != own:
             named = size_called(run, used, "K" if side is pairs.left else "N")
             elements = "1 element" if used == 1 else f"{used}{named} elements"
@@ -63,6 +43,46 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
                            f"neighbouring {letter} are taken to be {elements} apart", f"{name} = {own}",
                            reason, pairs.program, strides=True)  # fmt: skip
     return None
+
+
+def _walked(run: Run, pairs: Pairs, side: Side, turns: Array) -> tuple[int, int] | None:
+    """The strides along rows and along k of which the offsets of a side are sums, where most of its elements are wrong ones."""
+    other = pairs.right if side is pairs.left else pairs.left
+    unit = side.operand.unit
+    use = side.asked & side.live & other.live & pairs.alive & turns
+    k, row = _k_by_place(pairs, other), np.broadcast_to(expected_rows(pairs, side), side.k.shape)
+    right = (side.row == row) & (side.k // unit == k // unit)
+    if not use.any() or right[use].mean() > 0.5:
+        return None
+    if (row[use] == row[use][0]).all():
+        return _walked_in_a_row(run, side, int(row[use][0]), k[use] // unit, side.offset[use])
+    found = _whole_factors([row[use], k[use] // unit, np.ones(int(use.sum()))], side.offset[use])
+    return None if found is None or found[2] else (found[0], found[1])
+
+
+def _walked_in_a_row(run: Run, side: Side, row: int, k: Array, offset: Array) -> tuple[int, int] | None:
+    """The same for one row, as a program without tl.dot has it: the row's stride shows in its place alone, where that is a size."""
+    along_row, own_k = (run.problem.scalars[name] for name in side.operand.strides)
+    found = _whole_factors([k, np.ones(len(k))], offset - along_row * row)
+    if found is None:
+        return None
+    along_k, start = found
+    if start and row and not start % row:
+        along_row, start = along_row + start // row, 0
+        if (along_row, along_k) != (own_k, run.problem.scalars[side.operand.strides[0]]) and along_row not in run.sizes:
+            return None
+    return None if start else (along_row, along_k)
+
+
+def _whole_factors(columns: Sequence[Array], offset: Array) -> list[int] | None:
+    """The whole numbers by which columns are multiplied to add up to the offsets; None where there are none, or several."""
+    matrix = np.stack(columns, axis=1).astype(np.float64)
+    if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
+        return None
+    found, *_ = np.linalg.lstsq(matrix, offset.astype(np.float64), rcond=None)
+    if np.abs(matrix @ np.round(found) - offset).max() > 1e-6:
+        return None
+    return [int(factor) for factor in found.round()]
 
 
 def _neighbours(pairs: Pairs, side: Side) -> tuple[str, str]:

@@ -21,26 +21,26 @@ def look(run: Run) -> list[Divergence]:
     if found:
         return [found]
     tiles = tile_map(run)
-    if tiles is None:
+    if tiles is None or (run.wrong.any() and not tiles.stored):
         return []
-    slices = run.config.split_k
-    if run.wrong.any() and not tiles.stored:
-        return []
-    again = {tile: who for tile, who in tiles.stored.items() if len(set(who)) > slices}
+    again = {tile: who for tile, who in tiles.stored.items() if len(set(who)) > run.config.split_k}
     if not tiles.missing and not again:
         return []
-    programs = math.prod(run.grid)
+    few = None if again else _few_programs(run, tiles)
+    return [few or _empty_rows(run, tiles) or _wrong_map(run, tiles, again)]
+
+
+def _few_programs(run: Run, tiles: TileMap) -> Divergence | None:
+    """Fewer programs than tiles, each of which stores one."""
+    slices, programs = run.config.split_k, math.prod(run.grid)
     needed = math.prod(tiles.count) * slices
     single = all(len(stores_to_output(run, program)) < 2 for program in run.tape.programs)
-    if not again and programs < needed and single and all(len(set(own)) == 1 for own in tiles.by_program.values()):
-        kind = f"{tiles.count[0]} x {tiles.count[1]} tiles" + (f" in {slices} slices" if slices > 1 else "")
-        return [Divergence("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and {_listed(tiles.missing)} of Y "
-                        "is stored by nobody", f"{needed} programs for {kind} of {tiles.size[0]} x {tiles.size[1]}",
-                        "the grid has fewer programs than Y has tiles")]  # fmt: skip
-    empty = _empty_rows(run, tiles)
-    if empty:
-        return [empty]
-    return [_wrong_map(run, tiles, again)]
+    if programs >= needed or not single or any(len(set(own)) > 1 for own in tiles.by_program.values()):
+        return None
+    kind = f"{tiles.count[0]} x {tiles.count[1]} tiles" + (f" in {slices} slices" if slices > 1 else "")
+    return Divergence("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and {_listed(tiles.missing)} of Y "
+                    "is stored by nobody", f"{needed} programs for {kind} of {tiles.size[0]} x {tiles.size[1]}",
+                    "the grid has fewer programs than Y has tiles")  # fmt: skip
 
 
 def plain_stores_of_slices(run: Run) -> Divergence | None:
@@ -109,24 +109,35 @@ def _empty_rows(run: Run, tiles: TileMap) -> Divergence | None:
 
 
 def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Divergence:
-    missing = f"nobody stores {_listed(tiles.missing)}" if tiles.missing else ""
     outside = {p: tile for p, tile in tiles.meant.items() if tile[0] >= tiles.count[0] or tile[1] >= tiles.count[1]}
-    found, expected = missing, "each tile from one program"
-    if again:
-        found = _stored_again(run, again) + (f", and {missing}" if missing else "")
-    elif outside:
-        program, tile = next(iter(outside.items()))
-        found += f", and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
-    idle = next((program for program in run.tape.programs if not stores_to_output(run, program)), None)
-    if idle is not None and not again and not outside and len(tiles.by_program) + len(tiles.missing) <= math.prod(run.grid):
-        return Divergence(
-            "tile_map", TILE, tiles.line, f"{found}: program {idle} ends without a store", expected,
-            "some programs end, or pass their store by, before they have stored anything", idle,
-        )  # fmt: skip
-    if not again and not outside and (cut := _cut_off(run, tiles)):
-        return Divergence("tiles_left_out", TILE, tiles.line, found, expected, cut)
+    found, expected = _map_found(run, tiles, again, outside), "each tile from one program"
+    if not again and not outside:
+        if (idle := _idle(run, tiles)) is not None:
+            return Divergence(
+                "tile_map", TILE, tiles.line, f"{found}: program {idle} ends without a store", expected,
+                "some programs end, or pass their store by, before they have stored anything", idle,
+            )  # fmt: skip
+        if cut := _cut_off(run, tiles):
+            return Divergence("tiles_left_out", TILE, tiles.line, found, expected, cut)
     name, line, reason = map_reason(run, tiles)
     return Divergence(name, TILE, line, found, expected, reason)
+
+
+def _map_found(run: Run, tiles: TileMap, again: dict[Tile, list[int]], outside: dict[int, Tile]) -> str:
+    missing = f"nobody stores {_listed(tiles.missing)}" if tiles.missing else ""
+    if again:
+        return _stored_again(run, again) + (f", and {missing}" if missing else "")
+    if outside:
+        program, tile = next(iter(outside.items()))
+        return f"{missing}, and program {program} is after tile {tile}, where Y has {tiles.count[0]} x {tiles.count[1]}"
+    return missing
+
+
+def _idle(run: Run, tiles: TileMap) -> int | None:
+    """A program that stores nothing, where such ones are why tiles are missing."""
+    if len(tiles.by_program) + len(tiles.missing) > math.prod(run.grid):
+        return None
+    return next((program for program in run.tape.programs if not stores_to_output(run, program)), None)
 
 
 def _stored_again(run: Run, again: dict[Tile, list[int]]) -> str:
