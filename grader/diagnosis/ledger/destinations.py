@@ -14,8 +14,11 @@ from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tile_map import store_tile
 from grader.labs.divergence import STORE, SUM, Divergence
 
+Misplaced = tuple[Divergence, tuple[int, int]]
+"""What is wrong with the strides of a store, and the ones that were used."""
 
-def misplaced(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, tuple[int, int]] | None:
+
+def misplaced(run: Run, followed: Sequence[Pairs]) -> Misplaced | None:
     """Tiles of Y stored by other strides than Y's, which some program shows beyond doubt: the finding and the strides used.
 
     The operands of such a tile belong together, and to other places than those where their sums lie.
@@ -29,12 +32,12 @@ def beside(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, int] | None
     return next(found, None)
 
 
-def moved_back(pairs: Pairs, axis: int | None = None) -> Pairs:
-    """The pairs of a tile that was stored beside its place along an axis, or both, for the elements of Y that they were meant for."""
+def moved_back(pairs: Pairs, axis: int) -> Pairs:
+    """The pairs of a tile that was stored beside its place along an axis, for the elements of Y that they were meant for."""
     meant = _of_operands(pairs)
     if meant is None:
         return pairs
-    return replace(pairs, m=pairs.m if axis == 1 else meant[0], n=pairs.n if axis == 0 else meant[1])
+    return replace(pairs, m=meant[0]) if axis == 0 else replace(pairs, n=meant[1])
 
 
 def restored(run: Run, pairs: Pairs, used: tuple[int, int]) -> Pairs:
@@ -75,14 +78,12 @@ def _offsets(pairs: Pairs) -> Array:
     return offsets
 
 
-def _stored(run: Run, pairs: Pairs) -> tuple[Divergence, tuple[int, int]] | None:
+def _stored(run: Run, pairs: Pairs) -> Misplaced | None:
     meant = _of_operands(pairs)
     if meant is None:
-        return _exchanged(run, pairs)
+        return _by_rows_alone(run, pairs)
     m, n = meant
-    offsets = _offsets(pairs)
-    y = run.problem.tensors[run.lab.output]
-    own = (int(y.stride(0)), int(y.stride(1)))
+    offsets, own = _offsets(pairs), _own_strides(run)
     if (offsets == m * own[0] + n * own[1]).all():
         return None
     matrix = np.stack([m, n], axis=1).astype(np.float64)
@@ -91,18 +92,26 @@ def _stored(run: Run, pairs: Pairs) -> tuple[Divergence, tuple[int, int]] | None
     found, *_ = np.linalg.lstsq(matrix, offsets.astype(np.float64), rcond=None)
     used = (round(float(found[0])), round(float(found[1])))
     if np.abs(matrix @ np.round(found) - offsets).max() > 1e-6 or used == own:
-        return _exchanged(run, pairs)
+        return _by_rows_alone(run, pairs)
     axis = 0 if used[0] != own[0] else 1
     if len(set((m, n)[axis].tolist())) == 1 and not size_called(run, used[axis]):
         return None  # one row or column may as well be another one, by the right stride
+    return _other_strides(run, pairs, used)
+
+
+def _own_strides(run: Run) -> tuple[int, int]:
+    y = run.problem.tensors[run.lab.output]
+    return int(y.stride(0)), int(y.stride(1))
+
+
+def _other_strides(run: Run, pairs: Pairs, used: tuple[int, int]) -> Misplaced:
+    own = _own_strides(run)
     if used == own[::-1]:
         return _swapped(run, pairs, own)
+    axis = 0 if used[0] != own[0] else 1
+    name, reason = f"ignores_stride_y{'mn'[axis]}", f"stride_y{'mn'[axis]} is not used"
     if used[0] != own[0] and used[1] != own[1]:
-        name = "y_column_major"
-        reason = "Y is stored by columns, where its strides say by rows"
-    else:
-        name = f"ignores_stride_y{'mn'[axis]}"
-        reason = f"stride_y{'mn'[axis]} is not used"
+        name, reason = "y_column_major", "Y is stored by columns, where its strides say by rows"
     elements = "1 element" if used[axis] == 1 else f"{used[axis]}{size_called(run, used[axis])} elements"
     return Divergence(
         name, STORE, pairs.store.line, f"neighbouring {('rows', 'columns')[axis]} of Y are stored {elements} apart",
@@ -118,20 +127,27 @@ def _swapped(run: Run, pairs: Pairs, own: tuple[int, int]) -> tuple[Divergence, 
     ), own[::-1]  # fmt: skip
 
 
-def _exchanged(run: Run, pairs: Pairs) -> tuple[Divergence, tuple[int, int]] | None:
-    """Strides exchanged, by the rows of X alone: W is wrong in ways of its own."""
-    rows, offsets = _rows_of(pairs.left, pairs), pairs.store.offsets
-    y = run.problem.tensors[run.lab.output]
-    own = (int(y.stride(0)), int(y.stride(1)))
-    if rows is None or offsets is None or len(pairs.store.shape) != 2 or own[0] == own[1]:
+def _by_rows_alone(run: Run, pairs: Pairs) -> Misplaced | None:
+    """Other strides, by the rows of X alone: W is wrong in ways of its own. The stride of a row then has to be a size, or the column's."""
+    rows, own = _rows_of(pairs.left, pairs), _own_strides(run)
+    steps = None if rows is None or own[0] == own[1] else _steps(pairs, rows)
+    if steps is None or steps == own:
         return None
-    places = np.unravel_index(pairs.flow.lanes, pairs.store.shape)
-    for axis in (0, 1):
-        steps = [np.unique(np.diff(offsets, axis=a)) for a in (axis, 1 - axis)]
-        along = np.unique(rows - places[axis])
-        if len(along) == 1 and len(np.unique(rows)) > 1 and all(len(step) == 1 for step in steps):
-            return _swapped(run, pairs, own) if (int(steps[0][0]), int(steps[1][0])) == own[::-1] else None
-    return None
+    known = steps == own[::-1] or (steps[1] == own[1] and steps[0] in run.sizes)
+    return _other_strides(run, pairs, steps) if known else None
+
+
+def _steps(pairs: Pairs, rows: Array) -> tuple[int, int] | None:
+    """By how much the addresses of a store move on along its rows, which are those of X, and along its columns. rows: [E]."""
+    offsets = pairs.store.offsets
+    if offsets is None or offsets.ndim != 2 or len(np.unique(rows)) < 2:
+        return None
+    places = np.unravel_index(pairs.flow.lanes, offsets.shape)
+    axis = next((axis for axis in (0, 1) if len(np.unique(rows - places[axis])) == 1), None)
+    if axis is None:
+        return None
+    along = [np.unique(np.diff(offsets, axis=each)) for each in (axis, 1 - axis)]
+    return (int(along[0][0]), int(along[1][0])) if all(len(step) == 1 for step in along) else None
 
 
 def left_over(run: Run, pairs: Pairs, stores: Sequence[Node]) -> Divergence | None:

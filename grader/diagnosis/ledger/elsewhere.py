@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, places_in_output
+from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, places_in_output
 from grader.diagnosis.ledger.tile_map import Tile, store_tile
 from grader.labs.divergence import TILE, Divergence
 
@@ -43,6 +43,18 @@ def look(run: Run, followed: Sequence[Pairs], *, amiss: bool) -> Divergence | No
         name, TILE, one.pairs.store.line, f"the product that belongs to {one.place(one.meant)} is stored in {one.place(one.stored)}",
         "the rows and columns of the product", reason, one.pairs.program,
     )  # fmt: skip
+
+
+def moved_back(run: Run, pairs: Pairs) -> Pairs:
+    """The pairs of a tile for the elements of Y that they were meant for, as far as Y has them; as they are where these are no tiles."""
+    moved = _moved(run, pairs)
+    if moved is None:
+        return pairs
+    by = [(own - used) * wide for own, used, wide in zip(moved.meant, moved.stored, moved.size, strict=True)]
+    there = (pairs.m + by[0] < run.sizes[0]) & (pairs.n + by[1] < run.sizes[1])
+    if not there.all():
+        pairs = pairs_of(run, pairs.program, pairs.store, pairs.flow.lanes[there])
+    return replace(pairs, m=pairs.m + by[0], n=pairs.n + by[1])
 
 
 def _moved(run: Run, pairs: Pairs) -> _Moved | None:

@@ -214,8 +214,10 @@ def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
     own = pairs.m if scale.axis == "m" else pairs.n
     for factor in pairs.flow.terms[0].factors:
         within = factor.within.get(tensor)
-        left_out = None if within is None else within[:, 0] == NONE
-        if left_out is None or not left_out.any() or tensor not in factor.sources:
+        if within is None or tensor not in factor.sources:
+            continue
+        left_out = (within[:, 0] == NONE) & pairs.live.any(axis=1) & (own < run.problem.tensors[tensor].numel())
+        if not left_out.any():
             continue
         e, short = int(np.flatnonzero(left_out)[0]), tensor.removesuffix("_ptr")
         return Divergence(

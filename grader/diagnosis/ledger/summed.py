@@ -12,7 +12,7 @@ from grader.diagnosis.ledger.advancing import advance, drifting
 from grader.diagnosis.ledger.looping import behind_the_end, beyond_the_end, round_k, too_short
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, span
 from grader.diagnosis.ledger.provenance import Array
-from grader.diagnosis.ledger.turns import k_span, several_times, times_met
+from grader.diagnosis.ledger.turns import asked_by_turn, k_span, several_times, times_met
 from grader.labs.divergence import LOAD, PAIR, Divergence
 
 
@@ -49,7 +49,12 @@ def _both_sides(run: Run, pairs: Pairs, e: int, need: Array) -> list[Divergence]
 
 
 def _moving(run: Run, pairs: Pairs, e: int, sides: Sequence[Side]) -> list[Divergence]:
-    """How sides that do not meet every k move on from turn to turn; beside one that does not, the other may end too early."""
+    """How sides that do not meet every k move on from turn to turn; beside one that does not, the other may end too early.
+
+    Nothing where the first turn asks for more k on one side than on the other: then neither is a tile's depth.
+    """
+    if len({len(np.unique(asked_by_turn(pairs, side, e)[0])) * side.operand.unit for side in (pairs.left, pairs.right)}) > 1:
+        return []
     each = [(side, advance(run, pairs, side, e)) for side in sides]
     findings = [finding for _, finding in each if finding]
     orderly = next((side for side, finding in each if not finding), None)

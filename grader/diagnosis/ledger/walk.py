@@ -68,7 +68,7 @@ def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], li
     shared_out = tiles.look(run)
     amiss = any(finding.rank == TILE for finding in shared_out)
     if moved := elsewhere.look(run, pairs_of_all, amiss=amiss):
-        return [moved], [(program, stores, destinations.moved_back(pairs)) for program, stores, pairs in multiplying], True
+        return [moved], [(program, stores, elsewhere.moved_back(run, pairs)) for program, stores, pairs in multiplying], True
     return [*shared_out, *tiles.past_the_ends(run)], multiplying if amiss else followed, False
 
 
