@@ -15,7 +15,7 @@ from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.provenance import Provenance
 from grader.diagnosis.ledger.settling import consistent, ordered
 from grader.diagnosis.ledger.tape import parse
-from grader.diagnosis.ledger.walk import walk
+from grader.diagnosis.ledger.walk import readable, walk
 from grader.labs import Lab
 from grader.labs.divergence import Divergence
 from grader.labs.problems import generator_for
@@ -51,10 +51,11 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class _Walked:
-    """What one recorded launch shows, or where the reading itself failed."""
+    """What one recorded launch shows, or where the reading itself failed. unread: Y is wrong, and no flow into it can be followed."""
 
     findings: tuple[Divergence, ...] = ()
     defect: str = ""
+    unread: bool = False
 
 
 def explain(
@@ -67,16 +68,20 @@ def explain(
     if stages is None or not chosen:
         return Explained()
     defects: dict[str, None] = {}
+    unread: list[bool] = []
     for own_values in (True, False):
 
         def look(these: Sequence[Outcome], repeat: int, own: bool = own_values) -> list[tuple[Divergence, ...]]:
             attempts = [_attempt(lab, stages, problems, outcome, seed + repeat, own) for outcome in these]
             walked = _recorded(lab, stages, source, bundle, attempts, options)
             defects.update(dict.fromkeys(one.defect for one in walked if one.defect))
+            unread.extend(one.unread for one in walked)
             return [one.findings for one in walked]
 
         if findings := _confirmed(chosen[: MAX_CASES if own_values else 2], look):
             return Explained(findings, tuple(defects))
+        if all(unread):  # nor could it be with other values
+            break
     return Explained((), tuple(defects))
 
 
@@ -171,14 +176,17 @@ def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, attempt: _Attempt, o
     try:
         with np.errstate(all="ignore"):
             run = run_of(lab, stages, config, launch, attempt.problem, outcome)
-            findings = walk(run) if run.wrong.any() or outcome.overrun else []
+            wrong = bool(run.wrong.any()) or bool(outcome.overrun)
+            findings = walk(run) if wrong else []
+            unread = wrong and not findings and not readable(run)
             places = [(finding.line, run.tape.caller(finding.line)) for finding in findings]
             lines = [[None if at is None else bundle.made.origin(at) for at in place] for place in places]
     except Exception as error:  # a stranger's kernel made the record: whatever trips the walk costs nobody more than a reason
         return _Walked(defect=defect(attempt.case, attempt.config, error))
-    return _Walked(tuple(
+    found = tuple(
         replace(finding, case=attempt.case, line=line, caller=caller) for finding, (line, caller) in zip(findings, lines, strict=True)
-    ))  # fmt: skip
+    )
+    return _Walked(found, unread=unread)
 
 
 def run_of(lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Problem, outcome: Outcome) -> Run:

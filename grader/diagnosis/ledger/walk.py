@@ -8,6 +8,7 @@ of its flow does not reproduce says nothing.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 
 from grader.diagnosis.ledger import (
@@ -38,7 +39,7 @@ Followed = tuple[int, list[Node], Pairs]
 
 def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    findings, followed, guessed = _put_right(run, _followed(run))
+    findings, followed, guessed = _put_right(run, list(_followed(run)))
     whole = [_with_lost(run, *one) for one in followed]
     rules = blocks.followed(run, [pairs for _, pairs in whole])
     for (program, stores, pairs), (lost, everything) in zip(followed, whole, strict=True):
@@ -72,11 +73,16 @@ def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], li
     return [*shared_out, *tiles.past_the_ends(run)], multiplying if amiss else followed, False
 
 
-def _followed(run: Run) -> list[Followed]:
-    followed: list[Followed] = []
+def readable(run: Run) -> bool:
+    """Whether the flow of any program can be followed."""
+    return any(True for _ in _followed(run))
+
+
+def _followed(run: Run) -> Iterator[Followed]:
+    count = 0
     for program in _spread(list(run.tape.programs)):
-        if len(followed) >= MAX_PROGRAMS:
-            break
+        if count >= MAX_PROGRAMS:
+            return
         stores = stores_to_output(run, program)
         if read_back(run, program, stores):
             continue
@@ -84,8 +90,8 @@ def _followed(run: Run) -> list[Followed]:
             lanes = sample(run, store)
             if len(lanes):
                 with contextlib.suppress(Untraceable):
-                    followed.append((program, stores, pairs_of(run, program, store, lanes)))
-    return followed
+                    yield program, stores, pairs_of(run, program, store, lanes)
+                    count += 1
 
 
 def _spread(programs: list[int]) -> list[int]:

@@ -164,9 +164,10 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     if over_rows and asked["inside"]:
         sentence = "the sum goes over the rows of a block, which are outputs; it has to go over its columns, the k that X has"
         found = (*found, Rule("inside", "summed_over_outputs", sentence))
-    if not any(rule.aspect in ("row", "columns") for rule in found):
-        found = (*found, *by_turn(blocks, crow, cols, over_rows=over_rows))
-    return RuleMatches(frozenset({*(aspect for aspect, wrong in asked.items() if wrong), *(rule.aspect for rule in found)}), found)
+    told = any(rule.aspect in ("row", "columns") for rule in found)
+    turns = () if told else by_turn(blocks, crow, cols, over_rows=over_rows)
+    aspects = {*(aspect for aspect, wrong in asked.items() if wrong), *(rule.aspect for rule in turns)}
+    return RuleMatches(frozenset(aspects), (*found, *turns))
 
 
 def _holding(aspect: str, looked_up: str, *rules: tuple[bool | np.bool_, str, str]) -> list[Rule]:
