@@ -57,9 +57,10 @@ def several() -> tuple[Wrong, ...]:
         names = (entry["first"], *entry.get("names", ()))
         found.append(
             Wrong(
-                entry["lab"], entry["name"], source, entry["case"], entry["first"], names, entry.get("config", 0), entry.get("reason", "")
-            )  # fmt: skip
-        )
+                entry["lab"], entry["name"], source, entry["case"], entry["first"], names,
+                entry.get("config", 0), entry.get("reason", ""),
+            )
+        )  # fmt: skip
     return tuple(found)
 
 

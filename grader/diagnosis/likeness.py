@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -46,7 +47,7 @@ class _Run:
     astray: bool
     extra: torch.Tensor
 
-    @property
+    @cached_property
     def wrong(self) -> torch.Tensor:
         return ~((self.y.double() - self.reference.y).abs() <= self.reference.bound)
 

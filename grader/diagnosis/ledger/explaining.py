@@ -118,7 +118,8 @@ def _chosen(lab: Lab, stages: Stages, bundle: KernelBundle, failing: Sequence[Ou
 def _laid_out(lab: Lab, small: Sequence[Outcome]) -> list[Outcome]:
     """Each case in another layout once, the smallest of each layout first."""
     seen: set[tuple[str, str]] = set()
-    first, later = {}, {}
+    first: dict[str, Outcome] = {}
+    later: dict[str, Outcome] = {}
     for outcome in small:
         layout = _layout(lab, outcome)
         if layout != PLAIN and outcome.case not in first:
