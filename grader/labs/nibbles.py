@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -124,17 +124,23 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     rules = []
     if (blocks.offset == blocks.left_k * (N // 8) + blocks.n // 8).all():
         rules.append(Rule("words", "packed_along_n", "eight columns are looked for in a word; it holds eight k"))
-    if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k % (K // 8)).all():
-        reason = "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k"
-        rules.append(Rule("words", "packed_in_planes", reason))
-    for tile in (16, 32, 64, 128, 256, 512):
-        within = blocks.left_k // tile * (tile // 8) + blocks.left_k % tile % (tile // 8)
-        if not rules and tile < K and (blocks.row == blocks.n).all() and (blocks.k // 8 == within).all():
+    if (blocks.row == blocks.n).all():
+        rules += [Rule("words", name, reason) for name, reason, word in _words(blocks.left_k, K) if (blocks.k // 8 == word).all()]
+    return RuleMatches(frozenset({"words"}), tuple(dict.fromkeys(rules)))
+
+
+TILES = (16, 32, 64, 128, 256, 512)
+
+
+def _words(k: Array, K: int) -> Iterator[tuple[str, str, Array]]:
+    """Other numbers of the word in which element k is looked for."""
+    yield "packed_in_planes", "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k", k % (K // 8)
+    for tile in TILES:
+        first, within = k // tile * (tile // 8), k % tile
+        if tile < K:
             reason = f"nibble j of a tile's words is taken for the j-th eighth of {tile} k; a word holds eight neighbouring k"
-            rules.append(Rule("words", "packed_in_planes", reason))
-    rules += [
-        Rule("words", "word_of_k", f"element k is looked for in word k // {per_word}; a word holds eight")
-        for per_word in (1, 2, 4, 16)
-        if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k // per_word).all()
-    ]
-    return RuleMatches(frozenset({"words"}), tuple(rules))
+            yield "packed_in_planes", reason, first + within % (tile // 8)
+        reason = "element k is looked for in word k % 8 of its tile; that is its place in the word, whose number is k // 8"
+        yield "word_by_place", reason, first + k % 8
+    for per_word in (1, 2, 4, 16):
+        yield "word_of_k", f"element k is looked for in word k // {per_word}; a word holds eight", k // per_word

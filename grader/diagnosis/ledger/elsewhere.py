@@ -28,21 +28,26 @@ class _Moved:
 def look(run: Run, followed: Sequence[Pairs], *, amiss: bool) -> Divergence | None:
     """amiss: whether the tiles that are stored are not those of Y. Where they are, only an exchange of rows and columns is told."""
     found = [moved for pairs in followed if (moved := _moved(run, pairs))]
-    if len(found) < 2 or len({one.size for one in found}) > 1 or all(one.meant == one.stored for one in found):
+    one = next((one for one in found if one.meant != one.stored), None)
+    if one is None or len({one.size for one in found}) > 1:
         return None
-    size = found[0].size
-    count = (-(-run.sizes[0] // size[0]), -(-run.sizes[1] // size[1]))
-    meant = {one.meant for one in found}
-    if len(meant) * run.config.split_k < len(found) or any(row >= count[0] or column >= count[1] for row, column in meant):
+    count = (-(-run.sizes[0] // one.size[0]), -(-run.sizes[1] // one.size[1]))
+    if not _shared_out(run, found, count):
         return None
     name, reason = _way(found, count)
     if not amiss and name != "program_ids_swapped":
         return None
-    one = next(one for one in found if one.meant != one.stored)
     return Divergence(
         name, TILE, one.pairs.store.line, f"the product that belongs to {one.place(one.meant)} is stored in {one.place(one.stored)}",
         "the rows and columns of the product", reason, one.pairs.program,
     )  # fmt: skip
+
+
+def _shared_out(run: Run, found: Sequence[_Moved], count: Tile) -> bool:
+    """Whether several programs multiply tiles of Y, each its own, or each its slice of one."""
+    meant = {one.meant for one in found}
+    inside = all(row < count[0] and column < count[1] for row, column in meant)
+    return inside and 1 < len(found) <= len(meant) * run.config.split_k
 
 
 def moved_back(run: Run, pairs: Pairs) -> Pairs:

@@ -35,17 +35,24 @@ def _both_sides(run: Run, pairs: Pairs, e: int, need: Array) -> list[Divergence]
         return [behind_the_end(run, pairs, e, behind)]
     if right_good and not left_good and (astray := _beside_nibbles(run, pairs, e)):
         return [astray]
-    apart = bool(_apart(pairs, e).any())
-    paired = right_good and (left_good or run.stages.needed is not None)
-    if apart and (paired or (not left_good and several_times(pairs, e))):  # no tile of X, whose depth would say how far it should move on
+    if _paired_wrongly(run, pairs, e, left_good, right_good):
         return _only_pairs(run, pairs, e)
     if left_good and right_good:
         return []
-    if run.stages.needed is not None or not (apart or _one_sided(pairs, e)):
+    if run.stages.needed is not None or not (_apart(pairs, e).any() or _one_sided(pairs, e)):
         found = round_k(run, pairs, e, need)
-        return [found] if found else _only_pairs(run, pairs, e) if apart else []
+        return [found] if found else _only_pairs(run, pairs, e)
     wrong = [side for side, good in ((pairs.left, left_good), (pairs.right, right_good)) if not good]
     return _moving(run, pairs, e, wrong) or _only_pairs(run, pairs, e)
+
+
+def _paired_wrongly(run: Run, pairs: Pairs, e: int, left_good: bool, right_good: bool) -> bool:
+    """Whether products of different k are what is wrong, and not how far a side moves on."""
+    if not _apart(pairs, e).any():
+        return False
+    if right_good and (left_good or run.stages.needed is not None):
+        return True
+    return not left_good and several_times(pairs, e)  # no tile of X, whose depth would say how far it should move on
 
 
 def _moving(run: Run, pairs: Pairs, e: int, sides: Sequence[Side]) -> list[Divergence]:
