@@ -8,6 +8,9 @@ from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull,
 from grader.diagnosis.ledger.provenance import Array
 from grader.labs.divergence import ADVANCE, LOAD, PAIR, Divergence
 
+BEHIND = 1 << 29
+"""No tensor has so many rows: a lab gives them to elements behind its last one."""
+
 
 def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     """Rows of X, or channels of W, that are not those of the elements of Y that get the result."""
@@ -26,6 +29,7 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
         return _displaced(run, pairs, side, e, p)
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
+    what = "what lies behind the last block" if side.row[here].max() >= BEHIND else f"{axis} {held} of {letter}"
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
@@ -35,7 +39,7 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
         name, reason = f"{names[side is pairs.right]}_tile_offset_forgotten", f"{axis} of {letter} and of Y are not those of the same tile"
     return Divergence(
         name, LOAD, line,
-        f"the {side_words(side, pairs)} operand holds {axis} {held} of {letter}, and the result goes to {target}",
+        f"the {side_words(side, pairs)} operand holds {what}, and the result goes to {target}",
         f"{axis} {stored}", reason, pairs.program, turn,
     )  # fmt: skip
 

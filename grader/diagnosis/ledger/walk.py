@@ -47,7 +47,7 @@ def walk(run: Run) -> list[Divergence]:
             findings += _look(run, program, stores, pairs, lost, everything, rules)
     if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
-            findings += slices.look(run, [pairs for _, _, pairs in followed])
+            findings += slices.look(run, [pairs for _, pairs in whole])
     return ordered(of_one_launch(findings, guessed=guessed))
 
 

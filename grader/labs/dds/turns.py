@@ -35,7 +35,7 @@ def by_turn(blocks: Blocks, crow: Array, cols: Array, *, over_rows: bool) -> tup
     if turned is None:
         return ()
     x = _explained(first_column, cols[number] * SIDE, _of_x(cols, crow[row], turn, row), "columns")
-    values = _explained(begins[turned], number * BLOCK, _of_values(cols, crow[row], turn, row), "values")
+    values = _explained(begins[turned], number * BLOCK, _of_values(begins[turned], cols, crow[row], turn, row), "values")
     if x is None or values is None or not (x or values):
         return ()
     sentence = "the stored block is multiplied, not its transpose: it lies as [n, k]"
@@ -52,12 +52,13 @@ def _least(numbers: Array, row: Array, turn: Array) -> Array:
 
 
 def _explained(found: Array, right: Array, candidates: Sequence[Candidate], aspect: str) -> list[Rule] | None:
-    """[]: it is right; None: no mistake explains it."""
+    """All mistakes that explain it, of which other programs may leave one; []: it is right; None: none explains it."""
     if (found == right).all():
         return []
-    names = [(name, reason) for name, reason, made in candidates if (found == made).all()]
-    looked_up = "col_indices_ptr" if names and names[0][0] == "col_not_advanced" else ""
-    return [Rule(aspect, *names[0], looked_up, later=True)] if names else None
+    return [
+        Rule(aspect, name, reason, "col_indices_ptr" if name == "col_not_advanced" else "", later=True)
+        for name, reason, made in candidates if (found == made).all()
+    ] or None  # fmt: skip
 
 
 def _of_x(cols: Array, start: Array, turn: Array, row: Array) -> list[Candidate]:
@@ -72,14 +73,9 @@ def _of_x(cols: Array, start: Array, turn: Array, row: Array) -> list[Candidate]
     ]  # fmt: skip
 
 
-def _of_values(cols: Array, start: Array, turn: Array, row: Array) -> list[Candidate]:
-    steps = [
-        ("values_advanced_wrongly", f"each further block of the values is looked for {words} behind the one before; it lies BLOCK * BLOCK "
-         "elements behind it", start * BLOCK + turn * step)
-        for step, words in ((1, "one element"), (SIDE, "BLOCK elements"))
-    ]  # fmt: skip
-    return [
-        *steps,
+def _of_values(begin: Array, cols: Array, start: Array, turn: Array, row: Array) -> list[Candidate]:
+    """begin: the first element that each turn takes."""
+    own = [
         ("values_not_advanced", "every turn takes the values of the first block of the row", start * BLOCK),
         ("values_from_row_start", "the values are counted from the start of the block row, so that every row gets those of the first",
          turn * BLOCK),
@@ -87,3 +83,10 @@ def _of_values(cols: Array, start: Array, turn: Array, row: Array) -> list[Candi
         ("values_by_column", "the values are indexed by block column instead of by the number of the block", cols[start + turn] * BLOCK),
         ("values_by_block_row", "the values are indexed by block row instead of by the number of the block", row * BLOCK),
     ]  # fmt: skip
+    if not turn.any():
+        return own
+    later = int(turn.argmax())
+    step = int(begin[later] - start[later] * BLOCK) // int(turn[later])
+    words = {1: "one element", SIDE: "BLOCK elements", 2 * BLOCK: "two blocks"}.get(step, f"{step} elements")
+    sentence = f"each further block of the values is looked for {words} behind the one before; it lies BLOCK * BLOCK elements behind it"
+    return [*own, ("values_advanced_wrongly", sentence, start * BLOCK + turn * step)]

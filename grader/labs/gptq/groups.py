@@ -144,6 +144,10 @@ def _of_rows(problem: Problem) -> Iterator[Rule]:
     for tile in TILES:
         yield ("group_of_tile", "the group in which a tile along K begins is used for all of the tile; it may hold several groups",
                _of_tile(tile, size))  # fmt: skip
+    for tile in TILES:
+        if tile < K:
+            yield ("group_within_tile", "the group is counted from the beginning of the tile along K, not from that of K",
+                   _within(tile, size))  # fmt: skip
     for end in (last, FAR):
         yield "groups_of_128", "the row is k // 128, whatever group_size says", _counted(128, end)
     for tile in TILES:
@@ -160,6 +164,10 @@ def _always(row: int) -> Offsets:
 def _counted(length: int, end: int, first: int = 0) -> Offsets:
     """k // length, counted from `first` on, and at most `end`."""
     return lambda n, k: np.minimum(k // length + first, end)
+
+
+def _within(tile: int, size: int) -> Offsets:
+    return lambda n, k: k % tile // size
 
 
 def _of_tile(tile: int, size: int) -> Offsets:
