@@ -214,7 +214,8 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
         telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
         hollow = float(imitation.y.isnan().double().mean()) >= ENOUGH
         if hollow:
-            telling = not run.computed if mistake.name == UNWRITTEN else run.computed and run.astray
+            outside = run.computed and run.astray and not imitation.overflown
+            telling = not run.computed if mistake.name == UNWRITTEN else outside
         if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
             best = _Match(of_wrong, imitation, telling, hollow)
     return best
