@@ -139,7 +139,7 @@ def _words(k: Array, K: int) -> Iterator[tuple[str, str, Array]]:
         first, within = k // tile * (tile // 8), k % tile
         if tile < K:
             reason = f"nibble j of a tile's words is taken for the j-th eighth of {tile} k; a word holds eight neighbouring k"
-            yield "packed_in_planes", reason, first + within % (tile // 8)
+            yield "k_orders_differ", reason, first + within % (tile // 8)
         reason = "element k is looked for in word k % 8 of its tile; that is its place in the word, whose number is k // 8"
         yield "word_by_place", reason, first + k % 8
     for per_word in (1, 2, 4, 16):
