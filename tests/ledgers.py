@@ -29,7 +29,7 @@ RECORDED = 24
 
 @dataclass(frozen=True)
 class Wrong:
-    """A kernel of tests/several: what must be named, and first."""
+    """A kernel of tests/several: what must be named, and first. reason: what the first sentence must say."""
 
     lab: str
     name: str
@@ -38,6 +38,7 @@ class Wrong:
     first: str
     names: tuple[str, ...]
     config: int
+    reason: str = ""
 
 
 @cache
@@ -55,8 +56,11 @@ def several() -> tuple[Wrong, ...]:
                 source = source.replace(edit["find"], edit["replace"])
         names = (entry["first"], *entry.get("names", ()))
         found.append(
-            Wrong(entry["lab"], entry["name"], source, entry["case"], entry["first"], names, entry.get("config", 0))
-        )
+            Wrong(
+                entry["lab"], entry["name"], source, entry["case"], entry["first"], names,
+                entry.get("config", 0), entry.get("reason", ""),
+            )
+        )  # fmt: skip
     return tuple(found)
 
 

@@ -6,8 +6,10 @@ failing cases of a lab: the mistake that explains most of them, then the one tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -46,7 +48,7 @@ class _Run:
     astray: bool
     extra: torch.Tensor
 
-    @property
+    @cached_property
     def wrong(self) -> torch.Tensor:
         return ~((self.y.double() - self.reference.y).abs() <= self.reference.bound)
 
@@ -108,11 +110,18 @@ Table = dict[tuple[int, int], _Match]
 
 
 def _fitting(lab: Lab, failing: Sequence[_Run]) -> Table:
-    """The table without vague mistakes that leave a run open: they fit whatever has errors of a size."""
+    """The table without vague mistakes that leave a run open: they fit whatever has errors of a size.
+
+    And without those that leave a Y of NaN as others do: which of them it was is not known.
+    """
     table = _table(lab, failing)
     vague = {index for (index, number), match in table.items() if match.imitation.loose}
     vague = {index for index in vague if any((index, run.number) not in table for run in failing)}
-    return {key: match for key, match in table.items() if key[0] not in vague}
+    hollow = Counter(number for (_, number), match in table.items() if match.hollow and match.telling)
+    return {
+        (index, number): match for (index, number), match in table.items()
+        if index not in vague and not (match.hollow and hollow[number] > 1)
+    }  # fmt: skip
 
 
 def _classes(lab: Lab, failing: Sequence[_Run], table: Table, right: Callable[[], list[_Run]]) -> dict[int, int]:
@@ -213,7 +222,8 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
         telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
         hollow = float(imitation.y.isnan().double().mean()) >= ENOUGH
         if hollow:
-            telling = not run.computed if mistake.name == UNWRITTEN else run.computed and run.astray
+            outside = run.computed and run.astray and not imitation.overflown
+            telling = not run.computed if mistake.name == UNWRITTEN else outside
         if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
             best = _Match(of_wrong, imitation, telling, hollow)
     return best

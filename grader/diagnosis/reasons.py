@@ -49,14 +49,19 @@ def reasons(
     found = _of_public(lab, source, bundle, problems, *of_public, watched, seed, options, chosen)
     if not hidden:
         return found
-    answers: list[Diagnosis | None] = [None] * len(outcomes)
-    for number, diagnosis in zip(public, found.diagnoses, strict=True):
-        answers[number] = diagnosis
-    of_hidden = [outcomes[i] for i in hidden], [checked[i] for i in hidden]
     told = next((diagnosis for diagnosis in found.diagnoses if diagnosis and diagnosis.told), None)
-    for number, alike in zip(hidden, diagnose(lab, problems, bundle.configs, *of_hidden), strict=True):
-        answers[number] = told if told and went_wrong(outcomes[number], checked[number]) else alike
-    return replace(found, diagnoses=answers)
+    of_hidden = [(outcomes[i], checked[i]) for i in hidden]
+    answers = dict(zip(public, found.diagnoses, strict=True))
+    answers.update(zip(hidden, _of_hidden(lab, bundle, problems, of_hidden, told), strict=True))
+    return replace(found, diagnoses=[answers[number] for number in range(len(outcomes))])
+
+
+def _of_hidden(
+    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], hidden: Sequence[tuple[Outcome, Finding]], told: Diagnosis | None
+) -> list[Diagnosis | None]:  # fmt: skip
+    """told: what the ledger said of public cases."""
+    alike = diagnose(lab, problems, bundle.configs, [outcome for outcome, _ in hidden], [finding for _, finding in hidden])
+    return [told if told and went_wrong(*one) else diagnosis for one, diagnosis in zip(hidden, alike, strict=True)]
 
 
 def _of_public(
@@ -68,23 +73,27 @@ def _of_public(
     told = tell(lab, source, bundle, problems, outcomes, checked, seed, within, _astray(lab, watched))
     if any(told.diagnoses):
         return Reasons(told.diagnoses, told.defects)
-    chosen = range(len(outcomes)) if asked is None else asked
-    alike = diagnose(lab, problems, bundle.configs, [outcomes[i] for i in chosen], [checked[i] for i in chosen])
-    answers: list[Diagnosis | None] = [None] * len(outcomes)
-    for i, diagnosis in zip(chosen, alike, strict=True):
-        answers[i] = diagnosis
+    answers = _alike(lab, bundle, problems, outcomes, checked, asked)
     if any(diagnosis and diagnosis.mistake for diagnosis in answers) or _seen(lab, watched):
         return Reasons(answers, told.defects)
     failing = [one for one, finding in zip(outcomes, checked, strict=True) if _is_wrong(one, finding)]
     probed = probe(lab, source, bundle, problems, failing, seed, within) if failing else None
     if probed is None:
         return Reasons(answers, told.defects)
-    diagnosis = _diagnosis(probed)
-    probed_diagnoses = [
-        diagnosis if outcome.status == "ran" and not finding.ok and not finding.skipped else answer
-        for outcome, finding, answer in zip(outcomes, checked, answers, strict=True)
-    ]
-    return Reasons(probed_diagnoses, told.defects)
+    said = _diagnosis(probed)
+    wrong = (one.status == "ran" and not finding.ok and not finding.skipped for one, finding in zip(outcomes, checked, strict=True))
+    return Reasons([said if failed else answer for failed, answer in zip(wrong, answers, strict=True)], told.defects)
+
+
+def _alike(
+    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome], checked: Sequence[Finding],
+    asked: Sequence[int] | None,
+) -> list[Diagnosis | None]:  # fmt: skip
+    """The known mistake that each of the outcomes asked about is like."""
+    chosen = range(len(outcomes)) if asked is None else asked
+    alike = diagnose(lab, problems, bundle.configs, [outcomes[i] for i in chosen], [checked[i] for i in chosen])
+    found = dict(zip(chosen, alike, strict=True))
+    return [found.get(number) for number in range(len(outcomes))]
 
 
 def _astray(lab: Lab, watched: Sequence[Outcome]) -> frozenset[int]:

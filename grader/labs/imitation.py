@@ -31,13 +31,15 @@ class Imitation:
 
     y: float64 [M, N], NaN where it stores NaN or nothing. bound: float64 [M, N] or broadcastable, how far from y
     the kernel's rounding may take it. overrun: whether it also writes outside the elements of Y. loose: only the
-    size of the error is known, so that y is the right output itself.
+    size of the error is known, so that y is the right output itself. overflown: its NaN are sums of infinities, and
+    nothing that was read outside the tensors.
     """
 
     y: torch.Tensor
     bound: torch.Tensor
     overrun: bool = False
     loose: bool = False
+    overflown: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def product(a: torch.Tensor, w: torch.Tensor, *, slack: torch.Tensor | None = No
     bound = U_FP16 * y.abs() + share * magnitude + FP16_UNDERFLOW
     if slack is not None:
         bound = bound + slack @ w.abs().t()
-    return Imitation(y, bound.nan_to_num(0.0, posinf=0.0))
+    overflown = bool(y.isnan().any()) and not bool(a.isnan().any() or w.isnan().any())
+    return Imitation(y, bound.nan_to_num(0.0, posinf=0.0), overflown=overflown)
 
 
 def reread(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -60,6 +60,8 @@ def opened(
         "no_nibble_mask": ("the word is shifted, but the higher nibbles are not masked away", words >> (4 * position)),
         "nibble_of_n": ("the word is shifted by 4 * (n % 8); it holds eight k, so by 4 * (k % 8)", words >> 4 * (values.row % 8) & 15),
         "shift_by_bits": ("the word is shifted by k % 8 bits, not by 4 * (k % 8)", words >> position & 15),
+        **{f"shift_by_{bits}": (f"the word is shifted by {bits} * (k % 8); a nibble has four bits", words >> (bits * position) & 15)
+           for bits in (2, 3, 8)},
         "shifted_left": ("the word is shifted to the left", (words << (4 * position)) & 15),
     }
     for name, (_, meaning) in meanings.items():
@@ -122,12 +124,23 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     rules = []
     if (blocks.offset == blocks.left_k * (N // 8) + blocks.n // 8).all():
         rules.append(Rule("words", "packed_along_n", "eight columns are looked for in a word; it holds eight k"))
-    if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k % (K // 8)).all():
-        reason = "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k"
-        rules.append(Rule("words", "packed_in_planes", reason))
-    rules += [
-        Rule("words", "word_of_k", f"element k is looked for in word k // {per_word}; a word holds eight")
-        for per_word in (1, 2, 4, 16)
-        if (blocks.row == blocks.n).all() and (blocks.k // 8 == blocks.left_k // per_word).all()
-    ]
-    return RuleMatches(frozenset({"words"}), tuple(rules))
+    if (blocks.row == blocks.n).all():
+        rules += [Rule("words", name, reason) for name, reason, word in _words(blocks.left_k, K) if (blocks.k // 8 == word).all()]
+    return RuleMatches(frozenset({"words"}), tuple(dict.fromkeys(rules)))
+
+
+TILES = (16, 32, 64, 128, 256, 512)
+
+
+def _words(k: Array, K: int) -> Iterator[tuple[str, str, Array]]:
+    """Other numbers of the word in which element k is looked for."""
+    yield "packed_in_planes", "nibble j of the words is taken for the j-th eighth of K; a word holds eight neighbouring k", k % (K // 8)
+    for tile in TILES:
+        first, within = k // tile * (tile // 8), k % tile
+        if tile < K:
+            reason = f"nibble j of a tile's words is taken for the j-th eighth of {tile} k; a word holds eight neighbouring k"
+            yield "k_orders_differ", reason, first + within % (tile // 8)
+        reason = "element k is looked for in word k % 8 of its tile; that is its place in the word, whose number is k // 8"
+        yield "word_by_place", reason, first + k % 8
+    for per_word in (1, 2, 4, 16):
+        yield "word_of_k", f"element k is looked for in word k // {per_word}; a word holds eight", k // per_word

@@ -97,7 +97,8 @@ class Values:
 class Blocks:
     """Pairs that should not meet, all arrays of one shape.
 
-    m, n: the element of Y. left_k: of X. offset: of the right element from its tensor's first; row, k: of W.
+    m, n: the element of Y. left_k: of X. offset: of the right element from its tensor's first; row, k: of W. turn: the number of
+    the multiplication.
     """
 
     m: Array
@@ -106,6 +107,7 @@ class Blocks:
     offset: Array
     row: Array
     k: Array
+    turn: Array
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ class Rule:
 
     tensor: the one whose load is the line to look at; "" for the operand's own. detail: rules of one name that differ
     in it are different rules. telling: whether right pairs, or another rule, would have looked different here. later: it
-    says how places move on from turn to turn, so that the first turn shows nothing of it.
+    says how places move on from turn to turn, so that the first turn shows nothing of it. last: of several loads of `tensor` it
+    is the last one that counts.
     """
 
     aspect: str
@@ -124,6 +127,7 @@ class Rule:
     detail: int = 0
     telling: bool = True
     later: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True)

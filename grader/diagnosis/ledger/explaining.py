@@ -13,8 +13,9 @@ import torch
 
 from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.provenance import Provenance
+from grader.diagnosis.ledger.settling import consistent, ordered
 from grader.diagnosis.ledger.tape import parse
-from grader.diagnosis.ledger.walk import consistent, ordered, walk
+from grader.diagnosis.ledger.walk import readable, walk
 from grader.labs import Lab
 from grader.labs.divergence import Divergence
 from grader.labs.problems import generator_for
@@ -23,7 +24,7 @@ from grader.labs.stages import Stages, stages_of
 from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
 from grader.running.interpreter import InterpretOptions, interpret
 
-MAX_CASES = 4
+MAX_CASES = 5
 MAX_FINDINGS = 6
 MAX_PRODUCTS = 1 << 25
 """M N K of the largest case that is recorded."""
@@ -50,10 +51,11 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class _Walked:
-    """What one recorded launch shows, or where the reading itself failed."""
+    """What one recorded launch shows, or where the reading itself failed. unread: Y is wrong, and no flow into it can be followed."""
 
     findings: tuple[Divergence, ...] = ()
     defect: str = ""
+    unread: bool = False
 
 
 def explain(
@@ -66,16 +68,20 @@ def explain(
     if stages is None or not chosen:
         return Explained()
     defects: dict[str, None] = {}
+    unread: list[bool] = []
     for own_values in (True, False):
 
         def look(these: Sequence[Outcome], repeat: int, own: bool = own_values) -> list[tuple[Divergence, ...]]:
             attempts = [_attempt(lab, stages, problems, outcome, seed + repeat, own) for outcome in these]
             walked = _recorded(lab, stages, source, bundle, attempts, options)
             defects.update(dict.fromkeys(one.defect for one in walked if one.defect))
+            unread.extend(one.unread for one in walked)
             return [one.findings for one in walked]
 
         if findings := _confirmed(chosen[: MAX_CASES if own_values else 2], look):
             return Explained(findings, tuple(defects))
+        if all(unread):  # nor could it be with other values
+            break
     return Explained((), tuple(defects))
 
 
@@ -103,21 +109,32 @@ def _chosen(lab: Lab, stages: Stages, bundle: KernelBundle, failing: Sequence[Ou
     """
     small = [outcome for outcome in failing if _size(lab, outcome) <= MAX_PRODUCTS and not lab.case(outcome.case).hidden]
     small.sort(key=lambda one: (_size(lab, one), math.prod(bundle.launches[one.case, one.config].grid)))
-    plain = [outcome for outcome in small if _plain(lab, outcome)]
-    telling = stages.telling
-    first = sorted((outcome for outcome in plain if outcome.case in telling), key=lambda one: telling.index(one.case))
-    chosen = [*first, *(outcome for outcome in plain if outcome.case not in telling)][:2]
-    names = {outcome.case for outcome in chosen}
+    telling = {case: place for place, case in enumerate(stages.telling)}
+    plain = [outcome for outcome in small if _layout(lab, outcome) == PLAIN]
+    plain.sort(key=lambda one: telling.get(one.case, len(telling)))
+    return [*plain[:2], *_laid_out(lab, small)]
+
+
+def _laid_out(lab: Lab, small: Sequence[Outcome]) -> list[Outcome]:
+    """Each case in another layout once, the smallest of each layout first."""
+    seen: set[tuple[str, str]] = set()
+    first: dict[str, Outcome] = {}
+    later: dict[str, Outcome] = {}
     for outcome in small:
-        if not _plain(lab, outcome) and outcome.case not in names:
-            names.add(outcome.case)
-            chosen.append(outcome)
-    return chosen
+        layout = _layout(lab, outcome)
+        if layout != PLAIN and outcome.case not in first:
+            (later if layout in seen else first).setdefault(outcome.case, outcome)
+            seen.add(layout)
+    return [*first.values(), *later.values()]
 
 
-def _plain(lab: Lab, outcome: Outcome) -> bool:
+PLAIN = ("contiguous", "contiguous")
+
+
+def _layout(lab: Lab, outcome: Outcome) -> tuple[str, str]:
+    """Of X and of Y."""
     case = lab.case(outcome.case)
-    return case.x_layout == "contiguous" and case.y_layout == "contiguous"
+    return case.x_layout, case.y_layout
 
 
 def _size(lab: Lab, outcome: Outcome) -> int:
@@ -160,14 +177,17 @@ def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, attempt: _Attempt, o
     try:
         with np.errstate(all="ignore"):
             run = run_of(lab, stages, config, launch, attempt.problem, outcome)
-            findings = walk(run) if run.wrong.any() or outcome.overrun else []
+            wrong = bool(run.wrong.any()) or bool(outcome.overrun)
+            findings = walk(run) if wrong else []
+            unread = wrong and not findings and not readable(run)
             places = [(finding.line, run.tape.caller(finding.line)) for finding in findings]
             lines = [[None if at is None else bundle.made.origin(at) for at in place] for place in places]
     except Exception as error:  # a stranger's kernel made the record: whatever trips the walk costs nobody more than a reason
         return _Walked(defect=defect(attempt.case, attempt.config, error))
-    return _Walked(tuple(
+    found = tuple(
         replace(finding, case=attempt.case, line=line, caller=caller) for finding, (line, caller) in zip(findings, lines, strict=True)
-    ))  # fmt: skip
+    )
+    return _Walked(found, unread=unread)
 
 
 def run_of(lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Problem, outcome: Outcome) -> Run:

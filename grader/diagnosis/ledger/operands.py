@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.ledger.flow import Link, history
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, beside, holder, scales_passed, scales_used
+from grader.diagnosis.ledger.history import Link, history
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, beside, holder, k_in_order, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import Array, Untraceable
 from grader.labs.divergence import CONVERT, FACTOR, SCALE, Divergence
 from grader.labs.stages import Judgement, Values
@@ -28,7 +29,8 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Divergence], Array]:
             continue
         used = {tensor: found[use] for tensor, found in scales_used(run, side).items()}
         same = other.live & (other.k // side.operand.unit == side.k // side.operand.unit)
-        partner = np.where(same, other.k, _in_order(pairs, side))
+        apart = side.operand.unit > 1 and bool((other.live & use & ~same).any())  # then other words agree by chance alone
+        partner = np.where(same & (not apart), other.k, k_in_order(pairs, side))
         target = np.broadcast_to((pairs.m if side is pairs.left else pairs.n)[:, None], use.shape)
         at = (elements, np.clip(partner, 0, K - 1))
         values = Values(
@@ -41,13 +43,6 @@ def look(run: Run, pairs: Pairs) -> tuple[list[Divergence], Array]:
         places = np.argwhere(use)
         findings += [finding for verdict in verdicts if (finding := _finding(run, pairs, side, verdict, places))]
     return findings, held
-
-
-def _in_order(pairs: Pairs, side: Side) -> Array:
-    """k of a side whose partner does not tell which element of a word is meant: by their order."""
-    starts = np.searchsorted(pairs.term, pairs.term)
-    k: Array = side.k + (np.arange(len(pairs.term)) - starts) % side.operand.unit
-    return k
 
 
 def _finding(run: Run, pairs: Pairs, side: Side, verdict: Judgement, places: Array) -> Divergence | None:
@@ -69,38 +64,47 @@ def _line_of(run: Run, pairs: Pairs, side: Side, e: int, p: int, verdict: Judgem
         return pairs.flow.terms[int(pairs.term[p])].line
     if verdict.rank in (SCALE, FACTOR):
         return run.line_of_load(held[0], verdict.tensor)
-    links: list[Link] = []
-    try:
-        links = history(run.tape, run.provenance, *held, verdict.tensor)
-    except (Untraceable, ValueError):
-        pass
+    links = _way(run, *held, verdict.tensor)
     alone = [link for link in links if run.provenance.sources(link.node) <= {verdict.tensor}]
-    changed = [later.line for earlier, later in itertools.pairwise(alone) if later.value != earlier.value]
-    return changed[-1] if changed else run.line_of_load(held[0], verdict.tensor)
+    return _last_change(alone) or run.line_of_load(held[0], verdict.tensor)
 
 
 def _line(run: Run, pairs: Pairs, side: Side, e: int, p: int, before: float | None, rank: int) -> int | None:
     """Where the element stopped being `before`; without it, the last line that changed it, or that brought the scale."""
-    number, lane = int(side.node[p]), int(side.lanes[e, p])
-    try:
-        links = history(run.tape, run.provenance, number, lane, side.operand.tensor)
-    except (Untraceable, ValueError):
-        links = []
+    links = _way(run, int(side.node[p]), int(side.lanes[e, p]), side.operand.tensor)
     if not links:
         return pairs.flow.terms[int(pairs.term[p])].line
-    if rank == SCALE:
-        for link in links:
-            if any(scale.tensor in run.provenance.sources(link.node) for scale in run.stages.scales):
-                return link.line
-    if before is not None:
-        reached = False
-        for earlier, later in itertools.pairwise(links):
-            near = abs(earlier.value - before) <= 1e-2 * max(1.0, abs(before))
-            reached |= near
-            moved = abs(later.value - before) > 1e-2 * max(1.0, abs(before))
-            if reached and near and moved:
-                return later.line
-        if rank == CONVERT and not reached:
-            return links[-1].line
+    scales = {scale.tensor for scale in run.stages.scales}
+    brought = next((link for link in links if rank == SCALE and scales & run.provenance.sources(link.node)), None)
+    if brought:
+        return brought.line
+    left = None if before is None else _left(links, before)
+    if left:
+        return left.line
+    if before is not None and rank == CONVERT and not any(_near(link.value, before) for link in links[:-1]):
+        return links[-1].line
+    return _last_change(links) or links[-1].line
+
+
+def _way(run: Run, number: int, lane: int, tensor: str) -> list[Link]:
+    """The way of one element from its load; nothing where it cannot be told."""
+    try:
+        return history(run.tape, run.provenance, number, lane, tensor)
+    except (Untraceable, ValueError):
+        return []
+
+
+def _last_change(links: Sequence[Link]) -> int | None:
     changed = [later.line for earlier, later in itertools.pairwise(links) if later.value != earlier.value]
-    return changed[-1] if changed else links[-1].line
+    return changed[-1] if changed else None
+
+
+def _near(value: float, other: float) -> bool:
+    return abs(value - other) <= 1e-2 * max(1.0, abs(other))
+
+
+def _left(links: Sequence[Link], before: float) -> Link | None:
+    """The first link that is no longer near `before`, and whose forerunner is."""
+    far = 1e-2 * max(1.0, abs(before))
+    both = itertools.pairwise(links)
+    return next((later for earlier, later in both if _near(earlier.value, before) and abs(later.value - before) > far), None)

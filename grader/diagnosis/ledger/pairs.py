@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.diagnosis.ledger.flow import Flow, Term, follow, with_lost
+from grader.diagnosis.ledger.flow import Flow, Term
+from grader.diagnosis.ledger.following import follow, with_lost
 from grader.diagnosis.ledger.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
 from grader.diagnosis.ledger.tape import Node, Tape
 from grader.labs import Lab
@@ -293,10 +294,11 @@ def scales_used(run: Run, side: Side) -> Mapping[str, Array]:
     used = {}
     for tensor in with_weights(run):
         whole = np.full(side.value.shape, NONE, dtype=np.int64)
-        for number in dict.fromkeys(side.node.tolist()):
+        nodes = dict.fromkeys(side.node.tolist())
+        for number in nodes:
             here = side.node == number
             whole[:, here] = _at_lanes(run, number, side.lanes[:, here], tensor)
-        if (whole != NONE).any():
+        if any(tensor in run.provenance.sources(number) for number in nodes):
             used[tensor] = offsets_of(whole)
     return used
 
@@ -353,6 +355,25 @@ def holder(run: Run, pairs: Pairs, side: Side, e: int, p: int, tensor: str) -> t
             if tensor in factor.sources:
                 return factor.node, int(factor.lanes[e, 0])
     return None
+
+
+def expected_rows(pairs: Pairs, side: Side) -> Array:
+    """[E, 1]: the row of an operand that belongs to each element of Y."""
+    return (pairs.m if side is pairs.left else pairs.n)[:, None]
+
+
+def k_in_order(pairs: Pairs, side: Side) -> Array:
+    """[E, P]: k of a side; of a word, which holds several, the first k for the first pair that it is in, the next for the next."""
+    unit = side.operand.unit
+    if unit == 1 or not side.k.size:
+        return side.k
+    order = np.argsort(side.k, axis=1, kind="stable")
+    ordered, places = np.take_along_axis(side.k, order, axis=1), np.arange(side.k.shape[1])
+    fresh = np.diff(ordered, axis=1, prepend=-1) != 0
+    since = places - np.maximum.accumulate(np.where(fresh, places, 0), axis=1)
+    k: Array = side.k.copy()
+    np.put_along_axis(k, order, ordered + since % unit, axis=1)
+    return k
 
 
 def side_words(side: Side, pairs: Pairs) -> str:

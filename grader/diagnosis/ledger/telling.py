@@ -37,22 +37,25 @@ def tell(
     wrong for the order of its programs alone, and one that was never run.
     astray: lines of the module that access what is out of bounds.
     """
-    failing = [outcome for outcome, finding in zip(outcomes, checked, strict=True) if went_wrong(outcome, finding)]
-    if not failing or any(outcome.stored_inputs(lab.output) for outcome in failing):
+    failing = [one for one in zip(outcomes, checked, strict=True) if went_wrong(*one)]
+    if not failing or any(outcome.stored_inputs(lab.output) for outcome, _ in failing):
         return Telling([None] * len(outcomes))
-    explained = explain(lab, source, bundle, problems, failing, seed, options)
-    findings = explained.findings
-    if not findings:
+    explained = explain(lab, source, bundle, problems, [outcome for outcome, _ in failing], seed, options)
+    if not explained.findings:
         return Telling([None] * len(outcomes), explained.defects)
-    name = _called(lab, bundle, problems, findings[0].name.split(" or "), outcomes, checked, failing)
-    diagnosis = Diagnosis(
-        name, findings[0].reason, "", "", told(source, findings), general(source, findings),
+    mistake = _called(lab, bundle, problems, explained.findings[0].name.split(" or "), failing)
+    diagnosis = _diagnosis(source, explained.findings, mistake, astray)
+    return Telling([diagnosis if went_wrong(*one) else None for one in zip(outcomes, checked, strict=True)], explained.defects)
+
+
+def _diagnosis(source: KernelSource, findings: Sequence[Divergence], mistake: str, astray: frozenset[int]) -> Diagnosis:
+    first = findings[0]
+    return Diagnosis(
+        mistake, first.reason, "", "", told(source, findings), general(source, findings),
         tuple(finding.name.split(" or ")[0] for finding in findings),
-        findings[0].rank <= TILE or (bool(findings[0].reason) and findings[0].line in astray),
+        first.rank <= TILE or (bool(first.reason) and first.line in astray),
         tuple(finding.line for finding in findings if finding.strides and finding.line is not None),
     )  # fmt: skip
-    diagnoses = [diagnosis if any(outcome is one for one in failing) else None for outcome in outcomes]
-    return Telling(diagnoses, explained.defects)
 
 
 def went_wrong(outcome: Outcome, finding: Checked) -> bool:
@@ -62,20 +65,19 @@ def went_wrong(outcome: Outcome, finding: Checked) -> bool:
 
 
 def _called(
-    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], names: Sequence[str], outcomes: Sequence[Outcome],
-    checked: Sequence[Checked], failing: Sequence[Outcome],
+    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], names: Sequence[str], failing: Sequence[tuple[Outcome, Checked]]
 ) -> str:  # fmt: skip
     """Which of several classes a finding belongs to, where the flow alone does not tell: the one whose output is alike."""
     mistakes = tuple(mistake for name in names for mistake in lab.mistakes if mistake.name == name)  # the likelier first
-    if len(names) > 1 and len(mistakes) > 1:
-        small = sorted(failing, key=lambda one: one.y.numel() if one.y is not None else 0)[:ASKED]
-        asked = [(one, finding) for one, finding in zip(outcomes, checked, strict=True) if any(one is few for few in small)]
-        few = replace(lab, mistakes=mistakes)
-        found = diagnose(few, problems, bundle.configs, [one for one, _ in asked], [finding for _, finding in asked])
-        alike = Counter(diagnosis.mistake for diagnosis in found if diagnosis and diagnosis.mistake)
-        if alike:
-            return alike.most_common(1)[0][0]
-    return next((mistake.name for mistake in mistakes if len(mistakes) == 1), names[0])
+    if len(mistakes) == 1:
+        return mistakes[0].name
+    if not mistakes or len(names) == 1:
+        return names[0]
+    small = sorted(failing, key=lambda one: one[0].y.numel() if one[0].y is not None else 0)[:ASKED]
+    ran, found_of = [one for one, _ in small], [finding for _, finding in small]
+    found = diagnose(replace(lab, mistakes=mistakes), problems, bundle.configs, ran, found_of)
+    alike = Counter(diagnosis.mistake for diagnosis in found if diagnosis and diagnosis.mistake)
+    return alike.most_common(1)[0][0] if alike else names[0]
 
 
 def told(source: KernelSource, findings: Sequence[Divergence]) -> str:

@@ -8,20 +8,29 @@ of its flow does not reproduce says nothing.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 
-from grader.diagnosis.ledger import addresses, operands, summed, sums, tiles
+from grader.diagnosis.ledger import (
+    addresses,
+    blocks,
+    casts,
+    destinations,
+    elsewhere,
+    kept,
+    operands,
+    slices,
+    sums,
+    tiles,
+)
 from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_of, read_back, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Untraceable
+from grader.diagnosis.ledger.settling import of_one_launch, ordered
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import ADVANCE, CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, TILE, UNPACK, Divergence
+from grader.labs.divergence import FACTOR, TILE, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
-BESIDE_TILES = (
-    "store_mask_too_short", "store_without_m_mask", "store_without_n_mask", "wrong_block",
-    "first_rows_everywhere or row_tile_offset_forgotten", "first_columns_everywhere or column_tile_offset_forgotten",
-)  # fmt: skip
-"""What a tile that is a wrong one seems to be, too."""
 
 
 Followed = tuple[int, list[Node], Pairs]
@@ -30,40 +39,50 @@ Followed = tuple[int, list[Node], Pairs]
 
 def walk(run: Run) -> list[Divergence]:
     """All divergences of a launch, first ones of the flow first, each name once."""
-    findings, followed, beside = _put_right(run, _followed(run))
-    rules = addresses.followed(run, [pairs for _, _, pairs in followed])
-    for program, stores, pairs in followed:
+    findings, followed, guessed = _put_right(run, list(_followed(run)))
+    whole = [_with_lost(run, *one) for one in followed]
+    rules = blocks.followed(run, [pairs for _, pairs in whole])
+    for (program, stores, pairs), (lost, everything) in zip(followed, whole, strict=True):
         with contextlib.suppress(Untraceable):
-            findings += _look(run, program, stores, pairs, rules)
-    overrun = any(finding.name == "slice_unmasked" for finding in findings)
-    if run.ended and not overrun and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
+            findings += _look(run, program, stores, pairs, lost, everything, rules)
+    if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
-            findings += summed.slices(run, [pairs for _, _, pairs in followed])
-    if beside and any(finding.name in ("wrong_block", "k_orders_differ") for finding in findings):  # which row was meant is not certain
-        findings = [finding for finding in findings if finding.rank not in (ADVANCE, LOOP) and finding.name != "wrong_block"]
-    if any(finding.rank <= TILE for finding in findings):  # lanes of a wrong tile are beside the rows that they seem to be in
-        findings = [finding for finding in findings if finding.name not in BESIDE_TILES]
-    return ordered(findings)
+            findings += slices.look(run, [pairs for _, pairs in whole])
+    return ordered(of_one_launch(findings, guessed=guessed))
 
 
 def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], list[Followed], bool]:
-    """What is wrong with where Y is stored, and the products as they would be without; whether the rows were guessed for that."""
+    """What is wrong with where Y is stored, and the products as they would be without; whether the rows were guessed for that.
+
+    Of a program that multiplies nothing it is not known then which place was meant, so it is left out.
+    """
     pairs_of_all = [pairs for _, _, pairs in followed]
-    if stored := addresses.misplaced(run, pairs_of_all):  # where things lie in Y then says nothing of tiles and masks
+    multiplying = [one for one in followed if one[2].turn.size]
+    if stored := destinations.misplaced(run, pairs_of_all):  # where things lie in Y then says nothing of tiles and masks
         finding, used = stored
-        back = [(program, stores, addresses.restored(run, pairs, used)) for program, stores, pairs in followed if pairs.turn.size]
-        return [finding], back, False
-    if beside := addresses.beside(run, pairs_of_all):
+        return [finding], [(program, stores, destinations.restored(run, pairs, used)) for program, stores, pairs in multiplying], False
+    if beside := destinations.beside(run, pairs_of_all):
         finding, axis = beside
-        return [finding], [(program, stores, addresses.moved_back(pairs, axis)) for program, stores, pairs in followed], True
-    return [*tiles.look(run), *tiles.past_the_ends(run)] if run.ended else [], followed, False
+        return [finding], [(program, stores, destinations.moved_back(pairs, axis)) for program, stores, pairs in multiplying], True
+    if not run.ended:
+        return [], followed, False
+    shared_out = tiles.look(run)
+    amiss = any(finding.rank == TILE for finding in shared_out)
+    if moved := elsewhere.look(run, pairs_of_all, amiss=amiss):
+        return [moved], [(program, stores, elsewhere.moved_back(run, pairs)) for program, stores, pairs in multiplying], True
+    return [*shared_out, *tiles.past_the_ends(run)], multiplying if amiss else followed, False
 
 
-def _followed(run: Run) -> list[Followed]:
-    followed: list[Followed] = []
+def readable(run: Run) -> bool:
+    """Whether the flow of any program can be followed."""
+    return any(True for _ in _followed(run))
+
+
+def _followed(run: Run) -> Iterator[Followed]:
+    count = 0
     for program in _spread(list(run.tape.programs)):
-        if len(followed) >= MAX_PROGRAMS:
-            break
+        if count >= MAX_PROGRAMS:
+            return
         stores = stores_to_output(run, program)
         if read_back(run, program, stores):
             continue
@@ -71,8 +90,8 @@ def _followed(run: Run) -> list[Followed]:
             lanes = sample(run, store)
             if len(lanes):
                 with contextlib.suppress(Untraceable):
-                    followed.append((program, stores, pairs_of(run, program, store, lanes)))
-    return followed
+                    yield program, stores, pairs_of(run, program, store, lanes)
+                    count += 1
 
 
 def _spread(programs: list[int]) -> list[int]:
@@ -83,65 +102,37 @@ def _spread(programs: list[int]) -> list[int]:
     return [*programs[:8], *some, *(program for program in rest if program not in some)]
 
 
-def _look(run: Run, program: int, stores: list[Node], pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
-    left_over = addresses.left_over(run, pairs, stores)
+def _with_lost(run: Run, program: int, stores: list[Node], pairs: Pairs) -> tuple[Divergence | None, Pairs]:
+    """What is wrong with products that reach no store, and the pairs with theirs."""
+    lost = kept.not_kept(run, pairs, program, stores)
+    if lost is None:
+        return None, pairs
+    with contextlib.suppress(Untraceable):
+        more = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=kept.dropped(run, program, stores))
+        pairs = replace(more, m=pairs.m, n=pairs.n)
+    return lost, pairs
+
+
+def _look(
+    run: Run, program: int, stores: list[Node], pairs: Pairs, lost: Divergence | None, everything: Pairs, rules: frozenset[Rule]
+) -> list[Divergence]:  # fmt: skip
+    """lost, everything: as _with_lost has them."""
+    left_over = destinations.left_over(run, pairs, stores)
     if left_over:  # nothing else of this tile is certain before
         return [left_over]
-    lost = sums.not_kept(run, pairs, program, stores)
-    kept_on = sums.kept_on(run, pairs)
+    whole = run.config.split_k == 1 and not in_parts(stores)
+    kept_on = kept.kept_on(run, pairs)
     if kept_on:  # whose factors are those of several turns
-        return [*addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores)), kept_on]
+        return [*addresses.look(run, pairs, rules, whole=whole), kept_on]
     values, held = operands.look(run, pairs)
     summed, explained = sums.look(run, pairs, held)
     if not explained:
         return []
     if not all(finding.reason for finding in values):  # what such an operand holds besides is unknown
         summed = [finding for finding in summed if finding.rank != FACTOR]
-    if lost:
-        everything = sums.dropped(run, program, stores)
-        pairs = pairs_of(run, program, pairs.store, pairs.flow.lanes, lost=everything)
-        if not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
-            values, _ = operands.look(run, pairs)
-    places = addresses.look(run, pairs, rules, whole=run.config.split_k == 1 and not in_parts(stores))
+    if lost and not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
+        values, _ = operands.look(run, everything)
+    places = addresses.look(run, everything, rules, whole=whole)
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
-    return [*places, *values, *([lost] if lost else []), *summed] or sums.too_coarse(run, pairs)
-
-
-def consistent(findings: list[Divergence]) -> list[Divergence]:
-    """Findings of several cases without those that another case shows to be something else.
-
-    Blocks that are merely others than those of their row are told of where no rule explains which ones they are. Where
-    Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were; and one
-    map of tiles shows itself in many ways, of which the first case with a reason tells.
-    """
-    if any(finding.name.startswith(("y_strides_swapped", "y_column_major")) for finding in findings):
-        findings = [one for one in findings if one.rank not in (GRID, TILE) and not one.name.startswith("store_")]
-    blocks = [one for one in findings if one.rank in (LOAD, PAIR) and one.name not in ("wrong_block", "block_not_transposed")]
-    if blocks:
-        findings = [one for one in findings if one.name != "wrong_block"]
-    maps = [finding for finding in findings if finding.rank in (GRID, TILE)]
-    told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
-    return [one for one in findings if one.rank not in (GRID, TILE) or one is told]
-
-
-def ordered(findings: list[Divergence]) -> list[Divergence]:
-    """By rank, the first of each name; where a later one leaves less open than the first, that one.
-
-    What has no reason is told only where nothing of its rank has one.
-    """
-    reasons = {finding.rank for finding in findings if finding.reason}
-    findings = [finding for finding in findings if finding.reason or finding.rank not in reasons]
-    kept: list[Divergence] = []
-    seen: set[str] = set()
-    lines: set[tuple[int, int | None]] = set()
-    for finding in sorted(findings, key=lambda finding: finding.rank):
-        names, place = set(finding.name.split(" or ")), (finding.rank, finding.line)
-        for number, known in enumerate(kept):
-            if names < set(known.name.split(" or ")):
-                kept[number] = finding
-        if not names & seen and (finding.rank in (CONVERT, UNPACK, PAIR) or place not in lines):
-            kept.append(finding)
-        seen |= names
-        lines.add(place)
-    return kept
+    return [*places, *values, *([lost] if lost else []), *summed] or casts.too_coarse(run, pairs)

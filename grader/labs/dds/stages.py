@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from grader.labs.dds.turns import by_turn
 from grader.labs.divergence import CONVERT
 from grader.labs.inputs import normal
 from grader.labs.stages import (
@@ -116,6 +117,12 @@ class _Met:
         """Whether each block is the one whose number is that of the right one, counted from the start of its row."""
         return bool(((self.number >= 0) & (self.block == self.number - self.start)).all())
 
+    @property
+    def stays_at_first(self) -> bool:
+        """Whether each block met the columns of X that belong to the first of its row, and not each one is the first."""
+        first = self.cols[np.minimum(self.start, len(self.cols) - 1)]
+        return self.columns_are(first * BLOCK) and bool((self.block != self.start).any())
+
     def moved_on_by(self, step: int) -> bool:
         """Whether a row begins with its first block, and each later one is looked for `step` elements behind the one before."""
         turns = self.number - self.start
@@ -139,7 +146,8 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
         return RuleMatches(frozenset(), ())
     row, x_block = blocks.n // BLOCK, blocks.left_k // BLOCK
     r, c = rest // BLOCK, rest % BLOCK
-    turned = bool((c == blocks.n % BLOCK).all()) and not bool((r == blocks.n % BLOCK).all())
+    over_rows = bool((blocks.left_k % BLOCK == blocks.n % BLOCK).all())
+    turned = bool((c == blocks.n % BLOCK).all()) and not bool((r == blocks.n % BLOCK).all()) and not over_rows
     met = _Met(
         blocks, row, block, own=_rows_of_blocks(problem)[block], inside=r if turned else c,
         from_start=np.clip(block - crow[row], 0, len(cols) - 1),
@@ -149,8 +157,17 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     asked = {
         "inside": bool((r != blocks.n % BLOCK).any()), "columns": met.mixed or not met.meets, "row": met.mixed,
     }  # fmt: skip
-    found = (*_inside_rules(met), *_row_rules(met), *_column_rules(met), *_value_rules(met), *_advance_rules(met), *_foreign_row_rules(met))
-    return RuleMatches(frozenset(aspect for aspect, wrong in asked.items() if wrong), found)
+    found = (
+        *_inside_rules(met), *_row_rules(met, crow), *_column_rules(met), *_value_rules(met), *_advance_rules(met),
+        *_foreign_row_rules(met),
+    )  # fmt: skip
+    if over_rows and asked["inside"]:
+        sentence = "the sum goes over the rows of a block, which are outputs; it has to go over its columns, the k that X has"
+        found = (*found, Rule("inside", "summed_over_outputs", sentence))
+    told = any(rule.aspect in ("row", "columns") for rule in found)
+    turns = () if told else by_turn(blocks, crow, cols, over_rows=over_rows)
+    aspects = {*(aspect for aspect, wrong in asked.items() if wrong), *(rule.aspect for rule in turns)}
+    return RuleMatches(frozenset(aspects), (*found, *turns))
 
 
 def _holding(aspect: str, looked_up: str, *rules: tuple[bool | np.bool_, str, str]) -> list[Rule]:
@@ -162,7 +179,7 @@ def _inside_rules(met: _Met) -> list[Rule]:
     return _holding("inside", "", (met.turned, "block_not_transposed", sentence))
 
 
-def _row_rules(met: _Met) -> list[Rule]:
+def _row_rules(met: _Met, crow: Array) -> list[Rule]:
     """Which bounds a row takes. Block row 1 may have the columns of row 0: values counted from a row's start look like its bounds."""
     found = _holding(
         "row", "crow_indices_ptr",
@@ -171,6 +188,10 @@ def _row_rules(met: _Met) -> list[Rule]:
         (met.meets and (met.own == met.row + 1).all(), "crow_one_ahead",
          "the bounds of the next block row are used: row r begins at crow_indices[r]"),
     )  # fmt: skip
+    past = met.start + met.blocks.turn >= crow[met.row + 1]
+    if met.meets and past.any() and (met.own == met.row + past).all() and not past.all():
+        sentence = "the loop goes on through the blocks of the next block row: row r ends at crow_indices[r + 1]"
+        found.append(Rule("row", "crow_end_ahead", sentence, "crow_indices_ptr", last=True))
     return [replace(rule, telling=not met.counted_from_start) for rule in found]
 
 
@@ -178,7 +199,10 @@ def _column_rules(met: _Met) -> list[Rule]:
     """Where the columns of X come from, when the blocks are those of the row."""
     if met.mixed or met.meets:
         return []
-    return _holding(
+    sentence = ("every block of a row meets the columns of X that belong to its first one: the column index does not move on "
+                "from block to block")  # fmt: skip
+    stays = _holding("columns", "col_indices_ptr", (met.stays_at_first, "col_not_advanced", sentence))
+    return stays + _holding(
         "columns", "",
         (met.columns_are(met.cols[met.block]), "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
@@ -222,7 +246,7 @@ def _foreign_row_rules(met: _Met) -> list[Rule]:
     own, row, found = met.own, met.row, []
     if met.meets and met.mixed:
         found += [
-            Rule("row", name, reason, "crow_indices_ptr", telling=bool((own == row).any()))
+            Rule("row", name, reason, "crow_indices_ptr", telling=bool((own == row).any()), last=name == "row_end_ignored")
             for holds, name, reason in (
                 ((own <= row).all() and met.block.min() == 0, "row_start_ignored",
                  "the loop begins with the first block of all, not with the first of its block row"),

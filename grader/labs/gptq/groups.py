@@ -133,7 +133,7 @@ def _of_rows(problem: Problem) -> Iterator[Rule]:
     """Other rows: the column is right."""
     size, K = problem.scalars["group_size"], problem.scalars["K"]
     last = K // size - 1
-    also = "; the number of a word, k // 8, divided by group_size would be 0 throughout, too" if 8 * size >= K else ""
+    also = "; the number of a word, k // 8, or of a tile, divided by group_size would be 0 throughout, too" if 8 * size >= K else ""
     yield "one_group_for_all", f"the first group's row is used for all of K{also}", _always(0)
     yield "one_group_for_all", "the last group's row is used for all of K", _always(last)
     yield ("group_of_word", "the number of the word is divided by group_size; what counts is k, eight times as much",
@@ -144,6 +144,10 @@ def _of_rows(problem: Problem) -> Iterator[Rule]:
     for tile in TILES:
         yield ("group_of_tile", "the group in which a tile along K begins is used for all of the tile; it may hold several groups",
                _of_tile(tile, size))  # fmt: skip
+    for tile in TILES:
+        if tile < K:
+            yield ("group_within_tile", "the group is counted from the beginning of the tile along K, not from that of K",
+                   _within(tile, size))  # fmt: skip
     for end in (last, FAR):
         yield "groups_of_128", "the row is k // 128, whatever group_size says", _counted(128, end)
     for tile in TILES:
@@ -160,6 +164,10 @@ def _always(row: int) -> Offsets:
 def _counted(length: int, end: int, first: int = 0) -> Offsets:
     """k // length, counted from `first` on, and at most `end`."""
     return lambda n, k: np.minimum(k // length + first, end)
+
+
+def _within(tile: int, size: int) -> Offsets:
+    return lambda n, k: k % tile // size
 
 
 def _of_tile(tile: int, size: int) -> Offsets:
@@ -180,9 +188,14 @@ def _of_columns(problem: Problem, tensor: str) -> Iterator[Rule]:
         name = "scale_without_tile_offset" if tensor == SCALES else "zeros_without_tile_offset"
         yield name, f"{short} is loaded without the offset of the column tile", _at(problem, tensor, size, unit, tile)
     if tensor == ZEROS:
+        yield ("zero_word_by_place", "word n % 8 of a row of zeros is taken for column n; n % 8 is its place in the word, n // 8 the word",
+               _at(problem, tensor, size, 1, 8))  # fmt: skip
         for columns in (N, N // 8):
             yield ("zero_word_of_column", "word n of a row of zeros is taken for column n; a word holds eight columns",
                    _at(problem, tensor, size, 1, columns))  # fmt: skip
+            for held in (2, 4, 16, 32):
+                yield ("zeros_packed_otherwise", f"word n // {held} of a row of zeros is taken for column n; a word holds eight columns",
+                       _at(problem, tensor, size, held, columns))  # fmt: skip
             yield ("zeros_packed_along_groups", "eight groups are looked for in a word of zeros; it holds eight columns",
                    _at(problem, tensor, 8 * size, 1, columns))  # fmt: skip
 

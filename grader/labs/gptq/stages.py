@@ -53,6 +53,10 @@ def _nibble(position: Lookup) -> Lookup:
     return lambda parts: parts.zero_words >> 4 * position(parts) & 15
 
 
+def _shifted(bits: int) -> Lookup:
+    return lambda parts: parts.zero_words >> bits * (parts.n % 8) & 15
+
+
 LOOKUPS = (
     Way("", "", _nibble(lambda parts: parts.n % 8)),
     Way("zero_order_reversed", "the zero points of a word are taken from the highest nibble down", _nibble(lambda parts: 7 - parts.n % 8)),
@@ -69,6 +73,8 @@ LOOKUPS = (
     Way("zero_pairs_swapped", "the two nibbles of each byte of zeros are exchanged", _nibble(lambda parts: parts.n % 8 ^ 1)),
     Way("zero_shift_by_bits", "the word of zeros is shifted by n % 8 bits, not by 4 * (n % 8)",
         lambda parts: parts.zero_words >> parts.n % 8 & 15),
+    *(Way("zero_shift_otherwise", f"the word of zeros is shifted by {bits} * (n % 8); a nibble has four bits", _shifted(bits))
+      for bits in (2, 3, 8)),
     Way("zero_not_masked", "the word of zeros is shifted, but the higher nibbles are not masked away",
         lambda parts: parts.zero_words >> 4 * (parts.n % 8)),
 )  # fmt: skip

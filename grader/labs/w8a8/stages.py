@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -53,65 +55,95 @@ RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "divided_by_127": ("x / s is divided by 127 besides; the scale is that of one step already", lambda x, s: x / s / 127),
 }  # fmt: skip
 ENOUGH = 0.999
+NEARLY = 0.95
+FIRST_ASKED = 256
+"""How many values are asked first: where fewer than nearly all of them fit, the others are not."""
 FEWEST = 8
 """How many values must say what x / s is multiplied by."""
 
 
 def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], Array]:
-    """Which conversion of which ratio the operand holds."""
+    """Whose scale X is divided by, and which conversion of which ratio the operand holds."""
     x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
     scale = exact(problem, INPUT_SCALE).astype(np.float64)
-    used = values.used.get(INPUT_SCALE, np.full(x.shape, -1))
+    loaded = INPUT_SCALE in values.used
+    used = values.used[INPUT_SCALE] if loaded else np.full(x.shape, -1)
     known = (used >= 0) & (used < len(scale))
     s = scale[np.where(known, used, values.row)]
-    verdicts = []
-    other = known & (used != values.row) & (used != values.target)
-    if other.any():
-        one = len(np.unique(used[known])) == 1 and len(np.unique(values.row[known])) > 1
-
-        def describe_scale(at: tuple[int, ...]) -> tuple[str, str]:
-            return (f"X[{values.row[at]}, {values.k[at]}] is divided by the scale of token {used[at]}",
-                    f"that of token {values.row[at]}")  # fmt: skip
-
-        reason = "every token is quantised with the same scale" if one else "tokens are quantised with other tokens' scales"
-        name = "one_scale_for_all_tokens or wrong_token_scale" if one else "wrong_token_scale"
-        verdicts.append(Judgement(name, reason, other, describe_scale, rank=SCALE))
-    ratio = x / s
-    near_tie = (np.abs(ratio - np.floor(ratio) - 0.5) <= TIE_WIDTH) & (np.abs(ratio) < 129)
-    with np.errstate(invalid="ignore", over="ignore"):
-        best, alpha = _best(values.value, x, s, near_tie)
-    if best is None:
-        right = np.clip(np.round(ratio), -128, 127)
-        wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
-
-        def describe_any(at: tuple[int, ...]) -> tuple[str, str]:
-            return (f"the left operand holds {values.value[at]:.5g} for X[{values.row[at]}, {values.k[at]}] "
-                    f"(x / s = {ratio[at]:.4g})", f"{right[at]:.0f}")  # fmt: skip
-
-        verdicts.append(Judgement("quantised_otherwise", "", wrong, describe_any, ratio, rank=CONVERT))
+    masked = (used == -1) & loaded  # the number that the load's mask put there is no scale, and of such values nothing is known
+    verdicts = _scale_verdicts(values, used, known, masked)
+    told = np.flatnonzero(~masked)
+    if not len(told):
         return verdicts, np.ones_like(x)
-    verdicts += _named(best, values, x, s, near_tie)
-    return verdicts, alpha
+    near_tie = _near_tie(x / s)
+    with np.errstate(invalid="ignore", over="ignore"):
+        best, scaled = _best(values.value[told], x[told], s[told], near_tie[told])
+    found = [_otherwise(values, x / s, near_tie)] if best is None else _named(best, values, x, s, near_tie)
+    return verdicts + [replace(one, wrong=one.wrong & ~masked) for one in found], s if scaled else np.ones_like(x)
 
 
-def _best(value: Array, x: Array, s: Array, near_tie: Array) -> tuple[tuple[str, str, str] | None, Array]:
-    """The right conversion where it fits, else the first that fits nearly everywhere, and the scale on top of it."""
+def _near_tie(ratio: Array) -> Array:
+    near: Array = (np.abs(ratio - np.floor(ratio) - 0.5) <= TIE_WIDTH) & (np.abs(ratio) < 129)
+    return near
+
+
+def _scale_verdicts(values: Values, used: Array, known: Array, masked: Array) -> list[Judgement]:
+    """used: the scale that each value was divided by; known: where there is one; masked: where the mask of its load left it out."""
+    other = known & (used != values.row) & (used != values.target)
+    one = bool(known.any()) and len(np.unique(used[known])) == 1 and len(np.unique(values.row[known])) > 1
+
+    def describe(at: tuple[int, ...]) -> tuple[str, str]:
+        what = "what the mask of the scales puts there" if masked[at] else f"the scale of token {used[at]}"
+        return (f"X[{values.row[at]}, {values.k[at]}] is divided by {what}", f"that of token {values.row[at]}")
+
+    reason = "every token is quantised with the same scale" if one else "tokens are quantised with other tokens' scales"
+    name = "one_scale_for_all_tokens or wrong_token_scale" if one else "wrong_token_scale"
+    found = [Judgement(name, reason, other, describe, rank=SCALE, tensor=INPUT_SCALE)] if other.any() else []
+    if masked.any() and not other.any():
+        reason = "the mask of the load of the scales leaves out tokens that are needed, or the index is not that of the tokens"
+        found.append(Judgement("wrong_token_scale", reason, masked, describe, rank=SCALE, tensor=INPUT_SCALE))
+    return found
+
+
+def _otherwise(values: Values, ratio: Array, near_tie: Array) -> Judgement:
+    """Of numbers that no known conversion gives."""
+    right = np.clip(np.round(ratio), -128, 127)
+
+    def describe(at: tuple[int, ...]) -> tuple[str, str]:
+        return (f"the left operand holds {values.value[at]:.5g} for X[{values.row[at]}, {values.k[at]}] "
+                f"(x / s = {ratio[at]:.4g})", f"{right[at]:.0f}")  # fmt: skip
+
+    wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
+    return Judgement("quantised_otherwise", "", wrong, describe, ratio, rank=CONVERT)
+
+
+Best = tuple[str, str, str]
+"""Names of the ratio, the conversion and the clamp."""
+
+
+def _best(value: Array, x: Array, s: Array, near_tie: Array) -> tuple[Best | None, bool]:
+    """The right conversion where it fits, else the first that fits nearly everywhere; and whether the scale is on top of it."""
     ratios = {kind: divide(x, s) for kind, (_, divide) in RATIOS.items() if kind != "divided_by_127" or value.any()}  # zeros tell nothing
     if times := _times(value, x / s):
         ratios[f"times_{times}"] = x / s * times
-    for alpha in (np.ones_like(s), s):
-        for kind, r in ratios.items():
-            for conversion, (_, convert) in CONVERSIONS.items():
-                converted = convert(r)
-                slack = near_tie * 1.01 if kind == "" and conversion == "" else 0.0
-                for clamp, (_, cut) in CLAMPS.items():
-                    expected = cut(converted)
-                    loose = 2e-3 * np.abs(expected) if conversion == "not_quantised" or alpha is s else 0.0
-                    fits = np.abs(value / alpha - expected) <= slack + loose + 1e-6
-                    need = 1.0 if (kind, conversion, clamp) == ("", "", "") else ENOUGH
-                    if float(fits.mean()) >= need:
-                        return (kind, conversion, clamp), alpha
-    return None, np.ones_like(s)
+    few = np.linspace(0, len(value) - 1, min(FIRST_ASKED, len(value))).astype(int)
+    for scaled in (False, True):
+        held = value / s if scaled else value
+        of_few = {kind: ratio[few] for kind, ratio in ratios.items()}
+        for best in itertools.product(ratios, CONVERSIONS, CLAMPS):
+            some = _share(best, of_few, held[few], near_tie[few], scaled=scaled)
+            if some >= NEARLY and _share(best, ratios, held, near_tie, scaled=scaled) >= (ENOUGH if any(best) else 1.0):
+                return best, scaled
+    return None, False
+
+
+def _share(best: Best, ratios: Mapping[str, Array], held: Array, near_tie: Array, *, scaled: bool) -> float:
+    """The share of what is held that is made in one way."""
+    kind, conversion, clamp = best
+    expected = CLAMPS[clamp][1](CONVERSIONS[conversion][1](ratios[kind]))
+    slack = near_tie * 1.01 if not kind and not conversion else 0.0
+    loose = 2e-3 * np.abs(expected) if conversion == "not_quantised" or scaled else 0.0
+    return float((np.abs(held - expected) <= slack + loose + 1e-6).mean())
 
 
 def _times(value: Array, ratio: Array) -> int:
@@ -127,7 +159,7 @@ def _times(value: Array, ratio: Array) -> int:
     return 127 if 127 in factors else factors[0] if len(factors) == 1 else 0
 
 
-def _named(best: tuple[str, str, str], values: Values, x: Array, s: Array, near_tie: Array) -> list[Judgement]:
+def _named(best: Best, values: Values, x: Array, s: Array, near_tie: Array) -> list[Judgement]:
     """One verdict for each of the three parts that is not as it should be."""
     kind, conversion, clamp = best
     verdicts = []

@@ -44,6 +44,7 @@ def test_all_mistakes_are_named_and_the_first_one_first(kernel):
     names = [set(finding.name.split(" or ")) for finding in found]
     assert names
     assert kernel.first in names[0]
+    assert kernel.reason in found[0].reason
     for name in kernel.names:
         assert any(name in group for group in names), (name, names)
     known = set(kernel.names)

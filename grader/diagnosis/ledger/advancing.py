@@ -1,0 +1,94 @@
+"""Does a side move on along K from turn to turn as it should?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
+from grader.diagnosis.ledger.turns import asked_by_turn, k_span
+from grader.labs.divergence import ADVANCE, Divergence
+
+
+def drifting(run: Run, pairs: Pairs, e: int, turn: int, *, started: bool) -> Divergence | None:
+    """The steps of both sides from turn to turn differ. started: they begin alike; if not, only that one of them stays is told."""
+    unit = pairs.right.operand.unit
+    moved = []
+    for side in (pairs.left, pairs.right):
+        asked = asked_by_turn(pairs, side, e)
+        if not len(asked[0]) or len(asked[turn]) != len(asked[0]):
+            return None
+        steps = np.unique(asked[turn] - asked[0])
+        if len(steps) != 1:
+            return None
+        moved.append(int(steps[0]) // turn)
+    if 0 not in moved and (not started or run.stages.needed is not None):  # blocks are as far apart as they please
+        return None
+    if not started and run.stages.needed is not None:  # of blocks that begin wrongly their rules tell
+        return None
+    side = pairs.left if moved[0] == 0 else pairs.right
+    name = "k_not_advanced" if 0 in moved else "words_advanced_too_far" if unit > 1 and moved[1] == unit * moved[0] else "advanced_wrongly"
+    return Divergence(
+        name, ADVANCE, run.line_of_load(int(side.node[0]), side.operand.tensor),
+        f"from turn {turn - 1} to turn {turn} X moves on by {moved[0]} of k, and W by {moved[1]}", "the same step on both sides",
+        f"the pointers of {side.operand.letter} do not advance" if 0 in moved else
+        "the pointers of X and of W move on by different steps along K", pairs.program, turn,
+    )  # fmt: skip
+
+
+def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
+    """How a side's k moves from turn to turn, against how it should."""
+    asked = asked_by_turn(pairs, side, e)
+    unit = side.operand.unit
+    first = np.unique(asked[0])
+    if not len(first):
+        return None
+    step = len(first) * unit
+    letter, word = side.operand.letter, side_words(side, pairs)
+    line = run.line_of_load(int(side.node[0]), side.operand.tensor)
+    live = side.live[e] & pairs.alive[e]
+    for turn, ks in enumerate(asked):
+        wanted = first + turn * step
+        here = np.unique(ks)
+        if np.array_equal(here, wanted):
+            masked = ~live & (pairs.turn == turn) & (side.k[e] < run.sizes[2]) & side.asked[e]
+            masked &= ~np.isin(side.k[e], side.k[e][live & (pairs.turn == turn)])
+            if masked.any():
+                return Divergence(
+                    "k_mask_too_short", ADVANCE, line,
+                    f"the mask leaves out k = {span(side.k[e][masked])} of {letter}", f"all k below K = {run.sizes[2]}",
+                    "the mask of the loads ends before K does", pairs.program, turn,
+                )  # fmt: skip
+            continue
+        held = f"k = {k_span(here, unit)} of {letter}"
+        wanted_words = f"k = {k_span(wanted[wanted < run.sizes[2]], unit)}"
+        if turn == 0:
+            return Divergence("k_starts_elsewhere", ADVANCE, line, f"the {word} operand holds {held}",
+                           f"k = 0:{step}", "the first turn does not begin at k = 0", pairs.program, turn)  # fmt: skip
+        if np.array_equal(here, first):
+            return Divergence("k_not_advanced", ADVANCE, line, f"the {word} operand holds {held} again", wanted_words,
+                           f"the pointers of {letter} do not advance", pairs.program, turn)  # fmt: skip
+        if len(here) == len(first) and len(set((here - first).tolist())) == 1:
+            moved = int(here[0] - first[0]) // turn
+            if moved * turn == int(here[0] - first[0]):
+                name = "advanced_by_one" if moved == 1 else "words_advanced_too_far" if unit > 1 and moved > step else "advanced_wrongly"
+                reason = f"the pointers of {letter} move on by {moved} of k a turn, a tile is {step} deep"
+                if unit > 1:
+                    reason = f"the pointers of {letter} move on by {moved // unit} words a turn, a tile is {step // unit} words deep"
+                reason = _across(run, side, moved) or reason
+                return Divergence(name, ADVANCE, line, f"the {word} operand asks for {held}", wanted_words, reason,
+                               pairs.program, turn)  # fmt: skip
+        return Divergence("advanced_wrongly", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
+                       f"{letter} does not move on by one tile a turn", pairs.program, turn)  # fmt: skip
+    return None
+
+
+def _across(run: Run, side: Side, moved: int) -> str:
+    """That pointers which move by this much of k really move along the rows of X, or the channels of W; else ""."""
+    if len(side.operand.strides) != 2:
+        return ""
+    along_row, along_k = (run.problem.scalars[name] for name in side.operand.strides)
+    elements = moved // side.operand.unit * along_k
+    if along_row <= along_k or elements % along_row:
+        return ""
+    noun = "rows" if side.operand is run.stages.left else "channels"
+    return f"the pointers of {side.operand.letter} move on by {elements // along_row} {noun} a turn, and not along K"

@@ -1,0 +1,88 @@
+"""Does every element of X meet the block that belongs to it? By the lab's own rules for pairs that should not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side
+from grader.diagnosis.ledger.provenance import Array
+from grader.labs.divergence import LOAD, PAIR, Divergence
+from grader.labs.stages import Blocks, Rule, RuleMatches
+
+
+def followed(run: Run, programs: Sequence[Pairs]) -> frozenset[Rule]:
+    """The lab's rules that all programs follow whose pairs are wrong in the rule's aspect, one of them tellingly.
+
+    A rule that a program follows by chance is not followed by those of other rows and columns of tiles.
+    """
+    found = [bad[1] for pairs in programs if (bad := _bad_blocks(run, pairs))]
+    every: set[Rule] = set()
+    for rule in {replace(rule, telling=True) for rules in found for rule in rules.holding}:
+        asked = [rules for rules in found if rule.aspect in rules.asked]
+        alike = [[other for other in rules.holding if replace(other, telling=True) == rule] for rules in asked]
+        if all(alike) and any(other.telling for others in alike for other in others):
+            every.add(rule)
+    return frozenset(every)
+
+
+def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
+    left, right = pairs.left, pairs.right
+    if run.stages.explain_block is None:
+        return None
+    live = left.live & right.live & pairs.alive
+    unit = right.operand.unit
+    bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left.k // unit))
+    if not bad.any():
+        return None
+    m, n, turn = (np.broadcast_to(numbers, bad.shape) for numbers in (pairs.m[:, None], pairs.n[:, None], pairs.turn))
+    # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
+    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live], turn[live])
+    return bad, run.stages.explain_block(run.problem, blocks)
+
+
+def look(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
+    """The lab's own rules for pairs that should not meet. Wrong rows explain wrong columns."""
+    found = _bad_blocks(run, pairs)
+    if found is None:
+        return []
+    bad, holding = found
+    by_aspect: dict[str, list[Rule]] = {}
+    for rule in holding.holding:
+        if replace(rule, telling=True) in rules:
+            by_aspect.setdefault(rule.aspect, []).append(rule)
+    if "row" in by_aspect:
+        by_aspect.pop("columns", None)
+    return [_met(run, pairs, bad, alike) for alike in by_aspect.values()]
+
+
+def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergence:
+    """The first pair that shows rules of one aspect, of which the first is told. bad: bool [E, P]."""
+    rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
+    left, right = pairs.left, pairs.right
+    side = left if rule.name.startswith(("x_", "col_")) else right
+    later = bad & (pairs.turn > 0)
+    e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
+    return Divergence(
+        names, LOAD if rule.aspect == "row" or side is left else PAIR, _line(run, pairs, side, rule, p),
+        f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
+        f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
+
+
+def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:
+    if rule.aspect == "inside":
+        return pairs.flow.terms[int(pairs.term[p])].line
+    if rule.tensor:
+        nodes = (run.tape.nodes[number] for number in run.tape.programs[pairs.program])
+        lines = list(dict.fromkeys(node.line for node in nodes if node.op == "load" and node.tensor == rule.tensor))
+        return lines[-1 if rule.last else 0] if lines else None
+    return run.line_of_load(int(side.node[p]), side.operand.tensor)
+
+
+def _element(run: Run, side: Side, e: int, p: int) -> str:
+    if side.row[e, p] >= 1 << 29:
+        return f"what lies {side.offset[e, p]} elements behind the first of {side.operand.tensor.removesuffix('_ptr')}"
+    return f"{side.operand.letter}[{side.row[e, p]}, {side.k[e, p]}]"

@@ -1,0 +1,52 @@
+"""Does every product that a program makes reach Y, and reach it once?"""
+
+from __future__ import annotations
+
+from grader.diagnosis.ledger.pairs import Pairs, Run
+from grader.diagnosis.ledger.tape import Node
+from grader.labs.divergence import SUM, Divergence
+
+
+def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
+    """Products of the program that reach none of its stores; none where a value of unknown origin does."""
+    waiting = [store.inputs[0] for store in stores]
+    seen = set(waiting)
+    while waiting:
+        for i in run.tape.nodes[waiting.pop()].inputs:
+            if i not in seen:
+                seen.add(i)
+                waiting.append(i)
+    if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
+        return []
+    return [node for node in run.provenance.products(run.tape.programs[program]) if node.number not in seen]
+
+
+def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) -> Divergence | None:
+    """Products that are computed and lost."""
+    lost = dropped(run, program, stores)
+    if not lost or not stores:
+        return None
+    line = lost[0].line
+    kept = 0 if pairs is None else len({term.node for term in pairs.flow.terms})
+    if not kept:
+        return Divergence("zeros", SUM, line, "the result of the multiplication reaches no store", "a sum that keeps it",
+                       "tl.dot returns the sum, it does not change its argument", program)  # fmt: skip
+    if pairs is not None and min(term.node for term in pairs.flow.terms) > lost[-1].number:
+        return Divergence(
+            "accumulator_overwritten", SUM, line,
+            f"the products of {len(lost)} earlier turn{'s' if len(lost) != 1 else ''} are not in the sum, the last one is",
+            "the sum of all turns", "each turn replaces the accumulator instead of adding to it", program,
+        )  # fmt: skip
+    return None
+
+
+def kept_on(run: Run, pairs: Pairs) -> Divergence | None:
+    """A partial sum that was scaled and added, and goes on growing: its products arrive in Y several times."""
+    if not pairs.flow.again:
+        return None
+    node = min(pairs.flow.again)
+    return Divergence(
+        "sum_not_reset", SUM, run.tape.nodes[node].line,
+        "what is summed up here first is multiplied and added to the result, stays in the sum, and is added once more with what comes next",
+        "each product once", "a partial sum that was added to the result goes on growing: it is not set to zero again", pairs.program,
+    )  # fmt: skip

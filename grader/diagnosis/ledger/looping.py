@@ -1,0 +1,145 @@
+"""Does the loop over K end where K does, and meet every k once?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
+from grader.diagnosis.ledger.provenance import Array
+from grader.diagnosis.ledger.turns import asked_by_turn, times_met
+from grader.labs.divergence import ADVANCE, LOAD, LOOP, Divergence
+
+
+def too_short(run: Run, pairs: Pairs, side: Side, e: int) -> list[Divergence]:
+    """Of a side that moves on as it should, while the other does not: whether it ends before K does."""
+    unit, need = side.operand.unit, np.ones(run.sizes[2], dtype=bool)
+    missing = np.flatnonzero(np.repeat(times_met(side, pairs, e, run.sizes[2]) == 0, unit)[: run.sizes[2]])
+    depth = len(np.unique(asked_by_turn(pairs, side, e)[0])) * unit
+    ends = len(missing) and missing[-1] == run.sizes[2] - 1 and len(missing) == run.sizes[2] - missing[0] and missing[0]
+    return [never_met(run, pairs, e, need, missing, depth)] if ends else []
+
+
+def beyond_the_end(pairs: Pairs, e: int, K: int) -> Array:
+    """bool [P]: the pairs beyond the last k that add something."""
+    left, right, unit = pairs.left, pairs.right, pairs.right.operand.unit
+    with np.errstate(all="ignore"):
+        counts = ~(left.value[e] * right.value[e] == 0)  # NaN times zero counts too
+    together = left.asked[e] & right.asked[e] & pairs.alive[e] & (left.k[e] // unit == right.k[e] // unit)
+    beyond: Array = together & counts & ((left.live[e] & (left.k[e] >= K)) | (right.live[e] & (right.k[e] >= K)))
+    return beyond
+
+
+def behind_the_end(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
+    K, turns = run.sizes[2], int(pairs.turn.max()) + 1
+    asked = [np.concatenate([side.k[e][(pairs.turn == turn) & side.asked[e] & pairs.alive[e]] for side in (pairs.left, pairs.right)])
+             for turn in range(turns)]  # fmt: skip
+    past = [turn for turn, ks in enumerate(asked) if len(ks) and ks.min() >= K]
+    if past and past == list(range(past[0], turns)):
+        return Divergence(
+            "loop_too_long", LOOP, pairs.flow.terms[-1].line,
+            f"the loop makes {turns} turns, and multiplies what lies behind K = {K} in memory from turn {past[0]} on",
+            f"{past[0]} turns", "the loop goes on behind the end of K", pairs.program, past[0],
+        )  # fmt: skip
+    side = pairs.left if (pairs.left.live[e] & behind).any() else pairs.right
+    p = int(np.flatnonzero(behind)[0])
+    return Divergence(
+        "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"the {side_words(side, pairs)} operand holds k = {span(side.k[e][behind])}, which lies behind the row in memory",
+        f"zeros from K = {run.sizes[2]} on", "a partial last tile of K is not masked", pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
+
+
+def round_k(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
+    """Both sides agree, and some k are met twice or never."""
+    K = run.sizes[2]
+    live = pairs.left.live[e] & pairs.right.live[e] & pairs.alive[e]
+    counts = np.bincount(pairs.left.k[e][live & (pairs.left.k[e] < K) & (pairs.left.k[e] >= 0)], minlength=K)
+    missing, twice = np.flatnonzero(need & (counts == 0)), np.flatnonzero(counts > 1)
+    line, unit = pairs.flow.terms[-1].line, pairs.right.operand.unit
+    left_out = sorted({int(k) for k in missing % unit})
+    if unit > 1 and len(missing) * unit == len(left_out) * K and not len(twice):
+        words = f"nibble{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
+        return Divergence("nibbles_left_out", LOOP, line, f"k = {span(missing)} is never multiplied", "all eight nibbles of a word",
+                       f"{words} of each word {'are' if len(left_out) > 1 else 'is'} left out", pairs.program)  # fmt: skip
+    by_turn = asked_by_turn(pairs, pairs.left, e)
+    depth = max(len(np.unique(ks)) for ks in by_turn)
+    if len(twice):
+        return _met_again(run, pairs, by_turn, depth, alone=bool((pairs.right.k[e][live] != pairs.left.k[e][live]).any()) and unit == 1)
+    return never_met(run, pairs, e, need, missing, depth) if len(missing) else None
+
+
+def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth: int) -> Divergence:
+    """Why these k are never multiplied. depth: of a tile along K."""
+    K, unit = run.sizes[2], pairs.right.operand.unit
+    turns, line = int(pairs.turn.max()) + 1, pairs.flow.terms[-1].line
+    asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
+    if (run.stages.needed is None and unit == 1 and all(asked)) or (asked[0] and unit > 1):
+        return Divergence("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+                       f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
+                       "the masks of the loads end before K does", pairs.program)  # fmt: skip
+    inside = run.stages.needed is None and missing[-1] < np.flatnonzero(need)[-1] and missing[0] > 0
+    if inside:
+        return Divergence("k_left_out", LOOP, line, f"k = {span(missing)} is never multiplied, though k before and behind it is",
+                          f"every k up to K = {K}", "parts of K are left out", pairs.program)  # fmt: skip
+    return Divergence(
+        _missing_name(run, missing, need, depth, turns), LOOP, line,
+        f"the loop ends after {turns} turn{'s' if turns != 1 else ''} of {depth}; k = {span(missing)} is never multiplied",
+        f"every k up to K = {K}" if run.stages.needed is None else "every block of the row",
+        _missing_reason(run, missing, need, depth, turns), pairs.program,
+    )  # fmt: skip
+
+
+def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
+    """The first turn that multiplies what an earlier one did. by_turn: the k of X in each turn; alone: W has others."""
+    seen: set[int] = set()
+    for turn, ks in enumerate(by_turn):
+        again = seen & set(ks[ks < run.sizes[2]].tolist())
+        if again:
+            step = int(ks.min() - by_turn[turn - 1].min()) if turn else 0
+            name = "k_not_advanced" if step == 0 else "advanced_by_one" if step == 1 else "k_met_twice"
+            reason = "neither operand moves on from turn to turn" if step == 0 else (
+                f"the tiles of neighbouring turns are {step} apart and {depth} deep, so k is met more than once")  # fmt: skip
+            who = "the left operand holds" if alone else "both operands hold"
+            if alone:
+                reason = "X does not move on as W does" + (": it stays where it is" if step == 0 else f", by {step} of k a turn")
+            return Divergence(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+                           f"{who} k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
+                           "every k once", reason, pairs.program, turn)  # fmt: skip
+        seen |= set(ks.tolist())
+    return None
+
+
+def _missing_name(run: Run, missing: Array, need: Array, depth: int, turns: int) -> str:
+    K, wanted = run.sizes[2], np.flatnonzero(need)
+    if run.stages.needed is not None:
+        if missing[0] == wanted[0] and missing[-1] < wanted[-1]:
+            return "first_block_dropped"
+        return "last_block_dropped or block_count_as_end or at_most_n_blocks or crow_without_leading_zero"
+    if missing[0] == 0:
+        return "first_k_block_dropped"
+    M, N, _ = run.sizes
+    if turns == -(-N // depth) and len(missing) > depth:
+        return "loop_over_n"
+    if turns == -(-M // depth) and len(missing) > depth:
+        return "loop_over_m"
+    if turns == 1 and 2 * depth < K:
+        return "one_k_tile_only"
+    return "last_k_block_dropped"
+
+
+def _missing_reason(run: Run, missing: Array, need: Array, depth: int, turns: int) -> str:
+    _M, _N, _K = run.sizes
+    name = _missing_name(run, missing, need, depth, turns)
+    if run.stages.needed is not None:
+        return "the loop begins behind the first block of its row" if name == "first_block_dropped" else (
+            "the loop ends before the last block of its row")  # fmt: skip
+    if name == "first_k_block_dropped":
+        return "the loop does not begin at k = 0"
+    if name in ("loop_over_n", "loop_over_m"):
+        size = name[-1].upper()
+        return f"that is as many turns as {size} needs; the sum goes over K"
+    if len(missing) < depth:
+        return "the last, partial tile of K is left out: the number of turns is rounded down, or the loop ends a tile too early"
+    return "the loop makes too few turns"

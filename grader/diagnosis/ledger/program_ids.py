@@ -1,0 +1,199 @@
+"""How does a wrong tile follow from the program id? The mistake's name, its line and the words, the surest that fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.diagnosis.ledger.pairs import Run, places_in_output, stores_to_output
+from grader.diagnosis.ledger.tape import Node
+from grader.diagnosis.ledger.tile_map import Tile, TileMap
+
+DIVISIONS = ("idiv", "sdiv", "udiv")
+
+
+def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
+    """The mistake's name, its line and the reason; the surest that fits."""
+    if unread := _unread_axis(run):
+        return _still(tiles)[0], tiles.line, unread
+    if reason := _axes(run, tiles):
+        return "program_ids_swapped", tiles.line, reason
+    if divided := _division(run, tiles):
+        return "program_ids_swapped", *divided
+    if grouped := _group(run, tiles):
+        return "tile_map", *grouped
+    name, reason = _still(tiles)
+    return name, tiles.line, reason
+
+
+def _still(tiles: TileMap) -> tuple[str, str]:
+    """Which part of the tile's place is the same in every program: the mistake's name, and the words."""
+    addressed = set(tiles.stored) | set(tiles.meant.values())
+    rows, columns = ({tile[d] for tile in addressed} for d in (0, 1))
+    if len(rows) == 1 and len(columns) == 1 and min(tiles.count) > 1:
+        return "tile_offset_forgotten", "the offset of the program's tile is not in the addresses"
+    both = " or tile_offset_forgotten" if len(rows) == len(columns) == 1 else ""  # Y has one tile along the other axis
+    if len(rows) == 1 and tiles.count[0] > 1:
+        return f"row_tile_offset_forgotten{both}", "the rows that are stored do not depend on the program"
+    if len(columns) == 1 and tiles.count[1] > 1:
+        return f"column_tile_offset_forgotten{both}", "the columns that are stored do not depend on the program"
+    return "tile_map", "the numbers of the tiles do not follow from the program ids as the grid needs"
+
+
+def _unread_axis(run: Run) -> str:
+    """An axis along which the grid has several programs and whose program id a kernel that reads another never reads; else ""."""
+    nodes = run.tape.nodes
+    for program, numbers in run.tape.programs.items():
+        ids = [nodes[number].data for number in numbers if nodes[number].op == "get_program_id"]
+        read = {int(number.reshape(-1)[0]) for number in ids if number is not None}
+        for axis, own in enumerate(np.unravel_index(program, run.grid)):
+            if read and run.grid[axis] > 1 and int(own) not in read:
+                return (f"the grid is {run.grid}, and tl.program_id({axis}) is never read: programs that differ in it alone "
+                        "do the same work; read it, or return another grid")  # fmt: skip
+    return ""
+
+
+def _axes(run: Run, tiles: TileMap) -> str:
+    """Program ids of two axes, each taken for the tiles that the grid counts on the other one; else ""."""
+    if run.grid[0] == run.grid[1] or run.grid[1] == 1:
+        return ""
+    own = _own(tiles)
+    numbers = [np.array(np.unravel_index([program for program, _ in own], run.grid))[axis] for axis in (0, 1)]
+    for axis in (0, 1):  # program_id(axis) numbers the row tiles, program_id(1 - axis) the column tiles
+        follows = all((numbers[axis if d == 0 else 1 - axis] == [tile[d] for _, tile in own]).all() for d in (0, 1))
+        if follows and (run.grid[axis], run.grid[1 - axis]) == (tiles.count[1], tiles.count[0]):
+            return (f"program_id({axis}) is taken for the row tile, and the grid counts the column tiles on axis {axis}: "
+                    f"it is {run.grid[:2]}, and Y has {tiles.count[0]} x {tiles.count[1]} tiles")  # fmt: skip
+    return ""
+
+
+def _own(tiles: TileMap) -> list[tuple[int, Tile]]:
+    """Programs and the tiles that they store or address."""
+    return [*((program, tile) for program, found in tiles.by_program.items() for tile in found), *tiles.meant.items()]
+
+
+def _group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
+    """Programs in groups of row tiles, the last of which is smaller than the others: the line, and the words."""
+    nodes = run.tape.nodes
+    if not any(tile[0] >= tiles.count[0] for tile in tiles.meant.values()):
+        return None
+    for numbers in run.tape.programs.values():
+        for number in numbers:
+            node = nodes[number]
+            if node.op not in ("srem", "urem") or nodes[node.inputs[0]].op not in ("srem", "urem"):
+                continue
+            inner, divisor = nodes[node.inputs[0]], nodes[node.inputs[1]].data
+            if nodes[inner.inputs[0]].op != "get_program_id" or divisor is None:
+                continue
+            size = int(divisor.reshape(-1)[0])
+            if size > 1 and tiles.count[0] % size:
+                return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
+                                   f"group has {tiles.count[0] % size}")  # fmt: skip
+    return None
+
+
+@dataclass(frozen=True)
+class _Divided:
+    """The number of a tile, divided: `quotient` or remainder by `by`. rows, columns: whether that is the tile's place along M, along N."""
+
+    node: Node
+    called: str
+    by: int
+    quotient: bool
+    rows: bool
+    columns: bool
+
+    @property
+    def words(self) -> str:
+        return f"{self.called} {'//' if self.quotient else '%'} {self.by}"
+
+
+def _divided(run: Run, tiles: TileMap) -> Iterator[_Divided]:
+    """The divisions of tiles' numbers that all recorded programs agree with."""
+    for program, numbers in run.tape.programs.items():
+        for number in numbers:
+            node = run.tape.nodes[number]
+            if node.op not in (*DIVISIONS, "srem", "urem"):
+                continue
+            own, called = _numbered(run, tiles, program, run.tape.nodes[node.inputs[0]])
+            divisor = run.tape.nodes[node.inputs[1]].data
+            if not own or divisor is None:
+                continue
+            by = int(divisor.reshape(-1)[0])
+            rows, columns = _is_tile(tiles, node.op, by, 0, own), _is_tile(tiles, node.op, by, 1, own)
+            yield _Divided(node, called, by, node.op in DIVISIONS, rows, columns)
+
+
+def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
+    """The number of a tile divided by the number of the wrong tiles, or for both places alike: the line, and the words."""
+    divided = list(_divided(run, tiles))
+    for one in divided:
+        if one.rows and not one.columns and one.by != tiles.count[1 if one.quotient else 0]:
+            return one.node.line, _division_words(tiles, one, "row")
+        if one.columns and not one.rows and one.by != tiles.count[0 if one.quotient else 1]:
+            return one.node.line, _division_words(tiles, one, "column")
+    return _alike(divided)
+
+
+def _alike(divided: list[_Divided]) -> tuple[int | None, str] | None:
+    """Both places are quotients of the tile's number, or both remainders, each by a number that would do for one of them."""
+    for row in (one for one in divided if one.rows):
+        for column in (one for one in divided if one.columns):
+            if row.quotient == column.quotient:
+                kind, other = ("quotient", "remainder") if row.quotient else ("remainder", "quotient")
+                return row.node.line, (f"the row tile is {row.words} and the column tile {column.words}: both are a {kind}, and one of "
+                                       f"them has to be the {other}")  # fmt: skip
+    return None
+
+
+def _numbered(run: Run, tiles: TileMap, program: int, dividend: Node) -> tuple[list[tuple[int, Tile]], str]:
+    """Numbers of tiles with the tiles that were stored, or addressed, for them, if a dividend is such a number; and what it is called.
+
+    It is the program id, or the number that a program which walks over several tiles has reached.
+    """
+    walked = _walked(run, tiles.size)
+    every, several = [pair for pairs in walked.values() for pair in pairs], any(len(pairs) > 1 for pairs in walked.values())
+    if dividend.op == "get_program_id" and several:
+        return every, "the tile's number"
+    if dividend.op == "get_program_id":
+        return (_own(tiles), "program_id") if program in tiles.meant else ([], "")
+    own_numbers = {number for number, _ in walked.get(program, ())}
+    if dividend.data is None or dividend.size != 1 or dividend.op in (*DIVISIONS, "srem", "urem") or 0 in own_numbers:
+        return [], ""
+    return (every, "the tile's number") if int(dividend.data.reshape(-1)[0]) in own_numbers else ([], "")
+
+
+def _walked(run: Run, size: Tile) -> dict[int, list[tuple[int, Tile]]]:
+    """For each recorded program the numbers of its tiles, a grid apart from each other, and the tiles, in the order of its stores."""
+    found = {}
+    for program in run.tape.programs:
+        places = [places_in_output(run, store)[:2] for store in stores_to_output(run, program)]
+        if run.grid[0] == math.prod(run.grid) and all(len(m) and not m[0] % size[0] and not n[0] % size[1] for m, n in places):
+            found[program] = [
+                (program + turn * run.grid[0], (int(m[0]) // size[0], int(n[0]) // size[1])) for turn, (m, n) in enumerate(places)
+            ]
+    return found
+
+
+def _is_tile(tiles: TileMap, op: str, by: int, axis: int, numbered: list[tuple[int, Tile]]) -> bool:
+    """Whether a tile's number op `by` is the tile's place along an axis, for every program that stored."""
+    if by <= 0:
+        return False
+    own = [(number, tile[axis]) for number, tile in numbered]
+    if op not in DIVISIONS and by not in tiles.count and all(program < by for program, _ in own):
+        return False  # a remainder that never starts over, by no number of tiles, is the program id itself
+    return len({tile for _, tile in own}) > 1 and all(
+        (program // by if op in DIVISIONS else program % by) == tile for program, tile in own)  # fmt: skip
+
+
+def _division_words(tiles: TileMap, divided: _Divided, axis: str) -> str:
+    counts = {"row": tiles.count[0], "column": tiles.count[1]}
+    other, by = "column" if axis == "row" else "row", divided.by
+    called = f"the number of {axis} tiles" if by == counts[axis] != counts[other] else (
+        f"the number of {other} tiles" if by == counts[other] else str(by))  # fmt: skip
+    right = other if divided.quotient else axis
+    return (f"the {axis} tile is {divided.words}, which is {called}; for a {axis} tile from the "
+            f"{'quotient' if divided.quotient else 'remainder'} it has to be the number of {right} tiles, {counts[right]}")  # fmt: skip

@@ -1,0 +1,103 @@
+"""Which findings of several programs and cases are told, and in which order? Those that none of the others explains, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from grader.labs.divergence import ADVANCE, CONVERT, FACTOR, GRID, LOAD, LOOP, PAIR, SCALE, TILE, UNPACK, Divergence
+
+Test = Callable[[Divergence], bool]
+BESIDE_TILES = (
+    "store_mask_too_short", "store_without_m_mask", "store_without_n_mask", "wrong_block",
+    "first_rows_everywhere or row_tile_offset_forgotten", "first_columns_everywhere or column_tile_offset_forgotten",
+)  # fmt: skip
+"""What a tile that is a wrong one seems to be, too."""
+
+
+def _named(*beginnings: str) -> Test:
+    return lambda finding: finding.name.startswith(beginnings)
+
+
+def _ranked(*ranks: int) -> Test:
+    return lambda finding: finding.rank in ranks
+
+
+def _explains_blocks(finding: Divergence) -> bool:
+    return finding.rank in (LOAD, PAIR) and finding.name not in ("wrong_block", "block_not_transposed")
+
+
+_maps, _blocks = _ranked(GRID, TILE), _named("wrong_block")
+
+IN_A_LAUNCH: tuple[tuple[Test, Test], ...] = (
+    # slices that one side forgets, or that are not masked, seem to overlap
+    (_named("slice_unmasked", "slice_of_one_side"), _named("slices_", "slice_walks_all_of_k")),
+    # lanes of a wrong tile are beside the rows that they seem to be in
+    (_maps, lambda finding: finding.name in BESIDE_TILES),
+)
+"""Where a finding of the first kind is there, those of the second kind follow from it."""
+IN_SEVERAL: tuple[tuple[Test, Test], ...] = (
+    # where Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were
+    (_named("y_strides_swapped", "y_column_major"), lambda finding: _maps(finding) or finding.name.startswith("store_")),
+    # blocks are merely others than those of their row where no rule explains which ones they are
+    (_explains_blocks, _blocks),
+    # a rule that all words followed would be followed in every case
+    (_named("k_orders_differ"), _named("packed_", "word_of_k")),
+)
+
+
+def of_one_launch(findings: Sequence[Divergence], *, guessed: bool) -> list[Divergence]:
+    """Findings of the programs of a launch without those that follow from another one. guessed: the rows of Y were guessed."""
+    kept = _less(findings, IN_A_LAUNCH)
+    if guessed and any(finding.name in ("wrong_block", "k_orders_differ") for finding in kept):  # which row was meant is not certain
+        kept = [finding for finding in kept if finding.rank not in (ADVANCE, LOOP) and not _blocks(finding)]
+    return kept
+
+
+def consistent(findings: Sequence[Divergence]) -> list[Divergence]:
+    """Findings of several cases without those that another case shows to be something else.
+
+    One map of tiles shows itself in many ways, of which the first case with a reason tells.
+    """
+    kept = _less(findings, IN_SEVERAL)
+    maps = [finding for finding in kept if _maps(finding)]
+    told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
+    return [one for one in kept if one is told or not _maps(one)]
+
+
+def _less(findings: Sequence[Divergence], following: Sequence[tuple[Test, Test]]) -> list[Divergence]:
+    kept = list(findings)
+    for cause, consequence in following:
+        if any(cause(finding) for finding in kept):
+            kept = [finding for finding in kept if not consequence(finding)]
+    return kept
+
+
+def ordered(findings: Sequence[Divergence]) -> list[Divergence]:
+    """By rank, the first of each name; where a later one leaves less open than the first, that one."""
+    kept: list[Divergence] = []
+    seen: set[str] = set()
+    lines: set[tuple[int, int | None]] = set()
+    for finding in sorted(_reasoned(_scaled_once(findings)), key=lambda finding: finding.rank):
+        names, place = _names(finding), (finding.rank, finding.line)
+        kept = [finding if names < _names(known) else known for known in kept]
+        if not names & seen and (finding.rank in (CONVERT, UNPACK, PAIR) or place not in lines):
+            kept.append(finding)
+        seen |= names
+        lines.add(place)
+    return kept
+
+
+def _names(finding: Divergence) -> set[str]:
+    return set(finding.name.split(" or "))
+
+
+def _scaled_once(findings: Sequence[Divergence]) -> list[Divergence]:
+    """An element of a scale that one line loads wrongly is wrong for all that it is used for: told where it is used first."""
+    loads = {finding.line for finding in findings if finding.rank == SCALE}
+    return [finding for finding in findings if finding.rank != FACTOR or finding.line not in loads]
+
+
+def _reasoned(findings: Sequence[Divergence]) -> list[Divergence]:
+    """What has no reason is told only where nothing of its rank has one."""
+    ranks = {finding.rank for finding in findings if finding.reason}
+    return [finding for finding in findings if finding.reason or finding.rank not in ranks]
