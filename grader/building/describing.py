@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from grader.building import reports
-from grader.building.making import NotMade, make, referred_names
+from grader.building.making import NotMade, dtype_names, make, referred_names
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
-from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
+from grader.model import Case, Config, Constant, Dtype, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.parsing import parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.student import MAX_CONFIGS
@@ -183,6 +183,8 @@ def _configured(value: Any) -> Constant:
     """A config's or heuristic's value; the sandbox writes floats as text."""
     if isinstance(value, dict):
         report = reports.parse(value)
+        if isinstance(report, reports.DType) and report.name in dtype_names():
+            return Dtype(report.name)
         if not isinstance(report, reports.Constant):
             raise ValueError("a config's value that is no constant")
         return report.value

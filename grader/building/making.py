@@ -324,6 +324,11 @@ def _dtypes() -> dict[str, str]:
             and not getattr(tl, name).is_ptr()}  # fmt: skip
 
 
+def dtype_names() -> frozenset[str]:
+    """What Triton calls its dtypes: fp16, int32 and so on."""
+    return frozenset(_dtypes())
+
+
 def _written_constants(tree: ast.Module) -> dict[str, object]:
     """Values of names that the text binds once, at top level, to a literal or to constexpr(literal)."""
     bound: dict[str, list[ast.expr]] = {}

@@ -94,7 +94,8 @@ class StudentModule:
         for problem in problems:
             for index, config in enumerate(configs):
                 launches.append(self._launch(problem, index, config))
-        return {"configs": configs, "launches": launches, "unspecialised": self._unspecialised()}
+        told = [{**config, "constants": _told(config["constants"])} for config in configs]
+        return {"configs": told, "launches": launches, "unspecialised": self._unspecialised()}
 
     def _needs_constants(self, contract: list[str]) -> bool:
         own = [p for p in self.parameters[len(contract) :] if p.default is p.empty and p.name not in self.heuristics]
@@ -113,7 +114,7 @@ class StudentModule:
                     f"its own constexpr parameters are {', '.join(own) or 'none'}"
                 )
             _plain(value, f"{where} sets `{key}`")
-        constants = {name: p.default for name, p in own.items() if p.default is not p.empty}
+        constants = {name: _unwrapped(p.default) for name, p in own.items() if p.default is not p.empty}
         constants.update(given)
         if getattr(config, "ir_override", None):
             raise ContractError(f"{where} has an ir_override; only sizes, num_warps, num_stages and maxnreg count")
@@ -145,7 +146,7 @@ class StudentModule:
                 value = compute({**scalars, **meta, **options, **heuristics})
                 _plain(value, f"the heuristic for `{name}` sets it")
                 heuristics[name] = value
-            answer["heuristics"] = heuristics
+            answer["heuristics"] = _told(heuristics)
             if self.grid is not None:
                 grid = self.grid(scalars["M"], scalars["N"], scalars["K"], {**meta, **heuristics})
                 answer["grid"] = _as_data(grid)
@@ -179,14 +180,34 @@ def _options(config: Any, where: str) -> dict[str, int]:
 
 def _plain(value: Any, where: str) -> None:
     """Raises ContractError for what is no constant that a kernel can be compiled with and a report can tell."""
+    if _is_dtype(value):
+        return
     if type(value) not in (int, float, bool, str, type(None)):  # a subclass can say something else each time
-        raise ContractError(f"{where} to a {type(value).__name__}; expected a number, bool or str")
+        raise ContractError(f"{where} to a {type(value).__name__}; expected a number, bool, str or dtype such as tl.float32")
     if isinstance(value, float) and not abs(value) < float("inf"):
         raise ContractError(f"{where} to {value}; expected a finite number: write float('inf') in the kernel itself")
     if isinstance(value, int) and not abs(value) < 2**63:
         raise ContractError(f"{where} to a number of {len(bin(value)) - 2} bits; expected at most 63")
     if isinstance(value, str) and (len(value) > 200 or not value.isprintable()):
         raise ContractError(f"{where} to text that is long or cannot be printed; expected a short name")
+
+
+def _is_dtype(value: Any) -> bool:
+    import triton.language as tl
+
+    return type(value) is tl.dtype
+
+
+def _unwrapped(value: Any) -> Any:
+    """What a constexpr holds; anything else as it is."""
+    import triton.language as tl
+
+    return value.value if type(value) is tl.constexpr else value
+
+
+def _told(constants: dict[str, Any]) -> dict[str, Any]:
+    """Constants as data."""
+    return {name: {"dtype": str(value)} if _is_dtype(value) else value for name, value in constants.items()}
 
 
 def _as_data(grid: Any) -> Any:
