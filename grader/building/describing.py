@@ -21,7 +21,7 @@ from grader.parsing import parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.student import MAX_CONFIGS
 from grader.sandbox.inside.wire import WireError
-from grader.teaching import teach_config, teach_grid
+from grader.teaching import teach_launch
 
 MAX_CONSTANTS = 64
 MAX_TOLD = 8
@@ -221,7 +221,7 @@ def _launches(
         else:
             if result not in told and len(told) < MAX_TOLD:
                 keys = tuple(configs[index].constants)
-                told[result] = teach_grid(source, lab.grid, result, keys) if source.grid else teach_config(source, index, result)
+                told[result] = teach_launch(source, lab.grid, index, result, keys, tuple(scalars[name]))
             refused[name, index] = f"{configs[index]} on {name}: {told.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")
@@ -233,7 +233,9 @@ def _launch(
 ) -> Launch | str:
     """The launch of one problem with one config, or a sentence why there is none."""
     if "fault" in described:
-        return f"{lab.grid} or a heuristic raised {str(described['fault'])[:300]}"
+        computed = described.get("heuristic")
+        who = f"the heuristic for `{computed}`" if isinstance(computed, str) and computed.isidentifier() else lab.grid
+        return f"{who[:80]} raised {str(described['fault'])[:300]}"
     heuristics = {str(name): _configured(value) for name, value in described["heuristics"].items()}
     if set(heuristics) & ({parameter.name for parameter in lab.parameters} | set(config.constants)):
         return "a heuristic sets a parameter that the lab or the config sets; give it a name of its own"

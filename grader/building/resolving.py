@@ -163,6 +163,8 @@ class Resolver(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if not (node.value is None or isinstance(node.value, bool | int | float | str)):
+            if node.value is ...:
+                return self._refuse(node, "a kernel has no `...`", "write x[:, None] or x[None, :] to add a dimension")
             self._refuse(node, f"`{node.value!r}` is no number, bool, string or None", "write it as one of these")
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:

@@ -118,6 +118,30 @@ def no_value(setting: Setting) -> Told | None:
     return Told(setting, cause, step, quiet=True)
 
 
+def nested_unpacking(setting: Setting) -> Told | None:
+    """(a, b), (c, d) = f(), g(): Triton unpacks one level, and names no line."""
+    if "unhashable type: 'list'" not in setting.fault.message:
+        return None
+    nested = next((
+        part for function in jitted(setting.tree) for part in ast.walk(function) if isinstance(part, ast.Assign)
+        and isinstance(part.targets[0], ast.Tuple) and any(isinstance(target, ast.Tuple | ast.List) for target in part.targets[0].elts)
+    ), None)  # fmt: skip
+    if nested is None:
+        return None
+    cause = "Triton unpacks one level of names: it has no (a, b), (c, d) = ..."
+    return Told(setting.at(nested), cause, "write an assignment for each pair: a, b = ...", quiet=True)
+
+
+def bare_decorator(setting: Setting) -> Told | None:
+    """@triton.autotune without brackets."""
+    found = re.search(r"\b(autotune|heuristics)\(\) missing", setting.fault.message)
+    if not found or isinstance(setting.node, ast.Call):
+        return None
+    arguments = 'configs=[triton.Config({...})], key=["M", "N", "K"]' if found[1] == "autotune" else "{name: function}"
+    cause = f"@triton.{found[1]} has no brackets, so it was given nothing"
+    return Told(setting, cause, f"write @triton.{found[1]}({arguments})", quiet=True)
+
+
 def viewed_as(setting: Setting) -> Told | None:
     """word.view(tl.int8), torch's way to read bits as another dtype."""
     node = setting.node
@@ -150,5 +174,6 @@ def _called(node: ast.AST | None) -> str:
 
 WORDING = (
     block_pointer_in_while, indexed_function, called_attribute, recursion, unequal_unpacking, endless_while, loop_else,
-    decorators_swapped, no_config, no_value, viewed_as, loose_sizes,
+    decorators_swapped, no_config, no_value, nested_unpacking, bare_decorator, viewed_as,
+    loose_sizes,
 )  # fmt: skip

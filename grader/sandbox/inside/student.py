@@ -50,9 +50,11 @@ class StudentModule:
         self.module, self.name, self.grid = module, name, grid
         self.configs: list[Any] | None = None
         self.heuristics: dict[str, Any] = {}
+        self.alone = False
         while type(kernel).__name__ in ("Autotuner", "Heuristics"):
             if hasattr(kernel, "configs"):
-                self.configs = list(kernel.configs)
+                self.alone = type(kernel.configs).__name__ == "Config"
+                self.configs = [kernel.configs] if self.alone else list(kernel.configs)
             else:
                 self.heuristics.update(kernel.values)
             kernel = kernel.fn
@@ -79,6 +81,8 @@ class StudentModule:
                 f"{self.name} is not under @triton.autotune once the file has run; put "
                 '@triton.autotune(configs=[triton.Config({...})], key=["M", "N", "K"]) above @triton.jit'
             )
+        if self.alone:
+            raise ContractError(f"config 0 of {self.name} stands alone; expected a list: write configs=[triton.Config({{...}})]")
         if not self.configs or (
             len(self.configs) == 1 and not self.configs[0].kwargs and self._needs_constants(contract)
         ):
@@ -104,6 +108,9 @@ class StudentModule:
     def _config(self, index: int, config: Any, contract: list[str]) -> dict[str, Any]:
         own = {p.name: p for p in self.parameters[len(contract) :]}
         where = f"config {index} of {self.name}"
+        if not isinstance(config.kwargs, dict):
+            kind = type(config.kwargs).__name__
+            raise ContractError(f"{where} begins with a {kind}; expected a dictionary: write triton.Config({{'BLOCK_M': 64}})")
         given = dict(config.kwargs.items())  # read once: a subclass of dict can say something else each time
         for key, value in given.items():
             if key in contract:
@@ -139,6 +146,7 @@ class StudentModule:
         scalars = problem["scalars"]
         meta = {**problem["constants"], **config["constants"]}
         answer: dict[str, Any] = {"problem": problem["name"], "config": index}
+        name: str | None = None
         try:
             heuristics: dict[str, Any] = {}
             for name, compute in self.heuristics.items():
@@ -146,12 +154,13 @@ class StudentModule:
                 value = compute({**scalars, **meta, **options, **heuristics})
                 _plain(value, f"the heuristic for `{name}` sets it")
                 heuristics[name] = value
+            name = None
             answer["heuristics"] = _told(heuristics)
             if self.grid is not None:
                 grid = self.grid(scalars["M"], scalars["N"], scalars["K"], {**meta, **heuristics})
                 answer["grid"] = _as_data(grid)
         except Exception as error:
-            answer["fault"] = f"{type(error).__name__}: {error}"[:300]
+            answer["fault"], answer["heuristic"] = f"{type(error).__name__}: {error}"[:300], name
         return answer
 
     def _unspecialised(self) -> dict[str, list[str]]:
