@@ -57,7 +57,7 @@ def _language_attributes() -> frozenset[str]:
         names |= set(dir(kind))
     from triton.language.extra.cuda import libdevice as cuda_libdevice
 
-    names |= set(cuda_libdevice.__dict__)
+    names |= set(cuda_libdevice.__dict__) | set(tl.PropagateNan.__members__)
     doors = {"handle", "builtins", "inspect", "warn", "os", "sys", "importlib", "knobs", "semantic", "T_", "to_ir"}
     return frozenset(name for name in names - doors if not name.startswith("_"))
 

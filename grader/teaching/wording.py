@@ -142,6 +142,16 @@ def bare_decorator(setting: Setting) -> Told | None:
     return Told(setting, cause, f"write @triton.{found[1]}({arguments})", quiet=True)
 
 
+def noinline_with_tiles(setting: Setting) -> Told | None:
+    """A helper under @triton.jit(noinline=True) that is handed a tile; Triton names no line."""
+    found = re.search(r"Function (\w+) is marked noinline, but was called with non-scalar argument (\w+)", setting.fault.message)
+    if not found:
+        return None
+    calls = [part for function in jitted(setting.tree) for part in ast.walk(function) if _called(part) == found[1]]
+    cause = f"`{found[1]}` is under noinline=True, which takes numbers and pointers only, and here its `{found[2]}` is a tile"
+    return Told(setting.at(calls[0] if calls else None), cause, f"write @triton.jit above def {found[1]}, without noinline", quiet=True)
+
+
 def viewed_as(setting: Setting) -> Told | None:
     """word.view(tl.int8), torch's way to read bits as another dtype."""
     node = setting.node
@@ -174,6 +184,7 @@ def _called(node: ast.AST | None) -> str:
 
 WORDING = (
     block_pointer_in_while, indexed_function, called_attribute, recursion, unequal_unpacking, endless_while, loop_else,
-    decorators_swapped, no_config, no_value, nested_unpacking, bare_decorator, viewed_as,
+    decorators_swapped, no_config, no_value, nested_unpacking, bare_decorator, noinline_with_tiles,
+    viewed_as,
     loose_sizes,
 )  # fmt: skip

@@ -42,6 +42,10 @@ IDIOMS = {
     "dtypes_as_constants": BASE.replace("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, OUT: tl.constexpr, " + DEFAULTS)
     .replace('"BLOCK_M": ', '"OUT": tl.float16, "BLOCK_M": ').replace("y.to(tl.float16)", "y.to(OUT)")
     .replace("dtype=tl.int32", "dtype=ACC").replace(TUNE, "GROUP = tl.constexpr(8)\n" + TUNE),
+    "and_or_not_of_masks": BASE.replace("mask=(offs_m[:, None] < M) & (offs_k", "mask=offs_m[:, None] < M and (offs_k")
+    .replace("mask=(offs_k[:, None] < k_left) & (offs_n[None, :] < N)", "mask=not (offs_k[:, None] >= k_left or offs_n[None, :] >= N)")
+    .replace("    # dequantise\n", "    x_scale = tl.sqrt(x_scale * x_scale)\n")
+    .replace("tl.minimum(tl.maximum(x, -128.0), 127.0)", "tl.clamp(x, -128.0, 127.0, propagate_nan=tl.PropagateNan.ALL)"),
     "element_type": BASE.replace("y.to(tl.float16)", "y.to(y_ptr.dtype.element_ty)"),
     "star_import": BASE.replace("import triton\n", "import triton\nfrom triton.language import *\n"),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
