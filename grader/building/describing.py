@@ -276,11 +276,11 @@ def _launch(
 def _grid_fault(source: str, grid: Any) -> str | None:
     shown = f"{source} returned {tuple(grid) if isinstance(grid, list) else grid}"[:300]
     if not isinstance(grid, list) or not 1 <= len(grid) <= 3:
-        return f"{shown}; expected a tuple of one to three ints"
+        return f"{shown}; expected a tuple of one to three ints: write return (programs,)"
     if not all(isinstance(part, int) and not isinstance(part, bool) for part in grid):
         return f"{shown}; expected whole numbers: use triton.cdiv(a, b) or a // b instead of a / b"
     if any(part < 1 for part in grid):
-        return f"{shown}; expected at least one program in each dimension"
+        return f"{shown}; expected at least one program in each dimension: use triton.cdiv(a, b), which rounds up"
     programs = 1
     for part in grid:
         programs *= part

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 from collections.abc import Iterator
 from functools import cache
 
@@ -201,7 +202,8 @@ _OWN = "math, itertools, functools and typing"
 
 def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
     cause = f"found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, {_OWN}"
-    step = "remove what needs it from the kernel, its grid and its configs"
+    near = difflib.get_close_matches(module, ("triton.language", "triton"), 1, 0.8)
+    step = f"did you mean `{near[0]}`?" if near else "remove what needs it from the kernel, its grid and its configs"
     return refused.pointed(statement.cell.place, statement.cell.source, node, cause, step)
 
 

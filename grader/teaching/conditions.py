@@ -34,6 +34,10 @@ def while_on_a_block(setting: Setting) -> Told | None:
         return None
     loops = [part for part in ast.walk(setting.tree) if isinstance(part, ast.While) and part.lineno == setting.fault.line]
     test = loops[0].test if loops else None
+    if "tensor<" not in setting.fault.message:
+        text = shortened(unparsed(test)) or "k"
+        cause = f"the condition of this `while` is a number{_tested(test)}, and a kernel takes no number for true or false"
+        return Told(setting.at(test), cause, f"compare it, such as while {text} > 0:", quiet=True)
     cause = f"the condition of this `while` is a whole block of conditions, one for each element{_tested(test)}"
     return Told(setting.at(test), cause, "count with one number, such as while k < K:, and mask the elements beyond the end", quiet=True)
 
@@ -44,7 +48,9 @@ def _tested(test: ast.expr | None) -> str:
 
 def none_for_a_tile(setting: Setting) -> Told | None:
     """None on one side of `a if condition else b`, or passed where a tile belongs."""
-    if not re.search(r"cannot convert None of type", setting.fault.message):
+    given = setting.operands() if isinstance(setting.node, ast.Call) else []
+    none = any(isinstance(part, ast.Constant) and part.value is None for part in given)
+    if not re.search(r"cannot convert None of type", setting.fault.message) and not (none and "'NoneType' object" in setting.fault.message):
         return None
     if isinstance(setting.node, ast.IfExp):
         cause = "one side of this `if else` is None, and a condition that is known only at run time needs two values of one type"
@@ -72,14 +78,16 @@ def fractional_size(setting: Setting) -> Told | None:
 
 
 def dtype_for_an_accumulator(setting: Setting) -> Told | None:
-    """tl.dot(a, b, tl.int32)."""
+    """tl.dot(a, b, tl.int32), or a shape or number there."""
     node = setting.node
-    if not isinstance(node, ast.Call) or len(node.args) < 3 or "'dtype' object has no attribute" not in setting.fault.message:
+    found = re.search(r"'(dtype|tuple|int|float)' object has no attribute '?shape", setting.fault.message)
+    if not found or not isinstance(node, ast.Call) or len(node.args) < 3 or not unparsed(node.func).endswith("dot"):
         return None
-    called, dtype = unparsed(node.func), unparsed(node.args[2])
+    called, third = unparsed(node.func), unparsed(node.args[2])
     a, b = (shortened(unparsed(part)) for part in node.args[:2])
-    cause = f"the third argument of {called} is the accumulator, found the dtype {dtype}"
-    return Told(setting, cause, f"write {called}({a}, {b}, out_dtype={dtype})", quiet=True)
+    cause = f"the third argument of {called} is the accumulator, found {'the dtype ' if found[1] == 'dtype' else ''}{third}"
+    step = f"write {called}({a}, {b}, out_dtype={third})" if found[1] == "dtype" else f"leave it out: write acc += {called}({a}, {b})"
+    return Told(setting, cause, step, quiet=True)
 
 
 def python_mathematics(setting: Setting) -> Told | None:

@@ -87,6 +87,11 @@ LESSONS = (
         "take 16, 32, 64 or 128, and mask what lies beyond the end",
     ),
     Lesson(
+        r"arange must fit in int32",
+        "tl.arange counts from 0 or more to less than 2^31",
+        "count from 0 and subtract: tl.arange(0, SIZE) - SIZE",
+    ),
+    Lesson(
         r"arange's end argument must be greater",
         "tl.arange(start, end) needs end > start",
         "write tl.arange(0, SIZE)",

@@ -86,6 +86,10 @@ def decorators_swapped(setting: Setting) -> Told | None:
     """@triton.jit above @triton.autotune."""
     if "'function' object has no attribute 'arg_names'" not in setting.fault.message:
         return None
+    bare = [part for function in setting.tree.body for part in getattr(function, "decorator_list", []) if isinstance(part, ast.Attribute)]
+    if called := [part for part in bare if part.attr in ("autotune", "heuristics")]:
+        cause = f"@{unparsed(called[0])} has no brackets, so it was given nothing"
+        return Told(setting.at(called[0]), cause, f"write @{unparsed(called[0])}(...) with its arguments, or delete it", quiet=True)
     cause = "@triton.autotune stands directly above the function, where @triton.jit belongs"
     return Told(setting, cause, "write @triton.autotune(...) first, and @triton.jit below it, above def", quiet=True)
 

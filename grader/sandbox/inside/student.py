@@ -50,11 +50,11 @@ class StudentModule:
         self.module, self.name, self.grid = module, name, grid
         self.configs: list[Any] | None = None
         self.heuristics: dict[str, Any] = {}
-        self.alone = False
+        self.misplaced: str | None = None
         while type(kernel).__name__ in ("Autotuner", "Heuristics"):
             if hasattr(kernel, "configs"):
-                self.alone = type(kernel.configs).__name__ == "Config"
-                self.configs = [kernel.configs] if self.alone else list(kernel.configs)
+                self.misplaced = _no_list(kernel.configs)
+                self.configs = [kernel.configs] if self.misplaced else list(kernel.configs)
             else:
                 self.heuristics.update(kernel.values)
             kernel = kernel.fn
@@ -81,8 +81,8 @@ class StudentModule:
                 f"{self.name} is not under @triton.autotune once the file has run; put "
                 '@triton.autotune(configs=[triton.Config({...})], key=["M", "N", "K"]) above @triton.jit'
             )
-        if self.alone:
-            raise ContractError(f"config 0 of {self.name} stands alone; expected a list: write configs=[triton.Config({{...}})]")
+        if self.misplaced:
+            raise ContractError(f"config 0 of {self.name} {self.misplaced}")
         if not self.configs or (
             len(self.configs) == 1 and not self.configs[0].kwargs and self._needs_constants(contract)
         ):
@@ -199,6 +199,15 @@ def _plain(value: Any, where: str) -> None:
         raise ContractError(f"{where} to a number of {len(bin(value)) - 2} bits; expected at most 63")
     if isinstance(value, str) and (len(value) > 200 or not value.isprintable()):
         raise ContractError(f"{where} to text that is long or cannot be printed; expected a short name")
+
+
+def _no_list(configs: Any) -> str | None:
+    """What stands where a list of configs belongs, and what to write; None for a list."""
+    if type(configs).__name__ == "Config":
+        return "stands alone; expected a list: write configs=[triton.Config({...})]"
+    if callable(configs):
+        return "is no config but a function; expected the list that it returns: call it with ( )"
+    return None
 
 
 def _is_dtype(value: Any) -> bool:
