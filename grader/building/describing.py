@@ -221,7 +221,7 @@ def _launches(
         else:
             if result not in told and len(told) < MAX_TOLD:
                 keys = tuple(configs[index].constants)
-                told[result] = teach_launch(source, lab.grid, index, result, keys, tuple(scalars[name]))
+                told[result] = teach_launch(source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described))
             refused[name, index] = f"{configs[index]} on {name}: {told.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")
@@ -271,6 +271,12 @@ def _launch(
         if value % 16 == 0 and parameter.name not in unspecialised["value"] + unspecialised["alignment"]:
             divisible.append(parameter.name)
     return Launch((dimensions[0], dimensions[1], dimensions[2]), tuple(signature), tuple(divisible), tuple(folded))
+
+
+def _line(described: dict[str, Any]) -> int | None:
+    """Where a grid or heuristic raised, as a student's sandbox says it."""
+    line = described.get("line")
+    return line if isinstance(line, int) and not isinstance(line, bool) and 0 < line < 1 << 24 else None
 
 
 def _grid_fault(source: str, grid: Any) -> str | None:

@@ -61,15 +61,15 @@ def teach_config(source: KernelSource, index: int, sentence: str) -> str:
 
 
 def teach_launch(
-    source: KernelSource, grid: str, index: int, sentence: str, keys: Collection[str], scalars: Collection[str]
+    source: KernelSource, grid: str, index: int, sentence: str, keys: Collection[str], scalars: Collection[str], line: int | None = None
 ) -> str:
     """Why config number `index` cannot be launched, where the text says so: in a heuristic, the grid or the config.
 
-    keys: what the config sets; scalars: the lab's parameters that are numbers.
+    keys: what the config sets; scalars: the lab's parameters that are numbers; line: where the grid raised.
     """
     if computed := re.match(r"the heuristic for `(\w+)` raised", sentence):
         return _teach_heuristic(source, computed[1], sentence, (*scalars, *keys))
-    return teach_grid(source, grid, sentence, keys) if source.grid else teach_config(source, index, sentence)
+    return teach_grid(source, grid, sentence, keys, line) if source.grid else teach_config(source, index, sentence)
 
 
 def _teach_heuristic(source: KernelSource, name: str, sentence: str, keys: Collection[str]) -> str:
@@ -85,10 +85,11 @@ def _teach_heuristic(source: KernelSource, name: str, sentence: str, keys: Colle
     return _written(Told(setting.at(node), cause, step, quiet=True))
 
 
-def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[str] = ()) -> str:
-    """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds."""
+def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[str] = (), line: int | None = None) -> str:
+    """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds; `line`: where it raised."""
     setting = Setting(Fault("", sentence), source)
-    node = grid_return(setting.tree, grid)
+    raised = [part for part in ast.walk(setting.tree) if isinstance(part, ast.stmt) and part.lineno == line]
+    node = raised[-1] if raised else grid_return(setting.tree, grid)
     if node is None:
         return sentence
     cause, step = _parts(sentence)

@@ -161,6 +161,7 @@ class StudentModule:
                 answer["grid"] = _as_data(grid)
         except Exception as error:
             answer["fault"], answer["heuristic"] = f"{type(error).__name__}: {error}"[:300], name
+            answer["line"] = _line_in(str(self.module.__file__), error)
         return answer
 
     def _unspecialised(self) -> dict[str, list[str]]:
@@ -199,6 +200,16 @@ def _plain(value: Any, where: str) -> None:
         raise ContractError(f"{where} to a number of {len(bin(value)) - 2} bits; expected at most 63")
     if isinstance(value, str) and (len(value) > 200 or not value.isprintable()):
         raise ContractError(f"{where} to text that is long or cannot be printed; expected a short name")
+
+
+def _line_in(path: str, error: BaseException) -> int | None:
+    """The last line of the file that an error came through."""
+    line, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == path:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
 
 
 def _no_list(configs: Any) -> str | None:
