@@ -19,7 +19,24 @@ LabStatus = Literal["graded", "not_attempted", "build_error", "rejected", "timeo
 
 TestKind = Literal["correctness", "speed", "memory", "build"]
 TestStatus = Literal["passed", "failed", "skipped", "error"]
-Constant = int | float | bool | str | None
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """An element type as the value of a constexpr parameter: `tl.float32`, by the name that Triton prints (fp32)."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Constant = int | float | bool | str | Dtype | None
+
+
+def as_data(constants: Mapping[str, Constant]) -> dict[str, Any]:
+    """Constants as a sandbox is told them, in JSON."""
+    return {name: {"dtype": value.name} if isinstance(value, Dtype) else value for name, value in constants.items()}
 
 
 # ---------------------------------------------------------------- read

@@ -16,7 +16,7 @@ from grader.building.loops import loop_facts
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error, fault_in, is_defect
 from grader.labs import Lab
-from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
+from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule, as_data
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
 from grader.teaching import teach_config
@@ -240,7 +240,7 @@ def _compile_request(operation: str, lab: Lab, job: _Job) -> dict[str, Any]:
         "capability": job.capability,
         "signature": dict(launch.signature),
         "divisible": list(launch.divisible),
-        "constants": {**lab.constants, **config.constants, **dict(launch.folded)},
+        "constants": as_data({**lab.constants, **config.constants, **dict(launch.folded)}),
         "options": {"num_warps": config.num_warps, "num_stages": config.num_stages, "maxnreg": config.maxnreg},
     }
 

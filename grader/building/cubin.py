@@ -5,8 +5,10 @@ of what is refused here for the code of these labs. What it does make, for sm_80
 the list of what is allowed: code, arguments and literals of the one entry, and shared memory. Anything else that would
 be loaded onto a GPU is refused, whatever its name.
 
-One thing may stay: Triton 3.6 leaves a string of libdevice's in global memory, 11 bytes that no code of its own reads. A
-kernel that names it has room for a count, not for a result; what a count is worth is for the clock to see to.
+One thing may stay: libdevice's functions (tl.sqrt, tl.rsqrt, pow) ask the compiler questions by strings, three in all, and
+Triton 3.6 to 3.9 leave in global memory those that were asked: 40 bytes at most, which no code of its own reads once they are
+answered. A kernel that names them has room for a count, not for a result; what a count is worth is for the clock to see to.
+Tables that libdevice does read are refused like a student's own: a kernel could write to them. Only sin, cos and tan have one.
 
 Format: ELF-64, little-endian (System V ABI, chapter 4); names of NVIDIA's sections as in the CUDA binary utilities.
 """
@@ -33,11 +35,18 @@ OF_THE_DRIVER = (".nv.shared.reserved.", ".nv.merc.nv.shared.reserved.")
 """What the driver reserves of shared memory."""
 
 RESERVED = ".nv.reservedSmem"
-LEFT_OVER = (".nv.global.init", b"__CUDA_FTZ\0")
-"""The string by which libdevice asks how the compiler treats denormal numbers; answered at compile time."""
+LEFT_OVER = ".nv.global.init"
+QUESTIONS = frozenset((b"__CUDA_FTZ", b"__CUDA_PREC_SQRT", b"__CUDA_ARCH"))
+"""What libdevice asks: whether denormal numbers become 0, whether square roots are exact, for which GPU; answered at compile time."""
 
 ADDRESSES = ".nv.constant4"
 """Where code finds the addresses of global memory."""
+
+COPIES = {".nv.merc.nv.global.init": LEFT_OVER, ".nv.merc.nv.constant.pic": ADDRESSES}
+"""From sm_100 on a cubin holds its code in a second form as well, and these sections with it, byte for byte."""
+
+TABLES = ("__cudart_i2opi", "__cudart_sin_cos")
+"""How the names of libdevice's tables begin: digits of 2 / pi and coefficients, for sin, cos and tan."""
 
 MEMORY = (".nv.global", ".nv.constant3", ".nv.merc.nv.global", ".nv.merc.nv.constant.user")
 UNDEFINED, COMMON = 0, 0xFFF2
@@ -75,7 +84,7 @@ def fault(cubin: bytes, entry: str) -> str | None:
         return call
     if entries != [entry]:
         return f"the machine code has the entries {', '.join(entries) or 'none'}; expected {entry} alone"
-    return _own_memory(sections, entry)
+    return _own_memory(sections, entry, sorted(name for name, _, _ in symbols if name.startswith(TABLES)))
 
 
 def _call_outside(symbols: list[tuple[str, int, int | None]]) -> str | None:
@@ -87,22 +96,30 @@ def _call_outside(symbols: list[tuple[str, int, int | None]]) -> str | None:
     return f"the kernel {does}; a graded kernel calls nothing outside itself: remove the call before you hand in"
 
 
-def _own_memory(sections: list[_Section], entry: str) -> str | None:
-    harmless = (ADDRESSES, LEFT_OVER[0]) if _is_left_over(sections) else ()
+def _own_memory(sections: list[_Section], entry: str, tables: list[str]) -> str | None:
+    harmless = _left_over(sections)
     suspects = [section for section in sections if section.name not in harmless]
     memory = [section.name for section in suspects if section.name.startswith(MEMORY)]
     beside = [section.name for section in suspects if section.flags & ALLOCATED and not _allowed(section.name, entry)]
     if not memory and not beside:
         return None
-    return (
-        f"the kernel has device memory of its own ({(memory or beside)[0]}); expected nothing that outlives a launch: "
-        "leave .global and .const variables out of inline assembly, and functions that need tables (sin, cos, pow)"
-    )
+    found = f"the kernel has device memory of its own ({(tables or memory or beside)[0]})"
+    if tables:
+        return f"{found}, a table that sin, cos and tan need; expected nothing that outlives a launch: leave these functions out"
+    return f"{found}; expected nothing that outlives a launch: leave .global and .const variables out of inline assembly"
 
 
-def _is_left_over(sections: list[_Section]) -> bool:
-    """Whether all global memory is libdevice's string."""
-    return [(one.name, one.data) for one in sections if one.name.startswith(MEMORY)] == [LEFT_OVER]
+def _left_over(sections: list[_Section]) -> frozenset[str]:
+    """The sections that hold libdevice's questions, each of them once, and their addresses; none if there is more than that."""
+    data = {section.name: section.data for section in sections}
+    memory = [section.name for section in sections if section.name.startswith(MEMORY)]
+    copies = {name for name, original in COPIES.items() if name in data and data[name] == data.get(original)}
+    *asked, rest = data.get(LEFT_OVER, b"").split(b"\0")
+    if sorted({*memory} - copies) != [LEFT_OVER] or len(memory) != len(set(memory)):
+        return frozenset()
+    if rest or not QUESTIONS.issuperset(asked) or len(asked) != len(set(asked)):
+        return frozenset()
+    return frozenset((LEFT_OVER, ADDRESSES, *copies))
 
 
 def _allowed(name: str, entry: str) -> bool:

@@ -12,16 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from grader.building import reports
-from grader.building.making import NotMade, make, referred_names
+from grader.building.making import NotMade, dtype_names, make, referred_names
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
 from grader.labs import Lab
-from grader.model import Case, Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Refusal
+from grader.model import Case, Config, Constant, Dtype, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.parsing import parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.student import MAX_CONFIGS
 from grader.sandbox.inside.wire import WireError
-from grader.teaching import teach_config, teach_grid
+from grader.teaching import teach_launch
 
 MAX_CONSTANTS = 64
 MAX_TOLD = 8
@@ -183,6 +183,8 @@ def _configured(value: Any) -> Constant:
     """A config's or heuristic's value; the sandbox writes floats as text."""
     if isinstance(value, dict):
         report = reports.parse(value)
+        if isinstance(report, reports.DType) and report.name in dtype_names():
+            return Dtype(report.name)
         if not isinstance(report, reports.Constant):
             raise ValueError("a config's value that is no constant")
         return report.value
@@ -219,7 +221,7 @@ def _launches(
         else:
             if result not in told and len(told) < MAX_TOLD:
                 keys = tuple(configs[index].constants)
-                told[result] = teach_grid(source, lab.grid, result, keys) if source.grid else teach_config(source, index, result)
+                told[result] = teach_launch(source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described))
             refused[name, index] = f"{configs[index]} on {name}: {told.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")
@@ -231,7 +233,9 @@ def _launch(
 ) -> Launch | str:
     """The launch of one problem with one config, or a sentence why there is none."""
     if "fault" in described:
-        return f"{lab.grid} or a heuristic raised {str(described['fault'])[:300]}"
+        computed = described.get("heuristic")
+        who = f"the heuristic for `{computed}`" if isinstance(computed, str) and computed.isidentifier() else lab.grid
+        return f"{who[:80]} raised {str(described['fault'])[:300]}"
     heuristics = {str(name): _configured(value) for name, value in described["heuristics"].items()}
     if set(heuristics) & ({parameter.name for parameter in lab.parameters} | set(config.constants)):
         return "a heuristic sets a parameter that the lab or the config sets; give it a name of its own"
@@ -269,14 +273,20 @@ def _launch(
     return Launch((dimensions[0], dimensions[1], dimensions[2]), tuple(signature), tuple(divisible), tuple(folded))
 
 
+def _line(described: dict[str, Any]) -> int | None:
+    """Where a grid or heuristic raised, as a student's sandbox says it."""
+    line = described.get("line")
+    return line if isinstance(line, int) and not isinstance(line, bool) and 0 < line < 1 << 24 else None
+
+
 def _grid_fault(source: str, grid: Any) -> str | None:
     shown = f"{source} returned {tuple(grid) if isinstance(grid, list) else grid}"[:300]
     if not isinstance(grid, list) or not 1 <= len(grid) <= 3:
-        return f"{shown}; expected a tuple of one to three ints"
+        return f"{shown}; expected a tuple of one to three ints: write return (programs,)"
     if not all(isinstance(part, int) and not isinstance(part, bool) for part in grid):
         return f"{shown}; expected whole numbers: use triton.cdiv(a, b) or a // b instead of a / b"
     if any(part < 1 for part in grid):
-        return f"{shown}; expected at least one program in each dimension"
+        return f"{shown}; expected at least one program in each dimension: use triton.cdiv(a, b), which rounds up"
     programs = 1
     for part in grid:
         programs *= part

@@ -156,7 +156,7 @@ class _Maker:
         except ValueError:
             raise NotMade(
                 f"{self._use(name)}: the kernel uses `{name}`, which is {shown(report)}; expected a number, bool, string, "
-                "dtype or function of triton.language; write it as a constant"
+                f"dtype or function of triton.language; {_INSTEAD.get(getattr(report, 'type', ''), 'write it as a constant')}"
             ) from None
 
     def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Global]) -> None:
@@ -188,8 +188,8 @@ class _Maker:
         decorator = "@triton.constexpr_function" if self._makes_constexpr(name) else "@triton.jit"
         cause, step = f"`{name}` is a plain Python function, which a kernel cannot call", f"put {decorator} above `def {name}`"
         node = next((node for node in self.functions.values() if node.name == name), None)
-        if node is None:
-            return paragraph(self._use(name), cause, step)
+        if node is None:  # a lambda
+            return paragraph(self._use(name), cause, f"write it as a function: {decorator} above def {name}(...):")
         text = self.source.module.split("\n")[node.lineno - 1]
         return paragraph(self._place(node.lineno), cause, step, text=text, column=node.col_offset)
 
@@ -322,6 +322,18 @@ def _dtypes() -> dict[str, str]:
     tl = language()
     return {str(getattr(tl, name)): name for name in sorted(dir(tl)) if isinstance(getattr(tl, name), tl.dtype)
             and not getattr(tl, name).is_ptr()}  # fmt: skip
+
+
+_INSTEAD = {
+    "dict": "give each of its values a name: LOW = tl.constexpr(-128.0)",
+    "partial": "write a function under @triton.jit that calls the other one",
+}
+"""What to write instead of a value that no kernel can use, by its type."""
+
+
+def dtype_names() -> frozenset[str]:
+    """What Triton calls its dtypes: fp16, int32 and so on."""
+    return frozenset(_dtypes())
 
 
 def _written_constants(tree: ast.Module) -> dict[str, object]:

@@ -103,7 +103,7 @@ def permitted(thing: Any) -> bool:
         return True
     if any(thing is kind for kind in (tl.constexpr, tl.range, tl.static_range, tl.pointer_type)):
         return True
-    if isinstance(thing, enum.Enum) or type(thing).__name__ == "PropagateNan":
+    if isinstance(thing, enum.Enum) or _enumeration(type(thing)):
         return True
     if getattr(thing, "__triton_builtin__", False):
         return not home.startswith("triton.language.extra") or home in LIBDEVICE
@@ -121,7 +121,7 @@ def _home(thing: Any) -> str:
 
 
 def _enumeration(thing: Any) -> bool:
-    return isinstance(thing, type) and thing.__name__ == "PropagateNan"
+    return thing is language().PropagateNan
 
 
 class Resolver(ast.NodeVisitor):
@@ -163,6 +163,8 @@ class Resolver(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if not (node.value is None or isinstance(node.value, bool | int | float | str)):
+            if node.value is ...:
+                return self._refuse(node, "a kernel has no `...`", "write x[:, None] or x[None, :] to add a dimension")
             self._refuse(node, f"`{node.value!r}` is no number, bool, string or None", "write it as one of these")
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:

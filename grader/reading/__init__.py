@@ -330,6 +330,10 @@ def _signature_fault(
     """What is wrong with the kernel's decorators or parameters, as a sentence."""
     place, cell = definition.place, definition.cell
     if not policy.is_jitted(node):
+        for decorator in node.decorator_list:
+            if difflib.get_close_matches(ast.unparse(decorator).lower(), ["triton.jit"], cutoff=0.8):
+                cause = f"there is no decorator @{ast.unparse(decorator)}"
+                return pointed(cell.place, cell.source, decorator, cause, "did you mean @triton.jit?")
         return (
             f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 from collections.abc import Iterator
 from functools import cache
 
@@ -57,7 +58,7 @@ def _language_attributes() -> frozenset[str]:
         names |= set(dir(kind))
     from triton.language.extra.cuda import libdevice as cuda_libdevice
 
-    names |= set(cuda_libdevice.__dict__)
+    names |= set(cuda_libdevice.__dict__) | set(tl.PropagateNan.__members__)
     doors = {"handle", "builtins", "inspect", "warn", "os", "sys", "importlib", "knobs", "semantic", "T_", "to_ir"}
     return frozenset(name for name in names - doors if not name.startswith("_"))
 
@@ -201,7 +202,8 @@ _OWN = "math, itertools, functools and typing"
 
 def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
     cause = f"found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, {_OWN}"
-    step = "remove what needs it from the kernel, its grid and its configs"
+    near = difflib.get_close_matches(module, ("triton.language", "triton"), 1, 0.8)
+    step = f"did you mean `{near[0]}`?" if near else "remove what needs it from the kernel, its grid and its configs"
     return refused.pointed(statement.cell.place, statement.cell.source, node, cause, step)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from grader.building.facts import multiprocessor
 from grader.labs import Lab
 from grader.model import BuildFacts, Config, KernelSource
+from grader.parsing import parse
 
 FEW_WARPS = 8
 """An SM has four schedulers; with fewer than two warps each, one wait stalls them."""
@@ -24,6 +26,7 @@ def advice(
         _spills(facts, config),
         _loads(facts),
         _occupancy(facts, config, capability),
+        _joined(source),
     )
     return tuple(part for part in parts if part)
 
@@ -82,3 +85,46 @@ def _occupancy(facts: BuildFacts, config: Config, capability: int) -> str:
         f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps an SM, because of "
         f"{reason}; little hides a wait for memory: try {cure}"
     )
+
+
+def _joined(source: KernelSource | None) -> str:
+    """`and` and `or` of blocks: right, in Triton 3.6 to 3.9, where they are compiled to what & and | are compiled to."""
+    if source is None:
+        return ""
+    try:
+        functions = [node for node in parse(source.module).body if isinstance(node, ast.FunctionDef)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    for function in functions:
+        blocks = _blocks(function)
+        for node in ast.walk(function):
+            if isinstance(node, ast.BoolOp) and all(_is_block(part, blocks) for part in node.values):
+                word, sign = ("and", "&") if isinstance(node.op, ast.And) else ("or", "|")
+                return (
+                    f"{source.locate(node.lineno)}: `{word}` of two blocks works, element by element as `{sign}` does, but Triton "
+                    f"calls it deprecated: write (a < b) {sign} (c < d), with each comparison in brackets"
+                )
+    return ""
+
+
+def _blocks(function: ast.FunctionDef) -> set[str]:
+    """Variables that surely hold blocks, by what the first lines that assign to them say."""
+    found: set[str] = set()
+    assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    for node in sorted(assigned, key=lambda node: node.lineno):
+        if isinstance(node.targets[0], ast.Name) and _is_block(node.value, found):
+            found.add(node.targets[0].id)
+    return found
+
+
+def _is_block(node: ast.expr, blocks: set[str]) -> bool:
+    """Whether an expression surely is a block: an arange, what is computed of one, or what [:, None] is written behind."""
+    if isinstance(node, ast.Name):
+        return node.id in blocks
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).endswith("arange")
+    if isinstance(node, ast.Subscript):
+        return any(isinstance(part, ast.Constant) and part.value is None for part in ast.walk(node.slice))
+    if isinstance(node, ast.BinOp | ast.Compare | ast.BoolOp | ast.UnaryOp):
+        return any(_is_block(part, blocks) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+    return False

@@ -20,7 +20,7 @@ from grader.judging import memory
 from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
-from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem
+from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem, as_data
 from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
 
@@ -172,7 +172,7 @@ def _request(
         "op": "interpret",
         "tensors": [_tensor_request(kernel, guarded) for guarded in buffers],
         "scalars": dict(problem.scalars),
-        "constants": {**kernel.constants, **chosen.constants, **folded},
+        "constants": as_data({**kernel.constants, **chosen.constants, **folded}),
         "grid": list(launch.grid),
         "unwritten": None if arrives_zeroed(kernel, chosen) else kernel.output,
         "seconds": 0.8 * options.case_seconds,

@@ -26,6 +26,19 @@ def _configs(tree: ast.Module, kernel: str) -> ast.expr | None:
     return None
 
 
+def heuristic_node(tree: ast.Module, kernel: str, name: str) -> ast.AST | None:
+    """What computes the heuristic `name`: its value in the dictionary of @triton.heuristics, or the decorator."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == kernel:
+            found = [part for part in node.decorator_list if ast.unparse(part).partition("(")[0].endswith("heuristics")]
+            for part in (inner for decorator in found for inner in ast.walk(decorator) if isinstance(inner, ast.Dict)):
+                for key, value in zip(part.keys, part.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == name:
+                        return value
+            return found[0] if found else None
+    return None
+
+
 def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
     for node in reversed(tree.body):
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):

@@ -87,6 +87,11 @@ LESSONS = (
         "take 16, 32, 64 or 128, and mask what lies beyond the end",
     ),
     Lesson(
+        r"arange must fit in int32",
+        "tl.arange counts from 0 or more to less than 2^31",
+        "count from 0 and subtract: tl.arange(0, SIZE) - SIZE",
+    ),
+    Lesson(
         r"arange's end argument must be greater",
         "tl.arange(start, end) needs end > start",
         "write tl.arange(0, SIZE)",
@@ -230,8 +235,8 @@ LESSONS = (
     ),
     Lesson(
         r"no attribute '__r?pow__'|'Pow'|operand type\(s\) for \*\*",
-        "Triton has no operator **",
-        "write x * x, or tl.exp2(y * tl.log2(x)) for other powers",
+        "Triton has no operator ** for what is computed in a kernel",
+        "write x * x, or tl.exp2(y * tl.log2(x)) for other powers; make a fixed number a constexpr first: BITS: tl.constexpr = 4",
     ),
     Lesson(
         r"'(NotIn|In)'|comparison operator '(NotIn|In)'",
@@ -374,12 +379,17 @@ LESSONS = (
         "remove what is too much",
     ),
     Lesson(
+        r"multiple values for argument '_semantic'",
+        "{call} got too many arguments{signature}",
+        "remove what is too much: {example}",
+    ),
+    Lesson(
         r"multiple values for argument '(?P<word>\w+)'",
         "{call} got its argument `{word}` twice{signature}",
         "pass it once, by position or by name",
     ),
     Lesson(
-        r"program_id axis must be 0, 1, or 2 but got (?P<axis>\d+)",
+        r"program_id axis must be 0, 1, or 2 but got (?P<axis>\w+)",
         "tl.program_id counts dimensions of the grid from 0 to 2, found {axis}",
         "use tl.program_id(0), (1) or (2)",
     ),

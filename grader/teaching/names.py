@@ -14,6 +14,7 @@ LIST_METHODS = ("append", "extend", "insert", "pop")
 INSTEAD = {
     "abs": "tl.abs(x)",
     "absolute": "tl.abs(x)",
+    "Config": "triton.Config",
     "amax": "tl.max(x, axis=1)",
     "amin": "tl.min(x, axis=1)",
     "append": "a tile that adds up, such as acc += tl.dot(x, w); a kernel has no lists",
@@ -39,6 +40,10 @@ INSTEAD = {
     "extend": "a tile that adds up; a kernel has no lists",
     "float": "x.to(tl.float32), or the number itself",
     "half": "x.to(tl.float16)",
+    "autotune": "triton.autotune",
+    "heuristics": "triton.heuristics",
+    "jit": "triton.jit",
+    "int4": "x.to(tl.int8): Triton has no type of 4 bits, so the nibble needs its sign first: tl.where(q > 7, q - 16, q)",
     "int": "x.to(tl.int32), or // for whole numbers",
     "item": "the scalar itself: tl.load of one pointer gives one",
     "len": "x.shape[0], or the constexpr that it was made with, such as BLOCK_K",
@@ -78,6 +83,11 @@ INSTEAD = {
     "zip": "for i in range(n)",
 }
 """Names of Python, NumPy and torch that students bring along, and how a kernel says it."""
+
+
+OF_TRITON = frozenset(
+    ("triton.cdiv", "triton.jit", "triton.autotune", "triton.Config", "triton.heuristics", "triton.next_power_of_2")
+)
 
 
 def suggest(name: str, candidates: Iterable[str]) -> str | None:
@@ -185,6 +195,11 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
                     f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
                     f"give `{name}` a value of the same shape and dtype before that `{kind}`",
                 )
+    if stores and line is not None and min(part.lineno for part in stores) == line:
+        return (
+            f"`{name}` has no value yet: a kernel that assigns to a variable of the file makes one of its own",
+            f"give `{name}` a first value in the kernel, above this line; what is to be kept is stored with tl.store",
+        )
     if stores:
         return (
             f"`{name}` has no value yet: it is defined further down",
@@ -238,9 +253,7 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
             return cause, f"write {INSTEAD[name]}"
         return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
     if owner == "triton":
-        near = suggest(
-            name, {"triton.cdiv", "triton.jit", "triton.autotune", "triton.Config", "triton.next_power_of_2"}
-        )
+        near = f"tl.{name}" if f"tl.{name}" in language_names() else suggest(name, OF_TRITON)
         return (
             f"`triton.{name}` is nothing for a kernel or its grid",
             f"did you mean `{near}`?" if near else "use a function of triton.language",
@@ -249,6 +262,8 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
         step = INSTEAD.get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
         return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
     if re.fullmatch(r"(tl|triton)(\.\w+)+", owner):  # a module, such as tl.math
+        if owner.endswith("math") and name in ("max", "min"):
+            return f"triton.language has no `{owner}.{name}`", f"write tl.{name}imum(a, b) for two, or tl.{name}(x, axis=1) within a tile"
         near = suggest(name, language_names())
         step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
         return f"`{owner}.{name}` is not for a kernel that is graded", step

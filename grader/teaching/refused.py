@@ -49,6 +49,9 @@ def undefined_name(place: str, source: str, statement: ast.stmt, name: str, know
     holder = next((part for part in ast.walk(statement) if isinstance(part, ast.Attribute) and part.value is use), None)
     if holder is not None and name in FOREIGN and is_jit(statement):
         return pointed(place, source, holder, *attribute(name, holder.attr))
+    keys = [key for part in ast.walk(statement) if isinstance(part, ast.Dict) for key in part.keys]
+    if any(use is key for key in keys) and not name.islower():
+        return pointed(place, source, use, f"`{name}` is not defined: the keys of a config are texts", f'write "{name}", in quotes')
     if name in IMPORTS:
         module = IMPORTS[name]
         return pointed(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from grader.teaching import names
+from grader.teaching.conditions import CONDITIONS
 from grader.teaching.lessons import CONSTRUCTS
 from grader.teaching.products import accumulator
 from grader.teaching.setting import Setting, jitted, plain_types, shortened, unparsed
@@ -423,11 +424,15 @@ def misspelt_keyword(setting: Setting) -> Told | None:
         return None
     called = unparsed(node.func)
     own = names.parameters_of(called) if called.startswith(("tl.", "triton.language.")) else []
+    if called in ("triton.autotune", "autotune"):
+        own = ["configs", "key", "prune_configs_by", "reset_to_zero", "restore_value", "pre_hook"]
     word = next((word for word in node.keywords if own and word.arg and word.arg not in own), None)
     if word is None or word.arg is None:
         return None
     near = names.suggest(word.arg, own) or ("axis" if word.arg == "dim" and "axis" in own else None)
     step = f"did you mean `{near}`?" if near else "remove it, or pass the value by position"
+    if re.match(r"trans", word.arg) and called.endswith("dot"):
+        step = "turn the operand round: tl.trans(...) of it"
     cause = f"{called} has no argument `{word.arg}`: {called}({', '.join(own[:6])})"
     return Told(setting.at(word), cause, step, quiet=True)
 
@@ -466,5 +471,5 @@ def caching_twice(setting: Setting) -> Told | None:
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
     construct, pointer_indexed, size_left_out, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
-    misspelt_keyword, value_before_pointers, accumulator, split_of_more, caching_twice, *WORDING,
+    misspelt_keyword, value_before_pointers, accumulator, split_of_more, caching_twice, *WORDING, *CONDITIONS,
 )  # fmt: skip

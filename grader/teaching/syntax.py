@@ -44,7 +44,7 @@ LESSONS = (
     (r"unterminated (triple-quoted )?(f-)?string literal", "a string has no closing quote", "close it with the quote that opened it"),
     (r"EOL while scanning string literal", "a string has no closing quote", "close it with the quote that opened it"),
     (
-        r"invalid character '(.)' \((U\+[0-9A-F]+)\)|invalid non-printable character",
+        r"invalid character '(.)' \((U\+[0-9A-F]+)\)",
         "`{0}` ({1}) is no character of Python, though it looks like one",
         "type it again on an English keyboard: , ( ) : are ASCII",
     ),
@@ -72,8 +72,27 @@ OPERATORS = (
 )
 
 
+LEFT_BEHIND = (
+    (r"<{7}|={7}$|>{7}", "this is a mark of git's: two versions of these lines were merged and none was chosen",
+     "keep one of the two versions, and delete the lines with <<<<<<<, ======= and >>>>>>>"),
+    (r"```|~~~", "this line marks code in a chat or in Markdown, and is no Python", "delete it, and the one that closes it"),
+    (r">>> ?|In ?\[\d*\]:", "this is the prompt of an interactive Python, copied with the line",
+     "delete the prompt from every line"),
+    (r"[%!]", "commands that begin with % or ! belong to notebooks: a .py file has none", "delete this line"),
+    (r"(elif|else) +if\b.*|else if\b.*", "Python writes `else if` as one word", "write elif condition:"),
+    (r"print +[^( ]", "print is a function, and in a kernel it prints values known while compiling",
+     'delete the line, or write tl.device_print("acc", acc)'),
+    (r".*[\w\])]\s*=$", "nothing stands to the right of `=`", "write the value, or delete the line"),
+    (r"\d+[:.]? +\S", "the line begins with a number that is no part of it, as if copied with line numbers",
+     "delete the numbers in front of the lines"),
+)  # fmt: skip
+"""What was pasted with the code: a pattern at the beginning of the line, what it is, and the next step."""
+
+
 def syntax_sentence(place: str, source: str, error: SyntaxError) -> str:
     """The paragraph on a SyntaxError in `source`; `place` is what the student calls the text: "w8a8.py"."""
+    if "\0" in source:
+        return _null_character(place, source)
     number = error.lineno or 1
     lines = source.split("\n")
     text = lines[number - 1] if 1 <= number <= len(lines) else ""
@@ -85,6 +104,8 @@ def syntax_sentence(place: str, source: str, error: SyntaxError) -> str:
 
 
 def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
+    if told := _of_another_language(message, text.strip()):
+        return told
     if "invalid syntax" in message:
         for operator, cause, step in OPERATORS:
             if operator in text:
@@ -94,3 +115,23 @@ def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
             groups = [group or "" for group in found.groups()] + ["", ""]
             return cause.format(*groups), step.format(*groups)
     return f"Python cannot read this line ({message})", "look at the caret and at the end of the line above it"
+
+
+def _null_character(place: str, source: str) -> str:
+    line = source[: source.index("\0")].count("\n") + 1
+    cause = "the line holds a character of value 0, which no text has: the file was damaged, or saved as something else than text"
+    return paragraph(f"{place} line {line}", cause, "type the line again, or save the file as UTF-8 text")
+
+
+def _of_another_language(message: str, text: str) -> tuple[str, str] | None:
+    """What was pasted, or is written as in another language; `text` is the line."""
+    if re.match(r"(for|if|while|def|else|elif)\b.*\{$", text):
+        return "Python opens a block with `:` and indents it, without braces", "write `:` instead of `{`, and delete the closing `}`"
+    if "cannot assign to literal" in message and re.search(r"[{,]\s*(\"\w+\"|'\w+')\s*=(?!=)", text):
+        return "a dictionary joins a key and its value with a colon", 'write "BLOCK_M": 64'
+    if re.search(r"invalid syntax|leading zeros|decimal literal|expected ':'|Missing parentheses", message):
+        return next(((cause, step) for pattern, cause, step in LEFT_BEHIND if re.match(pattern, text)), None)
+    if invisible := re.search(r"invalid non-printable character (U\+[0-9A-F]+)", message):
+        cause = f"there is a character here that cannot be seen ({invisible[1]}), as copied from a web page or a PDF"
+        return cause, "delete it and type spaces"
+    return None

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from grader.labs import all_labs
 from grader.model import KernelSource
-from grader.teaching.configs import config_node, grid_return, part_of_config
+from grader.teaching.configs import config_node, grid_return, heuristic_node, part_of_config
 from grader.teaching.excerpt import paragraph
 from grader.teaching.fault import Fault
 from grader.teaching.lessons import LESSONS, Lesson
@@ -36,6 +36,7 @@ EXAMPLES = {
     "tl.sum": "write tl.sum(x, axis=1)",
     "tl.maximum": "write tl.maximum(a, b), or tl.max(x, axis=1) to reduce one tile",
     "tl.minimum": "write tl.minimum(a, b), or tl.min(x, axis=1) to reduce one tile",
+    "triton.autotune": 'add key=["M", "N", "K"]',
     "tl.atomic_add": "write tl.atomic_add(ptrs, value, mask=...)",
 }
 
@@ -59,10 +60,36 @@ def teach_config(source: KernelSource, index: int, sentence: str) -> str:
     return _written(Told(at, cause, step or "correct this config", quiet=True))
 
 
-def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[str] = ()) -> str:
-    """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds."""
+def teach_launch(
+    source: KernelSource, grid: str, index: int, sentence: str, keys: Collection[str], scalars: Collection[str], line: int | None = None
+) -> str:
+    """Why config number `index` cannot be launched, where the text says so: in a heuristic, the grid or the config.
+
+    keys: what the config sets; scalars: the lab's parameters that are numbers; line: where the grid raised.
+    """
+    if computed := re.match(r"the heuristic for `(\w+)` raised", sentence):
+        return _teach_heuristic(source, computed[1], sentence, (*scalars, *keys))
+    return teach_grid(source, grid, sentence, keys, line) if source.grid else teach_config(source, index, sentence)
+
+
+def _teach_heuristic(source: KernelSource, name: str, sentence: str, keys: Collection[str]) -> str:
     setting = Setting(Fault("", sentence), source)
-    node = grid_return(setting.tree, grid)
+    node = heuristic_node(setting.tree, source.kernel, name)
+    cause, step = sentence, "correct the function that computes it"
+    if key := re.search(r"KeyError: '(\w+)'", sentence):
+        near = suggest(key[1], keys)
+        cause = f"the heuristic for `{name}` asks for '{key[1]}', and its argument holds {', '.join(keys)}"
+        step = f"did you mean '{near}'?" if near else "use one of these"
+        parts = ast.walk(node) if node is not None else ()
+        node = next((part for part in parts if isinstance(part, ast.Constant) and part.value == key[1]), node)
+    return _written(Told(setting.at(node), cause, step, quiet=True))
+
+
+def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[str] = (), line: int | None = None) -> str:
+    """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds; `line`: where it raised."""
+    setting = Setting(Fault("", sentence), source)
+    raised = [part for part in ast.walk(setting.tree) if isinstance(part, ast.stmt) and part.lineno == line]
+    node = raised[-1] if raised else grid_return(setting.tree, grid)
     if node is None:
         return sentence
     cause, step = _parts(sentence)
@@ -72,6 +99,12 @@ def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[
         node = next(
             (part for part in ast.walk(setting.tree) if isinstance(part, ast.Constant) and part.value == key[1]), node
         )
+    elif "Cannot call @triton.jit" in sentence:
+        cause, step, node = _language_in_grid(setting.tree, grid, node)
+    elif "returned" in sentence and isinstance(node, ast.FunctionDef):
+        cause, step = f"{grid} has no return, expected a tuple of one to three ints", _returned(node)
+    elif isinstance(node, ast.Return) and node.value is not None and re.search(r"returned -?\d", sentence):
+        step = "put it into brackets with a comma, which make it a tuple: return (programs,)"
     elif "positional argument" in sentence:
         cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
         node = next(
@@ -80,6 +113,23 @@ def teach_grid(source: KernelSource, grid: str, sentence: str, keys: Collection[
             if isinstance(part, ast.FunctionDef | ast.Assign) and grid in unparsed(part)
         )
     return _written(Told(setting.at(node), cause, step or "correct the grid", quiet=True))
+
+
+def _language_in_grid(tree: ast.Module, grid: str, node: ast.AST) -> tuple[str, str, ast.AST]:
+    """(cause, next step, place) for tl.cdiv in a grid, or a grid under @triton.jit."""
+    made = next((part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name == grid), None)
+    if made is not None and made.decorator_list:
+        return f"{grid} is a kernel's function, expected an ordinary one", f"delete @{unparsed(made.decorator_list[0])} above it", made
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and unparsed(part.func).startswith("tl.")]
+    called = unparsed(calls[0].func) if calls else "tl.cdiv"
+    step = "write triton.cdiv(a, b)" if called == "tl.cdiv" else "use numbers, arithmetic and triton.cdiv(a, b)"
+    return f"{called} works in kernels only, and a grid is ordinary Python", step, calls[0] if calls else node
+
+
+def _returned(function: ast.FunctionDef) -> str:
+    """What a grid without a return may have meant: its last line, if that is an expression."""
+    ends_with_value = isinstance(function.body[-1], ast.Expr)
+    return "write return in front of its last line" if ends_with_value else "end it with return and the tuple"
 
 
 def _parts(sentence: str) -> tuple[str, str]:
@@ -120,7 +170,7 @@ def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
     a, b = words["a"], words["b"]
     subscripted = setting.type_of(words["subscripted"])
     return {
-        **_about_values(setting),
+        **_about_values(setting, words["at"]),
         **_about_comparison(setting.node),
         "operand": _operand(words, operands, setting),
         "conversion": _conversion(operands, setting),
@@ -135,9 +185,15 @@ def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
     }
 
 
-def _about_values(setting: Setting) -> dict[str, str]:
-    """What the values at the fault say: one that is known at run time only, a tile that is no power of two."""
+def _about_values(setting: Setting, at: str) -> dict[str, str]:
+    """What the values at the fault say: one that is known at run time only, a tile that is no power of two.
+
+    at: which element of a shape Triton refused, where it says so.
+    """
     values = setting.fault.values
+    shapes = [part for part in setting.operands() if isinstance(part, ast.Tuple | ast.List)]
+    if at and len(shapes) == 1 and int(at) < len(shapes[0].elts):
+        values = ((unparsed(shapes[0].elts[int(at)]), "scalar"),)
     runtime = next((text for text, kind in values if kind.startswith("scalar") or ("[" in kind and "const" not in kind)), None)
     tile = next((kind for _, kind in values if kind.startswith("constexpr") and not _power_of_two(kind)), None)
     return {

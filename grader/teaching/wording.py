@@ -86,6 +86,10 @@ def decorators_swapped(setting: Setting) -> Told | None:
     """@triton.jit above @triton.autotune."""
     if "'function' object has no attribute 'arg_names'" not in setting.fault.message:
         return None
+    bare = [part for function in setting.tree.body for part in getattr(function, "decorator_list", []) if isinstance(part, ast.Attribute)]
+    if called := [part for part in bare if part.attr in ("autotune", "heuristics")]:
+        cause = f"@{unparsed(called[0])} has no brackets, so it was given nothing"
+        return Told(setting.at(called[0]), cause, f"write @{unparsed(called[0])}(...) with its arguments, or delete it", quiet=True)
     cause = "@triton.autotune stands directly above the function, where @triton.jit belongs"
     return Told(setting, cause, "write @triton.autotune(...) first, and @triton.jit below it, above def", quiet=True)
 
@@ -116,6 +120,40 @@ def no_value(setting: Setting) -> Told | None:
     cause = f"`{names[0]}` is None here, and None is no number"
     step = f"give it a first value, such as {names[0]} = tl.zeros((BLOCK_M, BLOCK_N), dtype=...)"
     return Told(setting, cause, step, quiet=True)
+
+
+def nested_unpacking(setting: Setting) -> Told | None:
+    """(a, b), (c, d) = f(), g(): Triton unpacks one level, and names no line."""
+    if "unhashable type: 'list'" not in setting.fault.message:
+        return None
+    nested = next((
+        part for function in jitted(setting.tree) for part in ast.walk(function) if isinstance(part, ast.Assign)
+        and isinstance(part.targets[0], ast.Tuple) and any(isinstance(target, ast.Tuple | ast.List) for target in part.targets[0].elts)
+    ), None)  # fmt: skip
+    if nested is None:
+        return None
+    cause = "Triton unpacks one level of names: it has no (a, b), (c, d) = ..."
+    return Told(setting.at(nested), cause, "write an assignment for each pair: a, b = ...", quiet=True)
+
+
+def bare_decorator(setting: Setting) -> Told | None:
+    """@triton.autotune without brackets."""
+    found = re.search(r"\b(autotune|heuristics)\(\) missing", setting.fault.message)
+    if not found or isinstance(setting.node, ast.Call):
+        return None
+    arguments = 'configs=[triton.Config({...})], key=["M", "N", "K"]' if found[1] == "autotune" else "{name: function}"
+    cause = f"@triton.{found[1]} has no brackets, so it was given nothing"
+    return Told(setting, cause, f"write @triton.{found[1]}({arguments})", quiet=True)
+
+
+def noinline_with_tiles(setting: Setting) -> Told | None:
+    """A helper under @triton.jit(noinline=True) that is handed a tile; Triton names no line."""
+    found = re.search(r"Function (\w+) is marked noinline, but was called with non-scalar argument (\w+)", setting.fault.message)
+    if not found:
+        return None
+    calls = [part for function in jitted(setting.tree) for part in ast.walk(function) if _called(part) == found[1]]
+    cause = f"`{found[1]}` is under noinline=True, which takes numbers and pointers only, and here its `{found[2]}` is a tile"
+    return Told(setting.at(calls[0] if calls else None), cause, f"write @triton.jit above def {found[1]}, without noinline", quiet=True)
 
 
 def viewed_as(setting: Setting) -> Told | None:
@@ -150,5 +188,7 @@ def _called(node: ast.AST | None) -> str:
 
 WORDING = (
     block_pointer_in_while, indexed_function, called_attribute, recursion, unequal_unpacking, endless_while, loop_else,
-    decorators_swapped, no_config, no_value, viewed_as, loose_sizes,
+    decorators_swapped, no_config, no_value, nested_unpacking, bare_decorator, noinline_with_tiles,
+    viewed_as,
+    loose_sizes,
 )  # fmt: skip

@@ -19,6 +19,7 @@ CAPABILITY = "import torch\nS = 3 if torch.cuda.is_available() and torch.cuda.ge
 TARGET = "def is_cuda():\n    return triton.runtime.driver.active.get_current_target().backend == 'cuda'\n\n\nS = 3 if is_cuda() else 0\n"
 PRUNE = "def prune(configs, nargs, **kwargs):\n    return [c for c in configs if c.kwargs['BLOCK_M'] <= nargs['M']] or configs\n\n\n"
 EVEN_K = "@triton.heuristics({'EVEN_K': lambda args: args['K'] % args['BLOCK_K'] == 0})\n"
+DEFAULTS = "ACC: tl.constexpr = tl.int32, GROUP: tl.constexpr = GROUP,\n"
 
 IDIOMS = {
     "names_from_triton": BASE.replace("import triton\n", "import triton\nfrom triton import autotune, jit, Config\n")
@@ -38,6 +39,13 @@ IDIOMS = {
     "do_not_specialize": BASE.replace("@triton.jit\n", "@triton.jit(do_not_specialize=['M'])\n"),
     "asserts_and_prints": BASE.replace(AT, "    tl.static_assert(BLOCK_M >= 16, f'{BLOCK_M}')\n    tl.device_print('pid', pid)\n"),
     "pipelined_range": BASE.replace("in range(0, tl.cdiv(K, BLOCK_K))", "in tl.range(0, tl.cdiv(K, BLOCK_K), num_stages=2)"),
+    "dtypes_as_constants": BASE.replace("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, OUT: tl.constexpr, " + DEFAULTS)
+    .replace('"BLOCK_M": ', '"OUT": tl.float16, "BLOCK_M": ').replace("y.to(tl.float16)", "y.to(OUT)")
+    .replace("dtype=tl.int32", "dtype=ACC").replace(TUNE, "GROUP = tl.constexpr(8)\n" + TUNE),
+    "and_or_not_of_masks": BASE.replace("mask=(offs_m[:, None] < M) & (offs_k", "mask=offs_m[:, None] < M and (offs_k")
+    .replace("mask=(offs_k[:, None] < k_left) & (offs_n[None, :] < N)", "mask=not (offs_k[:, None] >= k_left or offs_n[None, :] >= N)")
+    .replace("    # dequantise\n", "    x_scale = tl.sqrt(x_scale * x_scale)\n")
+    .replace("tl.minimum(tl.maximum(x, -128.0), 127.0)", "tl.clamp(x, -128.0, 127.0, propagate_nan=tl.PropagateNan.ALL)"),
     "element_type": BASE.replace("y.to(tl.float16)", "y.to(y_ptr.dtype.element_ty)"),
     "star_import": BASE.replace("import triton\n", "import triton\nfrom triton.language import *\n"),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",

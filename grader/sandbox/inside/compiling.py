@@ -10,7 +10,7 @@ from typing import Any
 
 from crashes import refuse
 from explaining import keep_places
-from made import LoadedModule
+from made import LoadedModule, constants
 
 
 def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
@@ -86,9 +86,9 @@ def _source(module: LoadedModule, request: dict[str, Any]) -> Any:
     driver.set_active(TargetOnly(request["capability"]))
     names = [parameter.name for parameter in module.parameters]
     signature = {name: request["signature"].get(name, "constexpr") for name in names}
-    constants = {(names.index(name),): value for name, value in request["constants"].items()}
+    values = {(names.index(name),): value for name, value in constants(request["constants"]).items()}
     divisible = {(names.index(name),): [["tt.divisibility", 16]] for name in request["divisible"]}
-    return ASTSource(fn=module.jit, signature=signature, constexprs=constants, attrs=divisible)
+    return ASTSource(fn=module.jit, signature=signature, constexprs=values, attrs=divisible)
 
 
 def _options(request: dict[str, Any]) -> dict[str, Any]:

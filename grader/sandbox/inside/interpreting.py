@@ -15,7 +15,7 @@ import language_shims
 import memory_check
 import numpy as np
 from host_tensor import HostTensor
-from made import LoadedModule
+from made import LoadedModule, constants
 
 language_shims.install()  # here, so that a warm parent has done it for all its forks
 
@@ -44,7 +44,7 @@ def interpret_one(
         areas[name] = memory_check.Area(
             name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten")
         )
-    arguments.update(request["constants"])
+    arguments.update(constants(request["constants"]))
     names = [parameter.name for parameter in module.parameters]
     check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"),
                                      math.prod(request["grid"]), bool(request.get("poison_masked")))  # fmt: skip

@@ -34,3 +34,10 @@ def load(path: str, kernel: str, capability: int) -> LoadedModule:
     sys.modules["made_module"] = module
     spec.loader.exec_module(module)
     return LoadedModule(getattr(module, kernel), path)
+
+
+def constants(told: dict[str, Any]) -> dict[str, Any]:
+    """The values of constexpr parameters as a kernel is given them; a dtype travels as {"dtype": its name}."""
+    import triton.language as tl
+
+    return {name: tl.dtype(value["dtype"]) if isinstance(value, dict) else value for name, value in told.items()}

@@ -50,9 +50,11 @@ class StudentModule:
         self.module, self.name, self.grid = module, name, grid
         self.configs: list[Any] | None = None
         self.heuristics: dict[str, Any] = {}
+        self.misplaced: str | None = None
         while type(kernel).__name__ in ("Autotuner", "Heuristics"):
             if hasattr(kernel, "configs"):
-                self.configs = list(kernel.configs)
+                self.misplaced = _no_list(kernel.configs)
+                self.configs = [kernel.configs] if self.misplaced else list(kernel.configs)
             else:
                 self.heuristics.update(kernel.values)
             kernel = kernel.fn
@@ -79,6 +81,8 @@ class StudentModule:
                 f"{self.name} is not under @triton.autotune once the file has run; put "
                 '@triton.autotune(configs=[triton.Config({...})], key=["M", "N", "K"]) above @triton.jit'
             )
+        if self.misplaced:
+            raise ContractError(f"config 0 of {self.name} {self.misplaced}")
         if not self.configs or (
             len(self.configs) == 1 and not self.configs[0].kwargs and self._needs_constants(contract)
         ):
@@ -94,7 +98,8 @@ class StudentModule:
         for problem in problems:
             for index, config in enumerate(configs):
                 launches.append(self._launch(problem, index, config))
-        return {"configs": configs, "launches": launches, "unspecialised": self._unspecialised()}
+        told = [{**config, "constants": _told(config["constants"])} for config in configs]
+        return {"configs": told, "launches": launches, "unspecialised": self._unspecialised()}
 
     def _needs_constants(self, contract: list[str]) -> bool:
         own = [p for p in self.parameters[len(contract) :] if p.default is p.empty and p.name not in self.heuristics]
@@ -103,6 +108,9 @@ class StudentModule:
     def _config(self, index: int, config: Any, contract: list[str]) -> dict[str, Any]:
         own = {p.name: p for p in self.parameters[len(contract) :]}
         where = f"config {index} of {self.name}"
+        if not isinstance(config.kwargs, dict):
+            kind = type(config.kwargs).__name__
+            raise ContractError(f"{where} begins with a {kind}; expected a dictionary: write triton.Config({{'BLOCK_M': 64}})")
         given = dict(config.kwargs.items())  # read once: a subclass of dict can say something else each time
         for key, value in given.items():
             if key in contract:
@@ -113,7 +121,7 @@ class StudentModule:
                     f"its own constexpr parameters are {', '.join(own) or 'none'}"
                 )
             _plain(value, f"{where} sets `{key}`")
-        constants = {name: p.default for name, p in own.items() if p.default is not p.empty}
+        constants = {name: _unwrapped(p.default) for name, p in own.items() if p.default is not p.empty}
         constants.update(given)
         if getattr(config, "ir_override", None):
             raise ContractError(f"{where} has an ir_override; only sizes, num_warps, num_stages and maxnreg count")
@@ -138,6 +146,7 @@ class StudentModule:
         scalars = problem["scalars"]
         meta = {**problem["constants"], **config["constants"]}
         answer: dict[str, Any] = {"problem": problem["name"], "config": index}
+        name: str | None = None
         try:
             heuristics: dict[str, Any] = {}
             for name, compute in self.heuristics.items():
@@ -145,12 +154,14 @@ class StudentModule:
                 value = compute({**scalars, **meta, **options, **heuristics})
                 _plain(value, f"the heuristic for `{name}` sets it")
                 heuristics[name] = value
-            answer["heuristics"] = heuristics
+            name = None
+            answer["heuristics"] = _told(heuristics)
             if self.grid is not None:
                 grid = self.grid(scalars["M"], scalars["N"], scalars["K"], {**meta, **heuristics})
                 answer["grid"] = _as_data(grid)
         except Exception as error:
-            answer["fault"] = f"{type(error).__name__}: {error}"[:300]
+            answer["fault"], answer["heuristic"] = f"{type(error).__name__}: {error}"[:300], name
+            answer["line"] = _line_in(str(self.module.__file__), error)
         return answer
 
     def _unspecialised(self) -> dict[str, list[str]]:
@@ -179,14 +190,53 @@ def _options(config: Any, where: str) -> dict[str, int]:
 
 def _plain(value: Any, where: str) -> None:
     """Raises ContractError for what is no constant that a kernel can be compiled with and a report can tell."""
+    if _is_dtype(value):
+        return
     if type(value) not in (int, float, bool, str, type(None)):  # a subclass can say something else each time
-        raise ContractError(f"{where} to a {type(value).__name__}; expected a number, bool or str")
+        raise ContractError(f"{where} to a {type(value).__name__}; expected a number, bool, str or dtype such as tl.float32")
     if isinstance(value, float) and not abs(value) < float("inf"):
         raise ContractError(f"{where} to {value}; expected a finite number: write float('inf') in the kernel itself")
     if isinstance(value, int) and not abs(value) < 2**63:
         raise ContractError(f"{where} to a number of {len(bin(value)) - 2} bits; expected at most 63")
     if isinstance(value, str) and (len(value) > 200 or not value.isprintable()):
         raise ContractError(f"{where} to text that is long or cannot be printed; expected a short name")
+
+
+def _line_in(path: str, error: BaseException) -> int | None:
+    """The last line of the file that an error came through."""
+    line, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == path:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
+
+
+def _no_list(configs: Any) -> str | None:
+    """What stands where a list of configs belongs, and what to write; None for a list."""
+    if type(configs).__name__ == "Config":
+        return "stands alone; expected a list: write configs=[triton.Config({...})]"
+    if callable(configs):
+        return "is no config but a function; expected the list that it returns: call it with ( )"
+    return None
+
+
+def _is_dtype(value: Any) -> bool:
+    import triton.language as tl
+
+    return type(value) is tl.dtype
+
+
+def _unwrapped(value: Any) -> Any:
+    """What a constexpr holds; anything else as it is."""
+    import triton.language as tl
+
+    return value.value if type(value) is tl.constexpr else value
+
+
+def _told(constants: dict[str, Any]) -> dict[str, Any]:
+    """Constants as data."""
+    return {name: {"dtype": str(value)} if _is_dtype(value) else value for name, value in constants.items()}
 
 
 def _as_data(grid: Any) -> Any:

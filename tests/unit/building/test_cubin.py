@@ -35,6 +35,19 @@ def printing(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def rooted(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(y_ptr + offs, tl.sqrt(x) + tl.rsqrt(x) + tl.extra.cuda.libdevice.pow(x, 2.5), mask=offs < n)
+
+
+@triton.jit
+def turning(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.sin(tl.load(x_ptr + offs)))
+
+
+@triton.jit
 def assembly(x_ptr, y_ptr, n, BLOCK: tl.constexpr, ASM: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     word = tl.inline_asm_elementwise(ASM, "=r,r", [offs], dtype=tl.int32, is_pure=False, pack=1)
@@ -76,7 +89,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("capability", [80, 90, 120])
-@pytest.mark.parametrize("kernel", [plain, described], ids=["plain", "described"])
+@pytest.mark.parametrize("kernel", [plain, described, rooted], ids=["plain", "described", "rooted"])
 def test_ordinary_kernels_are_fine(kernel, capability):
     assert fault(cubin(kernel, capability), kernel.__name__) is None
 
@@ -96,6 +109,10 @@ def test_calls_out_of_the_kernel_are_refused():
     assert "allocates device memory (malloc)" in fault(cubin(assembly, 90, MALLOC), "assembly")
 
 
+def test_a_table_is_refused_and_the_functions_that_need_it_are_named():
+    assert "(__cudart_i2opi_f), a table that sin, cos and tan need" in fault(cubin(turning, 90), "turning")
+
+
 def test_printing_is_refused():
     assert "prints (tl.device_print)" in fault(cubin(printing, 90), "printing")
 
@@ -105,26 +122,32 @@ def words_of(text):
 
 
 LEFT_OVER = (
-    "{ .global .align 1 .b8 left[11] = {WORDS}; .reg .u64 a; .reg .u16 b; mov.u64 a, left; ld.global.u8 b, [a]; "
+    "{ .global .align 1 .b8 left[LENGTH] = {WORDS}; .reg .u64 a; .reg .u16 b; mov.u64 a, left; ld.global.u8 b, [a]; "
     "cvt.u32.u16 $0, b; add.u32 $0, $0, $1; }"
 )
 
 
-def test_the_string_of_libdevice_may_stay():
-    """Triton 3.6 leaves it in kernels that call libdevice."""
-    assert fault(cubin(assembly, 90, LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0"))), "assembly") is None
+def left_over(text):
+    return LEFT_OVER.replace("WORDS", words_of(text)).replace("LENGTH", str(len(text)))
 
 
-@pytest.mark.parametrize("text", [b"__CUDA_FTX\0", b"__CUDA_FTZ"], ids=["other", "shorter"])
+@pytest.mark.parametrize("text", [b"__CUDA_FTZ\0", b"__CUDA_FTZ\0__CUDA_PREC_SQRT\0"], ids=["one", "two"])
+def test_the_questions_of_libdevice_may_stay(text):
+    assert fault(cubin(assembly, 90, left_over(text)), "assembly") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"__CUDA_FTX\0", b"__CUDA_FTZ", b"__CUDA_FTZ\0\0", b"__CUDA_FTZ\0__CUDA_FTZ\0", b"__CUDA_FTZ\0\0\0\0\0"],
+    ids=["other", "shorter", "longer", "twice", "padded"],
+)
 def test_another_string_may_not_stay(text):
-    asm = LEFT_OVER.replace("WORDS", words_of(text)).replace("[11]", f"[{len(text)}]")
-    assert "memory of its own" in fault(cubin(assembly, 90, asm), "assembly")
+    assert "memory of its own" in fault(cubin(assembly, 90, left_over(text)), "assembly")
 
 
-def test_the_string_excuses_nothing_else():
-    asm = LEFT_OVER.replace("WORDS", words_of(b"__CUDA_FTZ\0")).replace(
-        "mov.u64 a, left;", ".global .b32 kept; mov.u64 a, kept; st.global.u32 [a], $1; mov.u64 a, left;"
-    )
+@pytest.mark.parametrize("more", [".global .b32 kept;", ".global .align 4 .b32 kept[2] = {0, 1};"], ids=["zeros", "values"])
+def test_the_strings_excuse_nothing_else(more):
+    asm = left_over(b"__CUDA_FTZ\0").replace("mov.u64 a, left;", more + " mov.u64 a, kept; st.global.u32 [a], $1; mov.u64 a, left;")
     assert "memory of its own" in fault(cubin(assembly, 90, asm), "assembly")
 
 

@@ -207,6 +207,23 @@ def test_advice_in_words():
     assert "widest load 2 bytes" in narrow
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("mask = offs[:, None] < M and cols[None, :] < N", "`and` of two blocks works, element by element as `&` does"),
+        ("mask = offs < M or offs >= N", "`or` of two blocks works, element by element as `|` does"),
+        ("mask = (offs < M) & (offs >= N)", ""),
+        ("if M > 1 and N > 1: pass", ""),
+        ("most = tl.max(offs, axis=0) < M and N > 1", ""),
+    ],
+)
+def test_advice_on_blocks_that_are_joined_by_a_word(line, told):
+    module = f"@triton.jit\ndef k(M, N):\n    offs = M * 2 + tl.arange(0, 16)\n    {line}\n    tl.dot(a, b)\n"
+    source = replace(kernel_source(), module=module, lines=())
+    said = " ".join(advice(FACTS[0], CONFIGS[0], get_lab("w8a8"), source, 90))
+    assert (told in said) if told else not said
+
+
 def test_advice_knows_whether_there_is_a_dot_and_what_the_lab_multiplies():
     plain = KernelSource("w8a8", "W8A8_MM", None, "acc += tl.sum(x * w)\n", (), kernel_source().path)
     assert "there is no tl.dot" in advice(FACTS[2], CONFIGS[2], get_lab("w8a8"), plain, 90)[0]
