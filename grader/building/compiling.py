@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -56,11 +55,13 @@ class Compiler:
     """Compiles, or has Triton's front end read, launches of configs in several sandboxes at once.
 
     A sandbox survives until it fails. Why a launch of hidden cases alone does not compile is told to nobody.
+    seconds: what each of the sandboxes that work at once may spend; waiting for a CPU does not count (`Sandbox.spent`), so
+    that a busy machine changes no verdict.
     """
 
     def __init__(self, lab: Lab, source: KernelSource, options: BuildOptions, compiled: Compiled, seconds: float) -> None:
         self.lab, self.source, self.options, self.compiled = lab, source, options, compiled
-        self.deadline = time.monotonic() + seconds
+        self.left = seconds * options.jobs
         self.timeouts = 0
 
     def compile(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
@@ -152,16 +153,18 @@ class Compiler:
     def _one(
         self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
-        if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
+        if self.timeouts >= MAX_TIMEOUTS or self.left <= 0 or self.options.cancelled():
             return sandbox, job.failure(NO_TIME_LEFT)
         request, kept = _compile_request(operation, self.lab, job), self.options.kept
+        before = sandbox.spent if sandbox else 0.0
         try:
             known = kept.answer(made, request) if kept else None
             if known is None and sandbox is None:
                 sandbox = self.options.start(confined=self.options.confined)
                 loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
                 if "error" in loaded.header:
-                    return sandbox, job.failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
+                    sandbox.close()  # it holds no module that the next job could ask for
+                    return None, job.failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
             if known is not None:
                 answer = known
             else:
@@ -179,6 +182,8 @@ class Compiler:
             death = f"the compiler's process died: {error}"
         except (WireError, KeyError, TypeError, ValueError, OverflowError) as error:
             death = f"the compiler answered something unusable ({error})"
+        finally:
+            self.left -= sandbox.spent - before if sandbox else 0.0
         if sandbox:
             sandbox.close()
         return None, job.failure(death)

@@ -67,6 +67,8 @@ def start():
     with Sandbox() as process:
 
         class Shared:
+            spent = 0.0
+
             def __init__(self, **how: Any) -> None:
                 self.ask = process.ask
 
