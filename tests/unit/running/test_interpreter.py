@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -25,7 +26,7 @@ class Slow:
     """A sandbox in which every launch takes so many seconds and leaves its tensors alone."""
 
     seconds = 0.0
-    says: dict[str, str] = {}
+    says: ClassVar[dict[str, str]] = {}
 
     def __init__(self, **how):
         pass
