@@ -22,7 +22,8 @@ def refuse() -> None:
 
     def dot(self: Any, left: Any, right: Any, acc: Any, *how: Any) -> Any:
         *others, out_dtype = how
-        if left.dtype.is_floating() and out_dtype.is_int():
+        wrong = isinstance(out_dtype, tl.dtype) and out_dtype.is_int()  # what is no dtype at all is Triton's to refuse
+        if wrong and isinstance(left, tl.tensor) and left.dtype.is_floating():
             out_dtype = tl.bfloat16  # which Triton refuses with a sentence
         return multiply(self, left, right, acc, *others, out_dtype)
 

@@ -150,7 +150,8 @@ class StudentModule:
                 grid = self.grid(scalars["M"], scalars["N"], scalars["K"], {**meta, **heuristics})
                 answer["grid"] = _as_data(grid)
         except Exception as error:
-            answer["fault"] = f"{type(error).__name__}: {error}"[:300]
+            said = f"{type(error).__name__}: {error}"[:300]
+            answer["fault"] = said.encode(errors="backslashreplace").decode()  # half characters do not travel
         return answer
 
     def _unspecialised(self) -> dict[str, list[str]]:
