@@ -13,7 +13,7 @@ from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.loops import loop_facts
 from grader.building.options import BuildOptions
-from grader.building.sentences import describe_error, fault_in, is_defect
+from grader.building.sentences import defect, describe_error, fault_in, is_defect
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
@@ -24,6 +24,7 @@ LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
 NO_TIME_LEFT = "not compiled: what was compiled before it used up the time for building"
+HIDDEN = "a hidden case does not compile"
 
 Operation = Literal["compile", "lower", "read"]
 
@@ -46,7 +47,9 @@ class _Job:
         return self.capability, self.config.index, self.launch.key
 
     def failure(self, message: str, *, ours: bool = False) -> BuildFailure:
-        """Why there is no binary; `ours`: the grader is to blame, and not the kernel."""
+        """Why there is no binary; `ours`: the grader is to blame, and not the kernel. Of hidden cases no word of the compiler's is kept."""
+        if not self.public and message not in (LOST, NO_TIME_LEFT):
+            message = defect("on a hidden case") if ours else HIDDEN
         sentence = f"{self.config} for sm_{self.capability}: {message}"
         return BuildFailure(self.config.index, self.capability, sentence, message if ours else "")
 
