@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.loops import loop_facts
 from grader.building.options import BuildOptions
-from grader.building.sentences import describe_error, fault_in, is_defect
+from grader.building.sentences import defect, describe_error, fault_in, is_defect
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule, as_data
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
@@ -25,6 +24,7 @@ LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
 NO_TIME_LEFT = "not compiled: what was compiled before it used up the time for building"
+HIDDEN = "a hidden case does not compile"
 
 Operation = Literal["compile", "lower", "read"]
 
@@ -47,7 +47,9 @@ class _Job:
         return self.capability, self.config.index, self.launch.key
 
     def failure(self, message: str, *, ours: bool = False) -> BuildFailure:
-        """Why there is no binary; `ours`: the grader is to blame, and not the kernel."""
+        """Why there is no binary; `ours`: the grader is to blame, and not the kernel. Of hidden cases no word of the compiler's is kept."""
+        if not self.public and message not in (LOST, NO_TIME_LEFT):
+            message = defect("on a hidden case") if ours else HIDDEN
         sentence = f"{self.config} for sm_{self.capability}: {message}"
         return BuildFailure(self.config.index, self.capability, sentence, message if ours else "")
 
@@ -56,11 +58,13 @@ class Compiler:
     """Compiles, or has Triton's front end read, launches of configs in several sandboxes at once.
 
     A sandbox survives until it fails. Why a launch of hidden cases alone does not compile is told to nobody.
+    seconds: what each of the sandboxes that work at once may spend; waiting for a CPU does not count (`Sandbox.spent`), so
+    that a busy machine changes no verdict.
     """
 
     def __init__(self, lab: Lab, source: KernelSource, options: BuildOptions, compiled: Compiled, seconds: float) -> None:
         self.lab, self.source, self.options, self.compiled = lab, source, options, compiled
-        self.deadline = time.monotonic() + seconds
+        self.left = seconds * options.jobs
         self.timeouts = 0
 
     def compile(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
@@ -152,16 +156,18 @@ class Compiler:
     def _one(
         self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
-        if self.timeouts >= MAX_TIMEOUTS or time.monotonic() > self.deadline or self.options.cancelled():
+        if self.timeouts >= MAX_TIMEOUTS or self.left <= 0 or self.options.cancelled():
             return sandbox, job.failure(NO_TIME_LEFT)
         request, kept = _compile_request(operation, self.lab, job), self.options.kept
+        before = sandbox.spent if sandbox else 0.0
         try:
             known = kept.answer(made, request) if kept else None
             if known is None and sandbox is None:
                 sandbox = self.options.start(confined=self.options.confined)
                 loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
                 if "error" in loaded.header:
-                    return sandbox, job.failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
+                    sandbox.close()  # it holds no module that the next job could ask for
+                    return None, job.failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
             if known is not None:
                 answer = known
             else:
@@ -179,6 +185,8 @@ class Compiler:
             death = f"the compiler's process died: {error}"
         except (WireError, KeyError, TypeError, ValueError, OverflowError) as error:
             death = f"the compiler answered something unusable ({error})"
+        finally:
+            self.left -= sandbox.spent - before if sandbox else 0.0
         if sandbox:
             sandbox.close()
         return None, job.failure(death)

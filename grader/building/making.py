@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from grader.building.growth import MAX_CALLS, calls
 from grader.building.reports import (
     Builtin,
     Constant,
@@ -81,7 +82,7 @@ class _Maker:
         while waiting:
             name = waiting.pop()
             report = self.reported.get(name)
-            if name in seen or report is None:
+            if name in seen or report is None or name.startswith("__"):  # the header's own
                 continue
             seen.add(name)
             if len(seen) > 16 * MAX_FUNCTIONS:
@@ -105,6 +106,8 @@ class _Maker:
         return MadeModule(text, self.source.kernel, lines)
 
     def _function(self, name: str, report: FunctionReport) -> ast.FunctionDef:
+        if name == CONSTEXPR:
+            raise NotMade(f"{self._place(report.line)}: a function is called `constexpr`, which is Triton's; give it another name")
         node = self.functions.get(report.line)
         if node is None:
             raise NotMade(
@@ -160,10 +163,9 @@ class _Maker:
             ) from None
 
     def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Global]) -> None:
-        """What Triton's front end will read of each function is what the resolver walks."""
-        for node in parse(text).body:
-            if not isinstance(node, ast.FunctionDef):
-                continue
+        """What Triton's front end will read of each function is what the resolver walks, and it comes to an end."""
+        functions = {node.name: node for node in parse(text).body if isinstance(node, ast.FunctionDef)}
+        for node in functions.values():
             report = self.reported[node.name]
             assert isinstance(report, FunctionReport)
             block = _block(text, _first_line(node))
@@ -172,6 +174,11 @@ class _Maker:
             refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
             if refused:
                 raise NotMade(self._told(refused, text, lines, report.line))
+        if calls(self.source.kernel, functions) > MAX_CALLS:
+            raise NotMade(
+                f"the helpers of {self.source.kernel} call one another, which comes to more than {MAX_CALLS} calls, and Triton writes "
+                "each of them out; call them in a loop, or once on a larger tile"
+            )
 
     def _told(self, refused: Refused, text: str, lines: Sequence[int], first_line: int) -> str:
         """A refusal at its place in the submission, with its line and caret where the line stands there as it was made."""
@@ -294,10 +301,10 @@ def _parameter(argument: ast.arg, report: FunctionReport) -> str:
 
 
 def _literal(report: Report) -> str:
-    """A reported constant as Python text."""
+    """A reported constant as Python text, in which no name stands that a submission could bind."""
     if isinstance(report, Constant):
         value = report.value
-        return f'float("{value!r}")' if isinstance(value, float) and abs(value) == float("inf") else repr(value)
+        return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)
     if isinstance(report, ConstexprReport):
         return f"constexpr({_literal(report.value)})"
     if isinstance(report, DType) and report.name in _dtypes():

@@ -17,7 +17,7 @@ from grader.labs import Lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
-from grader.reading.files import SUFFIXES, Cell, UnreadableFile, executed_cells, read_cells
+from grader.reading.files import SUFFIXES, Allowance, Cell, UnreadableFile, executed_cells, read_cells
 from grader.reading.history import latest
 from grader.reading.selection import (
     MAX_DEPTH,
@@ -58,14 +58,15 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     `all_labs` is set or when it holds none).
     Bonus labs that were not begun are left out beside others. Raises UnusablePath for a path that is missing or of another kind.
     """
-    files, notes = _files(path)
+    allowance = Allowance()
+    files, notes = _files(path, [lab.id for lab in labs], allowance)
     single = path.is_file()
     found = {}
     for lab in labs:
         chosen, note = _without_copies(lab, files)
         found[lab.id] = _find(lab, chosen, single)
         if not single:
-            found[lab.id] = _in_a_folder_below(path, lab, found[lab.id])
+            found[lab.id] = _in_a_folder_below(path, lab, found[lab.id], allowance)
         notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen)) if text)
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
@@ -90,13 +91,17 @@ def _left_out(lab: Lab, labs: Sequence[Lab], found: KernelSource | Refusal | Non
     return lab.bonus and not begun and not all(one.bonus for one in labs)
 
 
-def _in_a_folder_below(folder: Path, lab: Lab, found: KernelSource | Refusal | None) -> KernelSource | Refusal | None:
+def _in_a_folder_below(
+    folder: Path, lab: Lab, found: KernelSource | Refusal | None, allowance: Allowance
+) -> KernelSource | Refusal | None:
     """What was found, or where the kernel is instead: somebody worked in the notebooks of another language, say."""
     if isinstance(found, KernelSource) or (found is not None and found.status != "not_attempted"):
         return found
     for below in itertools.islice(sorted(folder.glob(f"*/{lab.id}.ipynb")), MAX_FOLDERS):
         place = f"{below.parent.name}/{below.name}"
-        if not below.parent.is_symlink() and any(not is_stub(d.node) for d in _definitions(_read_file(below), lab.kernel)):
+        if not below.parent.is_symlink() and any(
+            not is_stub(d.node) for d in _definitions(_read_file(below, allowance), lab.kernel)
+        ):
             return Refusal("not_attempted", f"{lab.kernel} is not filled in here, but it is in {place}; grade that folder instead")
     return found
 
@@ -156,29 +161,31 @@ def _executed(inputs: Sequence[str]) -> _File:
     return _File(Path("notebook"), cells, tuple(latest([s for s in statements(cells) if s.binds])))
 
 
-def _files(path: Path) -> tuple[list[_File], tuple[str, ...]]:
+def _files(path: Path, lab_ids: Sequence[str], allowance: Allowance) -> tuple[list[_File], tuple[str, ...]]:
+    """The files that are read, in the order of their names, but for those named after a lab, which come first."""
     if not path.exists():
         raise UnusablePath(f"{path} does not exist; give a .py, an .ipynb or a folder of them")
     if path.is_file():
         if path.suffix not in SUFFIXES:
             raise UnusablePath(f"{path.name} is neither .py nor .ipynb; give a .py, an .ipynb or a folder of them")
-        return [_read_file(path)], ()
+        return [_read_file(path, allowance)], ()
     candidates = sorted(
-        child for child in path.iterdir() if child.suffix in SUFFIXES and not child.name.startswith(".")
+        (child for child in path.iterdir() if child.suffix in SUFFIXES and not child.name.startswith(".")),
+        key=lambda child: (not child.stem.lower().startswith(tuple(lab_ids)), child),
     )
     notes: list[str] = []
     if len(candidates) > MAX_FILES:
         notes.append(f"{path.name} holds {len(candidates)} .py and .ipynb files; only the first {MAX_FILES} were read")
-    files = [_read_file(child) for child in candidates[:MAX_FILES]]
+    files = [_read_file(child, allowance) for child in candidates[:MAX_FILES]]
     notes += [file.unreadable for file in files if file.unreadable]
     return files, tuple(notes)
 
 
-def _read_file(path: Path) -> _File:
+def _read_file(path: Path, allowance: Allowance) -> _File:
     try:
         if path.is_symlink() or not path.is_file():
             raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
-        cells = tuple(read_cells(path))
+        cells = tuple(read_cells(path, allowance))
     except UnreadableFile as error:
         return _File(path, (), (), str(error))
     return _File(path, cells, tuple(statements(cells)))

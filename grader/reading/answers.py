@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.labs.question import questions_of
-from grader.reading.files import SUFFIXES, Cell, UnreadableFile, executed_cells, read_cells
+from grader.reading.files import SUFFIXES, Allowance, Cell, UnreadableFile, executed_cells, read_cells
 
 STUDENT = "student"
 """The name whose text draws a student's numbers."""
@@ -39,10 +39,10 @@ class Answers:
     numbers: Mapping[str, float | Unclear | None]
 
 
-def answers_in(path: Path) -> Answers:
-    """The answers in a notebook or .py; none in a file that cannot be read."""
+def answers_in(path: Path, allowance: Allowance | None = None) -> Answers:
+    """The answers in a notebook or .py; none in a file that cannot be read, or not within the allowance of its hand-in."""
     try:
-        return _answers(read_cells(path))
+        return _answers(read_cells(path, allowance))
     except UnreadableFile:
         return Answers("", {})
 
@@ -52,8 +52,11 @@ def answers_for(path: Path, lab_ids: Iterable[str], most_files: int = 50) -> dic
 
     A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
     """
-    paths = [path] if path.is_file() else sorted(child for child in path.iterdir() if child.suffix in SUFFIXES)[:most_files]
-    found = [(file.stem, answers_in(file)) for file in paths]
+    lab_ids = tuple(lab_ids)
+    children = [path] if path.is_file() else (child for child in path.iterdir() if child.suffix in SUFFIXES)
+    paths = sorted(children, key=lambda child: (child.stem not in lab_ids, child))[:most_files]
+    allowance = Allowance()
+    found = [(file.stem, answers_in(file, allowance)) for file in paths]
     chosen = {}
     for lab_id in lab_ids:
         names = {f"{lab_id}_{name}" for name in questions_of(lab_id)}

@@ -22,8 +22,8 @@ MAX_NOTEBOOK_BYTES = 256 << 20
 MAX_CELL_CHARS = 1 << 20
 MAX_CODE_CHARS = 4 << 20
 MAX_CELLS = 20_000
-MAX_STATEMENTS = 20_000
-"""At the top level of a cell; the largest module anybody wrote for these labs has a hundredth of it."""
+MAX_STATEMENTS = 50_000
+"""At the top level of all cells of a hand-in; every file of these labs together has a fiftieth of it."""
 
 
 LONG_DIGITS = 1000
@@ -48,6 +48,21 @@ class Cell:
     error: str = ""
 
 
+class Allowance:
+    """What the files of one hand-in may still hold together: each character and each statement costs its readers time."""
+
+    def __init__(self) -> None:
+        self.characters, self.statements = MAX_CODE_CHARS, MAX_STATEMENTS
+
+    def take(self, cell: Cell) -> None:
+        """Raises UnreadableFile for the cell with which it is used up; that one and what comes after it is not read."""
+        self.characters -= len(cell.source)
+        self.statements -= len(cell.tree.body) if cell.tree is not None else 0
+        if self.characters < 0 or self.statements < 0:
+            what = f"{MAX_CODE_CHARS >> 20} MB of code" if self.characters < 0 else f"{MAX_STATEMENTS} statements"
+            raise UnreadableFile(f"{cell.place}: a hand-in holds at most {what} in all; keep the cells and files that the kernels need")
+
+
 def opened_plain(path: Path) -> BinaryIO:
     """A plain file, opened to be read. Raises OSError; for a link, a FIFO, a device or a socket UnreadableFile.
 
@@ -69,11 +84,13 @@ SUFFIXES = (".py", ".ipynb")
 """What a hand-in's files are called."""
 
 
-def read_cells(path: Path) -> list[Cell]:
+def read_cells(path: Path, allowance: Allowance | None = None) -> list[Cell]:
     """The cells of a .py (one cell) or an .ipynb (its code cells, magics blanked).
 
-    Raises UnreadableFile for what is no plain file, empty, too large, not UTF-8, not JSON or not a notebook.
+    allowance: what is left of that of the hand-in; None: the file is one. Raises UnreadableFile for what is no plain file, empty,
+    too large, not UTF-8, not JSON or not a notebook.
     """
+    allowance = allowance or Allowance()
     limit = MAX_NOTEBOOK_BYTES if path.suffix == ".ipynb" else MAX_PYTHON_BYTES
     try:
         size = path.lstat().st_size
@@ -94,8 +111,10 @@ def read_cells(path: Path) -> list[Cell]:
             f"{path.name} is not UTF-8 (byte {error.start}); save it again with the encoding UTF-8"
         ) from None
     if path.suffix == ".ipynb":
-        return _notebook_cells(path.name, text)
-    return [_parsed(path.name, text)]
+        return _notebook_cells(path.name, text, allowance)
+    cell = _parsed(path.name, text)
+    allowance.take(cell)
+    return [cell]
 
 
 def executed_cells(inputs: Sequence[str]) -> list[Cell]:
@@ -107,7 +126,7 @@ def executed_cells(inputs: Sequence[str]) -> list[Cell]:
     ]
 
 
-def _notebook_cells(name: str, text: str) -> list[Cell]:
+def _notebook_cells(name: str, text: str, allowance: Allowance) -> list[Cell]:
     """The code cells of a notebook's JSON, which may hold anything in any place; cells are numbered from 1."""
     try:
         notebook = json.loads(text)
@@ -117,15 +136,10 @@ def _notebook_cells(name: str, text: str) -> list[Cell]:
         reason = str(error).splitlines()[0][:120]
         raise UnreadableFile(f"{name} is not a Jupyter notebook ({reason}); save it again from Jupyter") from None
     found: list[Cell] = []
-    left = MAX_CODE_CHARS
     for number, source in _code(name, notebook):
-        left -= len(source)
-        if left < 0:
-            raise UnreadableFile(
-                f"{name} holds more than {MAX_CODE_CHARS >> 20} MB of code; keep the cells that the kernel needs"
-            )
         if len(source) <= MAX_CELL_CHARS:
             found.append(_parsed(f"{name} cell {number}", _without_magics(source)))
+            allowance.take(found[-1])
     return found
 
 
@@ -180,8 +194,6 @@ def _parsed(place: str, source: str) -> Cell:
     try:
         with warnings.catch_warnings(action="ignore"):  # they speak of the student's text, to whoever grades it
             tree = parse(source)
-        if len(tree.body) > MAX_STATEMENTS:
-            return Cell(place, source, None, f"{place} holds more than {MAX_STATEMENTS} statements; keep the kernel's")
         for line, bits in _long_numbers(source, tree):
             return Cell(place, source, None, f"{place} line {line}: a number of {bits} bits; a kernel's have at most 64")
         return Cell(place, source, tree)

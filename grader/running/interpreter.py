@@ -66,7 +66,10 @@ def interpret(
     options: InterpretOptions,
     progress: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
-    """Runs the (case, config) pairs and returns their outcomes in the same order."""
+    """Runs the (case, config) pairs and returns their outcomes in the same order.
+
+    Those of hidden cases must be the last: what they take is missing to whatever comes after them.
+    """
     waiting = list(range(len(pairs)))
     outcomes: dict[int, Outcome] = {}
     timeouts: list[str] = []
@@ -101,7 +104,7 @@ def interpret(
                 outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
             else:
                 outcome = _run_one(kernel, source, bundle, problems[case], case, config, options)
-                if outcome.status == "timeout" and not kernel.hides(case):
+                if outcome.status == "timeout":
                     timeouts.append(case)
             with lock:
                 outcomes[number] = outcome
@@ -137,6 +140,7 @@ def _run_one(
             guarded.tensor.zero_()
     sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
     request = _request(kernel, bundle, problem, case, config, buffers, options)
+    sandbox: Sandbox | None = None
     try:
         with options.start(interpret=True, confined=options.confined) as sandbox:
             loaded = sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
@@ -152,14 +156,14 @@ def _run_one(
             f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
             "never ends, or for a grid of far too many programs"
         )
-        return Outcome(case, config, "timeout", message=message)
+        return Outcome(case, config, "timeout", message=message, seconds=LONGER * options.case_seconds)
     except MemoryCorrupted as death:
         message = f"the kernel read or wrote far outside its tensors: {death}; look at its masks and strides"
     except SandboxDied as death:
         message = f"the interpreter's process died: {death}"
     except (WireError, ValueError, KeyError, TypeError, OverflowError) as error:
         message = f"the interpreter answered something unusable ({error})"
-    return Outcome(case, config, "crash", message=message)
+    return Outcome(case, config, "crash", message=message, seconds=sandbox.spent if sandbox else 0.0)
 
 
 def _request(
@@ -213,7 +217,7 @@ def _outcome(
         found = tuple(_finding(entry, made) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
         message = describe_error(source, answer, made)
         flow = answer.blobs[0] if status == "crash" and len(answer.blobs) == 1 else b""
-        return Outcome(case, config, status, memory=found, message=message, flow=flow)  # type: ignore[arg-type]
+        return Outcome(case, config, status, memory=found, message=message, seconds=_seconds(answer), flow=flow)  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
     flow = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
     for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):
@@ -227,7 +231,6 @@ def _outcome(
         y = guarded.tensor.clone()
         if guarded.overrun() or kernel.output in answer.header["strayed"]:
             overrun.append(guarded.name)
-    seconds = answer.header.get("seconds")
     return Outcome(
         case,
         config,
@@ -237,9 +240,15 @@ def _outcome(
         changed=tuple(changed),
         memory=tuple(_finding(entry, made) for entry in answer.header["memory"][:MAX_FINDINGS]),
         written=bool(answer.header["written"]),
-        seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+        seconds=_seconds(answer),
         flow=flow,
     )
+
+
+def _seconds(answer: Answer) -> float:
+    """The CPU time of a launch, whatever became of it."""
+    seconds = answer.header.get("seconds")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
 def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:

@@ -58,6 +58,8 @@ class Sandbox:
         self._asked: list[tuple[dict[str, Any], Sequence[bytes], float]] = []
         self._kept = 0
         self._killed = False
+        self.spent = 0.0
+        """Seconds that its answers have taken so far; time in which it was ready to run and got no CPU does not count."""
 
     def __enter__(self) -> Sandbox:
         return self
@@ -129,6 +131,8 @@ class Sandbox:
         except (SandboxTimeout, SandboxDied, wire.WireError):
             self.kill()
             raise
+        finally:
+            self.spent += watch.own
         return Answer(answer, out)
 
     def _send(self, buffers: Sequence[bytes | memoryview], watch: _Watch) -> None:
@@ -181,6 +185,11 @@ class _Watch:
         self._starved = 0.0
         self._cpu_before = self.cpu_seconds = usage.look(pid).cpu_seconds
 
+    @property
+    def own(self) -> float:
+        """The seconds that count: less those without a CPU, and the CPU time itself where several of a family had one."""
+        return max(time.monotonic() - self._began - self._starved, self.cpu_seconds - self._cpu_before)
+
     def look(self) -> None:
         """To be called often. Raises SandboxTimeout or SandboxDied when a limit is passed."""
         now = time.monotonic()
@@ -192,8 +201,7 @@ class _Watch:
             self._starved += max(0.0, now - self._looked - (cpu - self.cpu_seconds))
         self.cpu_seconds, self._looked = cpu, now
         passed = now - self._began
-        own = max(passed - self._starved, cpu - self._cpu_before)
-        if (passed > self._timeout and own > ENOUGH_OWN * self._timeout) or passed > PATIENCE * self._timeout:
+        if (passed > self._timeout and self.own > ENOUGH_OWN * self._timeout) or passed > PATIENCE * self._timeout:
             raise SandboxTimeout(f"no whole answer within {self._timeout:.3g} s")
         fault = usage.excess(seen)
         if fault:

@@ -305,6 +305,11 @@ LESSONS = (
         "load it through one pointer (ptr + index), or reduce it with tl.max(x, axis=0)",
     ),
     Lesson(
+        r"constexpr_function got a value that is known only at run time",
+        "a function under @triton.constexpr_function runs while compiling, but this call gives it a value that is known only at run time",
+        "give it constexpr values (BLOCK_K), or put the function under @triton.jit",
+    ),
+    Lesson(
         r"static_range .*value is not a constexpr",
         "tl.static_range unrolls its loop while compiling, so its bounds must be constexpr",
         "use range(...) or tl.range(...) for bounds that are known only at run time",

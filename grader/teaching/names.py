@@ -88,11 +88,15 @@ INSTEAD = {
 OF_TRITON = frozenset(
     ("triton.cdiv", "triton.jit", "triton.autotune", "triton.Config", "triton.heuristics", "triton.next_power_of_2")
 )
+LONGEST_MISSPELT = 80
+"""Characters of a name that somebody may have misspelt; difflib takes time with the square of its length."""
 
 
 def suggest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is nearest to the name: alike but for case and underscores, or by difflib; None if none is."""
-    known = sorted(set(candidates) - {name})
+    if len(name) > LONGEST_MISSPELT:
+        return None
+    known = sorted(candidate for candidate in set(candidates) - {name} if len(candidate) <= 2 * LONGEST_MISSPELT)
     for candidate in known:
         if _plain(candidate) == _plain(name) or _plain(candidate.rpartition(".")[2]) == _plain(name):
             return candidate

@@ -24,6 +24,12 @@ MAX_STUDENT_BYTES = 1 << 30
 MAX_RATIO = 200
 """A member that grows more than this many times is a bomb; notebooks full of outputs stay below 60."""
 
+MAX_ARCHIVES = 8
+"""Archives of one hand-in that are unpacked, the newest; each may come to its share of what the student's work may."""
+
+MAX_NOTES = 10
+"""Entries of an archive that are named where they were left out."""
+
 SECONDS = 120.0
 """After this the rest of a student's archive is ignored; a class's has as much more as it may be larger."""
 
@@ -188,3 +194,18 @@ def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadl
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def newest_of(archives: list[Path]) -> tuple[list[Path], tuple[str, ...]]:
+    """Those of a hand-in's archives that are unpacked, and a note when they are not all."""
+    if len(archives) <= MAX_ARCHIVES:
+        return archives, ()
+    newest = sorted(archives, key=lambda archive: archive.lstat().st_mtime_ns)[-MAX_ARCHIVES:]
+    return sorted(newest), (f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked",)
+
+
+def notes_on(archive: str, refused: list[RefusedMember]) -> tuple[str, ...]:
+    """What was left out of an archive, the first few by name."""
+    named = tuple(f"{archive}: {entry.name} {entry.reason}" for entry in refused[:MAX_NOTES])
+    more = len(refused) - len(named)
+    return (*named, f"{archive}: {more} more entries were left out") if more else named

@@ -20,10 +20,13 @@ from typing import Any
 
 from grader.classroom.batch.archives import (
     MAX_FILE_BYTES,
+    MAX_NOTES,
     MAX_STUDENT_BYTES,
     MAX_TOTAL_BYTES,
     RefusedMember,
     UnusableArchive,
+    newest_of,
+    notes_on,
     unpack,
 )
 from grader.classroom.batch.times import modified, moment, newest, timestamp
@@ -192,18 +195,19 @@ def _student(folder: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
     if any(child.suffix in SOURCES for child in children) or not folders:
         yield from _one(student, "", folder, folder.name, children, unpacking)
         return
+    room = MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS)
     for child in folders[:MAX_ASSIGNMENTS]:
         place = f"{folder.name}/{child.name}"
         try:
-            yield from _one(student, child.name, child, place, _children(child), unpacking)
+            yield from _one(student, child.name, child, place, _children(child), unpacking, room)
         except PermissionError as error:
             yield HandIn(student, child.name, place, child, refused=_unreadable(child, error))
 
 
 def _one(
-    student: str, assignment: str, folder: Path, place: str, children: list[Path], unpacking: _Unpacking
+    student: str, assignment: str, folder: Path, place: str, children: list[Path], unpacking: _Unpacking, room: int = MAX_STUDENT_BYTES
 ) -> Iterator[HandIn]:
-    """The hand-in that a folder holds; a zip in a folder without sources is the hand-in itself."""
+    """The hand-in that a folder holds; a zip in a folder without sources is the hand-in itself. room: the bytes it may unpack to."""
     submitted = timestamp(folder / TIMESTAMP)
     sources = [child for child in children if child.suffix in SOURCES]
     archives = [child for child in children if child.suffix.lower() == ".zip"]
@@ -217,8 +221,12 @@ def _one(
             notes += (f"{place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so it counts as in time",)
         yield HandIn(student, assignment, place, folder, submitted, notes=notes)
         return
-    for archive in archives:
-        yield _unpacked(student, assignment, archive, f"{place}/{archive.name}", submitted, unpacking)
+    chosen, left_out = newest_of(archives)
+    for archive in chosen:
+        found = _unpacked(
+            student, assignment, archive, f"{place}/{archive.name}", submitted, unpacking, room // len(chosen)
+        )
+        yield replace(found, notes=found.notes + left_out)
 
 
 def _canvas(files: Iterable[Path], unpacking: _Unpacking) -> Iterator[HandIn]:
@@ -270,12 +278,11 @@ def _together(student: str, place: str, parts: list[tuple[Path, str]], unpacking
                 notes.append(str(error))
             except PermissionError as error:
                 notes.append(_unreadable(file, error))
-    for archive in archives:
+    chosen, left_out = newest_of(archives)
+    notes += left_out
+    for archive in chosen:
         try:
-            notes += [
-                f"{archive.name}: {entry.name} {entry.reason}"
-                for entry in unpacking.unpack(archive, folder, MAX_STUDENT_BYTES)
-            ]
+            notes += notes_on(archive.name, unpacking.unpack(archive, folder, MAX_STUDENT_BYTES // len(chosen)))
         except UnusableArchive as error:
             notes.append(str(error))
     root = _source_root(folder)
@@ -333,14 +340,14 @@ def _archive(path: Path, place: str, unpacking: _Unpacking) -> Iterator[HandIn]:
     notes = tuple(f"{place}: {entry.name} {entry.reason}" for entry in refused)
     folder = _unwrapped(folder)
     if _is_one_students(folder):
-        yield HandIn(path.stem, "", place, folder, modified(path), notes=notes)
+        yield HandIn(path.stem, "", place, folder, modified(path), notes=notes_on(place, refused))
         return
     inside = list(_folder(folder, unpacking))
     if not inside:
         sentence = "; ".join(notes) or f"{place} holds no .py or .ipynb file; ask for the notebook itself"
         yield HandIn(path.stem, "", place, path, refused=sentence)
     for hand_in in inside:
-        own = tuple(note for note in notes if hand_in.student in note)
+        own = tuple(note for note in notes if hand_in.student in note)[:MAX_NOTES]
         yield replace(hand_in, place=f"{place}/{hand_in.place}", notes=hand_in.notes + own)
     known = {hand_in.student for hand_in in inside}
     for entry in refused:
@@ -379,14 +386,15 @@ def _owner(name: str) -> str | None:
 
 
 def _unpacked(
-    student: str, assignment: str, archive: Path, place: str, submitted: datetime | None, unpacking: _Unpacking
-) -> HandIn:
+    student: str, assignment: str, archive: Path, place: str, submitted: datetime | None, unpacking: _Unpacking,
+    room: int = MAX_STUDENT_BYTES,
+) -> HandIn:  # fmt: skip
     folder = unpacking.fresh(f"{student} {archive.stem}")
     try:
-        refused = unpacking.unpack(archive, folder, MAX_STUDENT_BYTES)
+        refused = unpacking.unpack(archive, folder, room)
     except UnusableArchive as error:
         return HandIn(student, assignment, place, archive, submitted, str(error))
-    notes = tuple(f"{archive.name}: {entry.name} {entry.reason}" for entry in refused)
+    notes = notes_on(archive.name, refused)
     root = _source_root(folder)
     sentence = "" if root else "; ".join(notes) or f"{archive.name} holds no .py or .ipynb file"
     return HandIn(student, assignment, place, root or archive, submitted, sentence, notes)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+from crashes import FrontEndRefusal
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAX_MESSAGE = 600
 MAX_TEXT = 120
@@ -59,6 +61,8 @@ def is_ours(error: BaseException) -> bool:
     root = list(_causes(error))[-1]
     if isinstance(root, ImportError | OSError):
         return True
+    if isinstance(root, FrontEndRefusal):
+        return False
     frames = traceback.extract_tb(root.__traceback__)
     return bool(frames) and os.path.dirname(os.path.abspath(frames[-1].filename)) == HERE
 

@@ -33,7 +33,7 @@ def interpret_one(
     request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
     "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
-    buffers; a record holds what was done till then.
+    buffers; a record holds what was done till then. "seconds" is the CPU time that it took.
     """
     buffers, arguments, areas = [], dict(request["scalars"]), {}
     for tensor, blob in zip(request["tensors"], blobs, strict=True):
@@ -62,7 +62,9 @@ def interpret_one(
         with check.active(), recorder.active() if recorder else contextlib.nullcontext():
             module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
     except Exception as error:
-        return {**faults.describe(error, module.path), "memory": check.findings()}, [recorder.answer()] if recorder else []
+        seconds = time.process_time() - started
+        found = {**faults.describe(error, module.path), "seconds": seconds, "memory": check.findings()}
+        return found, [recorder.answer()] if recorder else []
     answer = {
         "seconds": time.process_time() - started,
         "memory": check.findings(),

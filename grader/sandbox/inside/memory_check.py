@@ -12,6 +12,7 @@ astray (an index or a bound of a loop) is ended there, and keeps what was found.
 from __future__ import annotations
 
 import ast
+import signal
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,8 +41,9 @@ FEW = 8
 
 MISLED_TURNS = 50_000
 """Turns of loops after which a launch that took a number from outside its tensors is given up."""
-PAUSE = 0.02
-"""Seconds between two looks at the clock of the process, which is a system call."""
+PAUSE = 0.1
+"""Seconds of CPU time between two looks at the clock, whatever the launch is doing then: a kernel may go on and on without an
+access or a turn of a loop."""
 WALL = 4
 """How much longer than its CPU time a launch may take on a busy machine: it is ended here, with what was found, not from outside."""
 
@@ -97,7 +99,6 @@ class MemoryCheck:
         self.misled: str | None = None
         self.turns = 0
         self.deadline = self.end = float("inf")
-        self.next_look = 0.0
         self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.shared: np.ndarray | None = None
         self.atomics: dict[str, int] = {}
@@ -123,15 +124,23 @@ class MemoryCheck:
         interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
-        seconds = self.seconds or float("inf")
-        self.deadline, self.end = process_time() + seconds, monotonic() + WALL * seconds
         Turns.watch, Turns.ahead = self._turn, self._ahead
+        self._set_clock()
         try:
             yield
         finally:
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
             interpreter.InterpreterBuilder.create_masked_load = load
             Turns.watch = Turns.ahead = None
+
+    def _set_clock(self) -> None:
+        if self.seconds is None:
+            return
+        self.deadline, self.end = process_time() + self.seconds, monotonic() + WALL * self.seconds
+        signal.signal(signal.SIGPROF, lambda number, frame: self._in_time())
+        signal.setitimer(signal.ITIMER_PROF, PAUSE, PAUSE)
 
     def _ahead(self, turns: int) -> None:
         """A loop of so many turns begins."""
@@ -143,14 +152,9 @@ class MemoryCheck:
         self.turns += 1
         if self.misled is not None and self.turns > MISLED_TURNS:
             raise LaunchEnded("memory", f"a loop went on and on after a number was read outside {self.misled}")
-        self._in_time()
 
     def _in_time(self) -> None:
-        now = monotonic()
-        if now < self.next_look:
-            return
-        self.next_look = now + PAUSE
-        if process_time() <= self.deadline and now <= self.end:
+        if process_time() <= self.deadline and monotonic() <= self.end:
             return
         assert self.seconds is not None
         if FEW <= self.ended < self.programs <= LONGER * self.ended and not self.longer:
@@ -185,7 +189,6 @@ class MemoryCheck:
         then the lanes of an atomic whose element another program stored or added to before (None: none).
         """
         self.ended = program
-        self._in_time()
         pointers, mask = np.asarray(pointers), np.asarray(mask, dtype=bool)
         if mask.shape != pointers.shape:
             mask = np.broadcast_to(mask, pointers.shape)

@@ -160,8 +160,9 @@ class StudentModule:
                 grid = self.grid(scalars["M"], scalars["N"], scalars["K"], {**meta, **heuristics})
                 answer["grid"] = _as_data(grid)
         except Exception as error:
-            answer["fault"], answer["heuristic"] = f"{type(error).__name__}: {error}"[:300], name
-            answer["line"] = _line_in(str(self.module.__file__), error)
+            said = f"{type(error).__name__}: {error}"[:300]
+            answer["fault"] = said.encode(errors="backslashreplace").decode()  # half characters do not travel
+            answer["heuristic"], answer["line"] = name, _line_in(str(self.module.__file__), error)
         return answer
 
     def _unspecialised(self) -> dict[str, list[str]]:

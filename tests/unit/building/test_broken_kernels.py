@@ -67,6 +67,8 @@ def start():
     with Sandbox() as process:
 
         class Shared:
+            spent = 0.0
+
             def __init__(self, **how: Any) -> None:
                 self.ask = process.ask
 
@@ -199,6 +201,8 @@ def test_types_are_written_as_a_kernel_says_them(said, means):
         ("BLOK_K", ["BLOCK_M", "BLOCK_K"], "BLOCK_K"),
         ("quantize", ["quantise", "tl.dot"], "quantise"),
         ("zzz", ["offs_k", "tl.load"], None),
+        ("offs_k" * 20, ["offs_k" * 20 + "s"], None),  # no slip of the fingers: comparing takes the square of the length
+        ("offs", ["offs_k" * 40, "off"], "off"),
     ],
 )
 def test_the_nearest_name_is_suggested(name, among, expected):

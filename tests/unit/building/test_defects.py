@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
-from grader.building import BuildOptions, build, read_by_triton
+from grader.building import BuildOptions, build, describe, read_by_triton
+from grader.building.compiling import NO_TIME_LEFT, Compiler
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused
 from grader.labs import get_lab
@@ -67,3 +70,36 @@ def test_a_defect_costs_nobody_a_point(made):
     assert answer.status == "not_graded"
     assert "the grader itself failed (compile: ImportError: no triton)" in answer.message
     assert refused(lab, answer, load_rubric(), gpu=False).status == "not_graded"
+
+
+class Spending(Sandbox):
+    """A sandbox in which each request for machine code takes so many seconds, and the first module does not load."""
+
+    seconds = 0.0
+    asked: ClassVar[list[str]] = []
+
+    def ask(self, header, blobs=(), **limits):
+        self.asked.append(header["op"])
+        if header["op"] == "made" and self.asked.count("made") == 1:
+            return Answer({"error": "TypeError", "message": "no such thing", "line": None}, [])
+        if header["op"] == "lower":
+            self.spent += self.seconds
+            return Answer({"shared_bytes": 0}, [])
+        return super().ask(header, blobs, **limits)
+
+
+@pytest.mark.parametrize(("seconds", "lowered"), [(1.0, 2), (15.0, 1)])
+def test_what_building_costs_is_counted_in_its_own_seconds_and_a_module_that_did_not_load_is_asked_nothing(
+    monkeypatch, seconds, lowered
+):
+    monkeypatch.setattr(Spending, "seconds", seconds)
+    monkeypatch.setattr(Spending, "asked", [])
+    lab = get_lab("w8a8")
+    source = read(TESTS / "mistakes" / "student_w8a8.py", [lab]).labs["w8a8"]
+    options = BuildOptions((90,), "check", 1, None, Spending)
+    bundle = describe(lab, source, options)
+    compiler = Compiler(lab, source, options, lambda done, total: None, 10.0)
+    found = compiler.lower(bundle, [(90, config, "one_tile") for config in bundle.configs])
+    assert Spending.asked[-2 - lowered :] == ["made", "made", *["lower"] * lowered]
+    assert [NO_TIME_LEFT in failure.message for failure in found.failures] == [False, *[True] * (2 - lowered)]
+    assert not any(failure.ours for failure in found.failures)

@@ -248,6 +248,28 @@ def test_reasons_cost_no_more_for_a_long_text():
     assert len(said) > sum("w8a8.py line" in sentence for sentence in said) == MAX_TOLD
 
 
+@pytest.mark.parametrize("name", ["__jit", "__constexpr_function", "__int8"])
+def test_what_the_made_module_is_written_with_is_no_name_of_a_submission(name):
+    """Not even when describe says that it is one, and what it stands for."""
+    lie = f"said['names']['{name}'] = {{'object': ['triton.language.core', 'static_assert']}}"
+    top = SAYS.replace(".describe", ".report").replace("contract, problems", "names").replace("{lie}", lie)
+    assert f"`{name}`" in refused(described(f"size = {name}\n", top))
+
+
+def test_a_function_called_as_the_made_module_calls_constexpr_is_told_so():
+    assert "give it another name" in refused(described("size = constexpr(M)\n", "@triton.jit\ndef constexpr(x):\n    return x\n"))
+
+
+@pytest.mark.parametrize(("links", "each", "made"), [(8, 2, True), (9, 2, False), (5, 4, False), (900, 1, True)])
+def test_helpers_that_multiply_one_another_are_counted_before_anything_compiles_them(links, each, made):
+    chain = "@triton.jit\ndef link0(x):\n    return x\n"
+    for number in range(1, links + 1):
+        called = f"link{number - 1}(" * each + "x" + ")" * each
+        chain += f"@triton.jit\ndef link{number}(x):\n    return {called}\n"
+    result = described(f"M = link{links}(M)\n", chain)
+    assert isinstance(result, KernelBundle) if made else "more than 1000 calls" in refused(result)
+
+
 def test_a_function_can_only_be_text_of_the_file():
     """A kernel that describe says begins elsewhere is not that kernel's text."""
     lie = "said = {**said, 'line': 3} if said.get('function') else said"
@@ -356,7 +378,7 @@ def test_constants_of_every_kind_arrive():
     bundle = described(body, top)
     assert isinstance(bundle, KernelBundle), bundle
     text = bundle.made.text
-    for line in ("SIZE = constexpr(32)", 'LOWEST = constexpr(float("-inf"))', "KIND = __float32", "NAME = constexpr('fast')",
+    for line in ("SIZE = constexpr(32)", 'LOWEST = constexpr(-1e999)', "KIND = __float32", "NAME = constexpr('fast')",
                  "def scaled(x, factor: constexpr = 8):", "def doubled(x):"):  # fmt: skip
         assert line in text.split("\n"), text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import zipfile
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ def write(root, *names, text=KERNEL):
 
 
 def zipped(path, entries):
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, data in entries.items():
             bundle.writestr(name, data)
@@ -159,6 +161,38 @@ def test_hostile_archives_lose_entries_not_neighbours(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MAX_FILES", 1)
     many = zipped(tmp_path / "many.zip", {"a.py": "a", "b.py": "b"})
     assert "only the first 1" in unpack(many, tmp_path / "first")[0].reason
+
+
+def test_many_archives_of_one_student_unpack_to_what_one_may(tmp_path):
+    """Hundreds of them would fill the disk that the others' are unpacked to, and be graded one after the other."""
+    folder = tmp_path / "class" / "mal"
+    rooms = []
+
+    def unpacking(archive, target, max_bytes):
+        rooms.append(max_bytes)
+        return unpack(archive, target, max_bytes=max_bytes)
+
+    for number in range(archives.MAX_ARCHIVES + 3):
+        path = zipped(folder / f"{number:03}.zip", {"w8a8.py": KERNEL})
+        os.utime(path, (1e9 - number, 1e9 - number))
+    found = collect(tmp_path / "class", tmp_path / "work", unpack=unpacking)
+    assert [one.path.name for one in found] == [f"mal_{number:03}.{number}" for number in range(archives.MAX_ARCHIVES)]
+    assert "11 archives were handed in, only the newest 8" in found[0].notes[0]
+    assert sum(rooms) <= archives.MAX_STUDENT_BYTES
+    rooms.clear()
+    for number in range(archives.MAX_ARCHIVES + 3):
+        zipped(tmp_path / "canvas" / f"doemal_7_1_{number}.zip", {f"{number}.py": KERNEL})
+    collect(tmp_path / "canvas", tmp_path / "again", unpack=unpacking)
+    assert len(rooms) == archives.MAX_ARCHIVES
+    assert sum(rooms) <= archives.MAX_STUDENT_BYTES
+
+
+def test_of_many_bad_entries_the_first_are_named(tmp_path):
+    entries = {f"../{number}.py": KERNEL for number in range(100)}
+    zipped(tmp_path / "class" / "mal.zip", {**entries, "w8a8.py": KERNEL})
+    (found,) = collect(tmp_path / "class", tmp_path / "work")
+    assert len(found.notes) == archives.MAX_NOTES + 1
+    assert found.notes[-1] == "mal.zip: 90 more entries were left out"
 
 
 def test_damaged_entries_and_no_archive_at_all(tmp_path):

@@ -12,7 +12,8 @@ import pytest
 from grader.labs import all_labs, get_lab
 from grader.model import KernelSource, Refusal
 from grader.reading import UnusablePath, read
-from grader.reading.files import MAX_CELLS
+from grader.reading.answers import answers_for
+from grader.reading.files import MAX_CELLS, MAX_STATEMENTS
 from tests.submissions import TESTS
 
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
@@ -328,6 +329,24 @@ def test_a_notebook_of_empty_cells_is_left(tmp_path):
     cells = '{"cell_type": "code", "source": ""}, ' * MAX_CELLS
     path.write_text(f'{{"cells": [{cells}{json.dumps({"cell_type": "code", "source": BASE})}]}}', encoding="utf-8")
     assert "holds 20001 cells" in refusal(read(path, W8A8).labs["w8a8"])
+
+
+def test_the_files_of_a_hand_in_share_what_may_be_read_and_those_named_after_a_lab_come_first(tmp_path):
+    """Two hundred files may not take two hundred times what one may; a pile of others costs a lab's own file nothing."""
+    (tmp_path / "w8a8.py").write_text(f"{BASE}\nw8a8_bytes = 3\n", encoding="utf-8")
+    half = "a;" * (MAX_STATEMENTS // 2 - 40)
+    for name in ("a.py", "b.py", "c.py"):
+        (tmp_path / name).write_text(f"{half}\ndds_bytes = 4\n", encoding="utf-8")
+    found = read(tmp_path, LABS)
+    assert isinstance(found.labs["w8a8"], KernelSource)
+    assert [note for note in found.notes if "in all" in note] == [
+        f"c.py: a hand-in holds at most {MAX_STATEMENTS} statements in all; keep the cells and files that the kernels need"
+    ]
+    answers = answers_for(tmp_path, ["w8a8", "dds"])
+    assert answers["w8a8"].numbers["w8a8_bytes"] == 3
+    (tmp_path / "w4a16.py").write_text(half, encoding="utf-8")
+    (tmp_path / "w8a16.py").write_text(half, encoding="utf-8")
+    assert "dds" not in answers_for(tmp_path, ["w8a8", "w4a16", "w8a16", "dds"])
 
 
 def test_a_kernel_reaches_a_bounded_text(tmp_path):

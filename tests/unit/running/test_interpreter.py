@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
-from grader.model import Config, KernelBundle, Launch, MadeModule
+from grader.model import Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.running.interpreter import TOGETHER, InterpretOptions, interpret
 from grader.sandbox.confinement import INSIDE
 from grader.sandbox.process import Answer
 
 LAB = get_lab("w8a8")
 CASE = "one_tile"
+SOURCE = KernelSource(LAB.id, LAB.kernel, None, "", (), Path("w8a8.py"))
 
 
 class Slow:
     """A sandbox in which every launch takes so many seconds and leaves its tensors alone."""
 
     seconds = 0.0
+    says: ClassVar[dict[str, str]] = {}
 
     def __init__(self, **how):
         pass
@@ -35,21 +40,39 @@ class Slow:
     def ask(self, request, blobs=(), **how):
         if request["op"] != "interpret":
             return Answer({}, [])
-        return Answer({"seconds": self.seconds, "memory": [], "strayed": [], "written": True}, list(blobs))
+        header = {"seconds": self.seconds, "memory": [], "strayed": [], "written": True, **self.says}
+        return Answer(header, [] if self.says else list(blobs))
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(0.1, 20), (1.0, 17), (16.1, 1), (6.0, 3)])
-def test_launches_may_take_so_long_together(monkeypatch, seconds, runs):
+@pytest.mark.parametrize("says", [{}, {"error": "ValueError", "message": "shapes", "line": None}], ids=["ran", "crash"])
+def test_launches_may_take_so_long_together(monkeypatch, seconds, runs, says):
     monkeypatch.setattr(Slow, "seconds", seconds)
+    monkeypatch.setattr(Slow, "says", says)
     configs = tuple(Config(index, {"BLOCK_M": 16}, 4, 2) for index in range(20))
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(20)}
     bundle = KernelBundle(LAB.id, configs, launches, {}, MadeModule("", LAB.kernel, ()))
     problems = {CASE: make_problem(LAB, LAB.case(CASE), 1)}
     options = InterpretOptions(1, case_seconds=1.0, start=Slow)
-    outcomes = interpret(LAB, None, bundle, problems, [(CASE, index) for index in range(20)], options)
-    assert [outcome.status for outcome in outcomes] == ["ran"] * runs + ["timeout"] * (20 - runs)
+    outcomes = interpret(LAB, SOURCE, bundle, problems, [(CASE, index) for index in range(20)], options)
+    kind = "crash" if says else "ran"
+    assert [outcome.status for outcome in outcomes] == [kind] * runs + ["timeout"] * (20 - runs)
     for outcome in outcomes[runs:]:
         assert outcome.message == f"not run: the launches before it took more than {TOGETHER:.0f} s together on the interpreter"
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_two_launches_that_do_not_end_are_enough(monkeypatch, hidden):
+    """Hidden cases, too: each of them would cost a class its seconds."""
+    monkeypatch.setattr(Slow, "seconds", 1.0)
+    monkeypatch.setattr(Slow, "says", {"error": "LaunchEnded", "reason": "time", "message": "did not finish", "line": None})
+    lab = replace(LAB, cases=tuple(replace(case, hidden=hidden and case.name == CASE) for case in LAB.cases))
+    configs = tuple(Config(index, {"BLOCK_M": 16}, 4, 2) for index in range(5))
+    launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(5)}
+    bundle = KernelBundle(LAB.id, configs, launches, {}, MadeModule("", LAB.kernel, ()))
+    problems = {CASE: make_problem(lab, lab.case(CASE), 1)}
+    outcomes = interpret(lab, SOURCE, bundle, problems, list(launches), InterpretOptions(1, case_seconds=1.0, start=Slow))
+    assert [outcome.seconds for outcome in outcomes] == [1.0, 1.0, 0.0, 0.0, 0.0]
 
 
 WITHOUT_TORCH = """
