@@ -55,6 +55,17 @@ def reduced_with_another(setting: Setting) -> Told | None:
     return Told(setting, f"{called} reduces one tile along an axis, and got a second tile as the axis", f"write {instead[called]}")
 
 
+def outer_product(setting: Setting) -> Told | None:
+    """tl.dot of a column and a row, whose product needs no tensor cores."""
+    node = setting.node
+    if not isinstance(node, ast.Call) or len(node.args) < 2 or "Input shapes should have" not in setting.fault.message:
+        return None
+    if not setting.type_of(node.args[0]).endswith(", 1]"):
+        return None
+    left, right = (shortened(unparsed(part)) for part in node.args[:2])
+    return Told(setting, "tl.dot does not multiply a column by a row, for which it would need K = 1", f"write {left} * {right}")
+
+
 def size_left_out(setting: Setting) -> Told | None:
     """A -1 among the sizes of a reshape, as in PyTorch."""
     node = setting.node
@@ -80,4 +91,6 @@ def split_of_more(setting: Setting) -> Told | None:
     )  # fmt: skip
 
 
-MISUSED: tuple[Callable[[Setting], Told | None], ...] = (indexed, not_called, reduced_with_another, size_left_out, split_of_more)
+MISUSED: tuple[Callable[[Setting], Told | None], ...] = (
+    indexed, not_called, reduced_with_another, outer_product, size_left_out, split_of_more,
+)  # fmt: skip

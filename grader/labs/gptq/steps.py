@@ -24,6 +24,9 @@ def _opened(inputs: Inputs) -> torch.Tensor:
     return unpack_weight(tensor(inputs, "words_ptr"))
 
 
+_SHIFTS = (4 * torch.arange(8, dtype=torch.int32))[None, :, None]
+
+
 def _by_word(q: torch.Tensor) -> torch.Tensor:
     """[K, N] -> [K / 8, 8, N]: the eight elements of each word."""
     return q.view(-1, 8, q.shape[1])
@@ -68,6 +71,20 @@ def _weight_inputs(generator: torch.Generator) -> Inputs:
 def _weights(inputs: Inputs) -> torch.Tensor:
     q, zeros, scales = (tensor(inputs, name).double() for name in ("q_ptr", "zeros_ptr", "scales_ptr"))
     return ((q - zeros) * scales).to(torch.float16)
+
+
+def _shifted(inputs: Inputs, zeros: int, more: int) -> torch.Tensor:
+    """fp16 [DEPTH, COLUMNS]: (q + zeros * zero points + more) s."""
+    q = tensor(inputs, "q_ptr") + zeros * tensor(inputs, "zeros_ptr") + more
+    return (q.double() * tensor(inputs, "scales_ptr").double()).to(torch.float16)
+
+
+def _around_eight(inputs: Inputs) -> torch.Tensor:
+    return _shifted(inputs, 0, -8)
+
+
+def _over_scales(inputs: Inputs) -> torch.Tensor:
+    return ((tensor(inputs, "q_ptr") - tensor(inputs, "zeros_ptr")).double() / tensor(inputs, "scales_ptr").double()).to(torch.float16)
 
 
 def _weight_tolerance(inputs: Inputs) -> torch.Tensor:
@@ -155,6 +172,22 @@ def harness(words_ptr, out_ptr):{OFFSETS}
                 lambda inputs: _by_word(_opened(inputs)).transpose(0, 1).reshape(DEPTH, COLUMNS),
                 r"reshape",
             ),
+            Slip(
+                "right in value and wrong in order: the eight shifts go between words and columns, [None, :, None]",
+                lambda inputs: _by_word(_opened(inputs)).transpose(1, 2).reshape(DEPTH, COLUMNS),
+                r"None",
+            ),
+            Slip("8 too small; zero points come later, so nothing is subtracted here", lambda inputs: _opened(inputs) - 8, r"8"),
+            Slip(
+                "not cut off: the elements above it are still there; & 0xF",
+                lambda inputs: (tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS).reshape(DEPTH, COLUMNS),
+                r">>",
+            ),
+            Slip(
+                "made of more than four bits; four bits are 0xF",
+                lambda inputs: ((tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS) & 0xFF).reshape(DEPTH, COLUMNS),
+                r"&",
+            ),
         ),
     ),
     Step(
@@ -174,6 +207,7 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         tolerance=_only_inside,
         slips=(
             Slip("one too small: a zero point is stored less one", lambda inputs: _found_zeros(inputs) - 1, r"0xF|\b15\b"),
+            Slip("two too small: a zero point is stored less one, so add one", lambda inputs: _found_zeros(inputs) - 2, r"- ?1"),
             Slip(
                 "right but for 16, which became 0: add one after the mask",
                 lambda inputs: _found_zeros(inputs) % 16,
@@ -209,12 +243,14 @@ def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
         slips=(
             Slip("without the zero points", lambda inputs: (tensor(inputs, "q_ptr") * tensor(inputs, "scales_ptr").double()).half()),
             Slip("not scaled", lambda inputs: (tensor(inputs, "q_ptr") - tensor(inputs, "zeros_ptr")).half()),
+            Slip("of q + zeros; the zero point is what is subtracted", lambda inputs: _shifted(inputs, 1, 0), r"\+"),
+            Slip("of zero points one too large; load_zeros has added one already", lambda inputs: _shifted(inputs, -1, -1), r"- ?1"),
+            Slip("of a zero point of 8 everywhere; each weight has its own, in zeros", _around_eight, r"8"),
+            Slip("divided by the scales instead of multiplied", _over_scales, r"/"),
             Slip("of the other sign: the zero point is what is subtracted", lambda inputs: -_weights(inputs), r"-"),
             Slip(
                 "scaled in part: the zero point is in the units of q, so the scale multiplies the difference",
-                lambda inputs: (
-                    tensor(inputs, "q_ptr") * tensor(inputs, "scales_ptr").double() - tensor(inputs, "zeros_ptr").double()
-                ).half(),
+                lambda inputs: tensor(inputs, "q_ptr").half() * tensor(inputs, "scales_ptr") - tensor(inputs, "zeros_ptr").half(),
                 r"\*",
             ),
         ),
@@ -240,7 +276,7 @@ def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stri
         slips=(
             Slip("zero everywhere; is acc added to?", lambda inputs: torch.zeros_like(_loop_sum(inputs)), r"tl\.dot"),
             Slip(
-                "the first tile along K alone; does the loop return too early, or range end too early?",
+                "the first tile along K alone; does range end or the loop return too early, or k count elements already?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
             ),

@@ -156,6 +156,13 @@ WRONG = [
     ("opening", "bsr", "    tl.store(", "        tl.store(", "store after the loop, once"),
     ("dds", "gather", "tl.load(col_indices_ptr + b)", "tl.load(col_indices_ptr + b * BLOCK)",
      "line 5: tl.load reads element 128 of col, which has 6 (0 to 5)"),
+    ("w8a8", "loop", "K, N, stride_wk, stride_wn", "K, N, 1, K", "its tile moves by 1 and 160, w's strides are 1 and 176"),
+    ("w4a16", "loop", "stride_wk, stride_wn, BLOCK_K", "N, 1, BLOCK_K", "its tile moves by 27 and 1"),
+    ("w8a8", "epilogue", "acc.to(tl.float32) * input_scale[:, None] * weight_scale[None, :]",
+     "acc.to(tl.float32) * tl.dot(input_scale[:, None], weight_scale[None, :])",
+     "Next: write input_scale[:, None] * weight_scale[None, :]"),
+    ("dds", "loop", "acc = multiply_block", "acc += multiply_block", "write acc = and not acc +="),
+    ("gptq", "weight", "(q - zeros).to(tl.float16) * scales", "q.to(tl.float16) * scales - zeros", "scaled in part"),
 ]  # fmt: skip
 SWAPPED = ("rows[:, None] * stride_row + columns[None, :] * stride_column", "columns[:, None] * stride_column + rows[None, :] * stride_row")
 
