@@ -437,7 +437,7 @@ check("w8a16", step="one")
 # 现在的 kernel，tile 宽 64 列，一共 64 个程序，而 H200 有 132 个 SM。`multiply_one` 是另一种形式的核心，用于 `BLOCK_M == 1`。把各轮的乘积留在一个 fp32 的 tile 里，
 # 循环之后再求一次和；并用 `tl.range(..., num_stages=4)` 让读取提前发出：没有 `tl.dot` 的循环不会自动这样做。
 #
-# @speed w8a16: one
+# @speed w8a16: one | 权重共 16,777,216 字节。1 个 token 时，你的每个程序要读其中多少字节？
 
 # %% solution="w8a16_faster_one"
 bytes_each = ...
@@ -461,7 +461,7 @@ check("w8a16", speed="one")
 #
 # 有 16 个 token 时，`tl.dot` 又划算了，只要 tile 是 16 行而不是 64 行。这样 tile 太少：让 `SPLIT_K` 个程序共同负责一个。
 #
-# @speed w8a16: split
+# @speed w8a16: split | 16 个 token、tile 为 16 行时，用程序最多的那个 config，一次启动会有几个程序？
 
 # %% solution="w8a16_faster_split"
 programs = ...
@@ -486,7 +486,7 @@ check("w8a16", speed="split")
 #
 # wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。转换后的权重，字节数是存储时的两倍；作为第二个操作数，每轮循环都要写进共享内存。
 #
-# @speed w8a16: registers
+# @speed w8a16: registers | 以你现在的 kernel，一个程序在循环的一轮里往共享内存写多少字节？
 
 # %% solution="w8a16_faster_registers"
 stored = ...
