@@ -14,7 +14,7 @@
 #
 # $$Y = X W^\top, \qquad W \text{ 由 } 32 \times 32 \text{ 的块组成，大部分块为零}$$
 #
-# - $X$ 是稠密 fp16，$Y$ 是稠密 fp16：*稠密 = 稠密 x 稀疏*（dense = dense x sparse）。
+# - $X$ 是稠密 fp16，$Y$ 是稠密 fp16：**稠密 = 稠密 x 稀疏**（dense = dense x sparse）。
 # - $W$ 用 BSR 格式存储：只存保留下来的块。
 # - **你的 kernel** `DDS_MM` 依次处理一个块行里的块，并取出每个块所需的那部分 $X$。
 #

@@ -14,7 +14,7 @@
 # %% [markdown] lang="zh"
 # # GPTQ：真实模型文件里的权重
 #
-# *这是附加实验，分数不计入课程的 300 分，不做也没有任何损失。请先完成 W4A16。*
+# **这是附加实验，分数不计入课程的 300 分，不做也没有任何损失。请先完成 W4A16。**
 #
 # $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
 #
@@ -452,7 +452,7 @@ check("gptq", speed="registers")
 # %% [markdown] lang="zh"
 # ### 提速第 5 步：只有一个 token，不用原子操作
 #
-# 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由*一个*程序里的各个 warp 来分担 $K$。
+# 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由**一个**程序里的各个 warp 来分担 $K$。
 # tile 的一段比 tile 短，所以即使 tile 跨了几组，一段也可以落在一组里。
 #
 # @speed gptq: slices | 权重的字共 8,388,608 字节。1 个 token 时，你的每个程序要读其中多少字节？

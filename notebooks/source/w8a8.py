@@ -127,7 +127,7 @@ check("w8a8", step="load")
 # 每一行除以它的 scale，就近取整，钳位，再转换类型。
 #
 # 只用 `.to(tl.int8)` 会直接截断小数部分，那不是就近取整。Triton 没有 `tl.round`；`tl.floor(v + 0.5)` 是一种就近取整的办法。
-# 钳位用 `tl.minimum` 和 `tl.maximum`。要*先*钳位，再转换：否则 int8 放不下的值会绕回去，128 变成 -128。这叫**溢出**（overflow）。
+# 钳位用 `tl.minimum` 和 `tl.maximum`。要**先**钳位，再转换：否则 int8 放不下的值会绕回去，128 变成 -128。这叫**溢出**（overflow）。
 
 # %% solution="w8a8_step_quantise"
 @triton.jit
@@ -462,7 +462,7 @@ check("w8a8", speed="reciprocal")
 # ### 加速第 3 步：便宜的取整
 #
 # `tl.floor` 和到 int8 的转换，速率只有乘加的几分之一。有一个更便宜的办法：加上 $1.5 \cdot 2^{23}$。这么大的 fp32 数已经没有位可以表示小数，
-# 所以加法本身就完成了就近取整，结果的最低字节*就是*那个整数。钳位要趁它还是浮点数的时候做。
+# 所以加法本身就完成了就近取整，结果的最低字节**就是**那个整数。钳位要趁它还是浮点数的时候做。
 #
 # @speed w8a8: rounding | 循环在 $X$ 的一个元素上会花几条浮点指令（类型转换也算）？
 
@@ -674,7 +674,7 @@ check_answer("w8a8", "times")
 # Why can this kernel not use one? What could be done to $X$ and $W$ beforehand to the same effect?
 
 # %% [markdown] lang="zh"
-# **6. scale。** 离群值集中在少数输入通道上，所以给 $X$ 的每一*列*一个 scale，量化误差会更小。
+# **6. scale。** 离群值集中在少数输入通道上，所以给 $X$ 的每一**列**一个 scale，量化误差会更小。
 # 为什么这个 kernel 不能这样做？事先对 $X$ 和 $W$ 做什么处理，可以达到同样的效果？
 
 # %% [markdown] answer="w8a8_question_scales" points=3
