@@ -5,7 +5,8 @@ from __future__ import annotations
 import nbformat
 import pytest
 
-from grader.authoring.notebooks import BadSource, instructor_notebook, sources, student_notebook, untranslated
+from grader.authoring.measured import BadSource
+from grader.authoring.notebooks import instructor_notebook, sources, student_notebook, untranslated
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
