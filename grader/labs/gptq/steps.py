@@ -107,20 +107,35 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     }  # fmt: skip
 
 
-def _loop_weight(inputs: Inputs, group_of: torch.Tensor | None = None) -> torch.Tensor:
-    """float64 [K, N]; group_of: the group that is looked up for each k."""
-    groups = torch.arange(integer(inputs, "K")) // GROUP if group_of is None else group_of
+def _loop_weight(inputs: Inputs, zeros_of: torch.Tensor | None = None, scales_of: torch.Tensor | None = None) -> torch.Tensor:
+    """float64 [K, N]; zeros_of, scales_of: the group that is looked up for each k; a scale beyond the last group is 0."""
+    groups = torch.arange(integer(inputs, "K")) // GROUP
     zeros, scales = unpack_zeros(tensor(inputs, "zeros_ptr")), tensor(inputs, "scales_ptr").double()
-    return (unpack_weight(tensor(inputs, "qweight_ptr")).double() - zeros[groups]) * scales[groups]
+    scales = torch.nn.functional.pad(scales, (0, 0, 0, integer(inputs, "K")))
+    difference = unpack_weight(tensor(inputs, "qweight_ptr")).double() - zeros[groups if zeros_of is None else zeros_of]
+    return difference * scales[groups if scales_of is None else scales_of]
 
 
-def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None, group_of: torch.Tensor | None = None) -> torch.Tensor:
+def _loop_sum(
+    inputs: Inputs, first: int = 0, last: int | None = None, *,
+    zeros_of: torch.Tensor | None = None, scales_of: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """fp32 [ROWS, COLUMNS]: the sum over part of K; zeros beyond M and N."""
-    w = _loop_weight(inputs, group_of)
+    w = _loop_weight(inputs, zeros_of, scales_of)
     y = tensor(inputs, "x_ptr").double()[:, first:last] @ w[first:last]
     tile = torch.zeros(ROWS, COLUMNS)
     tile[: y.shape[0], : y.shape[1]] = y.float()
     return tile
+
+
+def _in_its_tile(inputs: Inputs) -> torch.Tensor:
+    """The group of each k, counted from its tile's beginning."""
+    return torch.arange(integer(inputs, "K")) % DEPTH // GROUP
+
+
+def _first_of_tile(inputs: Inputs) -> torch.Tensor:
+    """The first group of each k's tile."""
+    return torch.arange(integer(inputs, "K")) // DEPTH * DEPTH // GROUP
 
 
 def _loop_tolerance(inputs: Inputs) -> torch.Tensor:
@@ -290,13 +305,33 @@ def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stri
                  lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs), r"\+="),
             Slip(
                 "made with the scales and zeros of the first groups in every turn; a group is counted from the beginning of K",
-                lambda inputs: _loop_sum(inputs, group_of=torch.arange(integer(inputs, "K")) % DEPTH // GROUP),
+                lambda inputs: _loop_sum(inputs, zeros_of=_in_its_tile(inputs), scales_of=_in_its_tile(inputs)),
                 r"//",
             ),
             Slip(
                 "made with the scales and zeros of a tile's first group for all of the tile; a tile holds several groups",
-                lambda inputs: _loop_sum(inputs, group_of=torch.arange(integer(inputs, "K")) // DEPTH * DEPTH // GROUP),
+                lambda inputs: _loop_sum(inputs, zeros_of=_first_of_tile(inputs), scales_of=_first_of_tile(inputs)),
                 r"//",
+            ),
+            Slip(
+                "made with the scales of the first groups in every turn; a group is counted from the beginning of K",
+                lambda inputs: _loop_sum(inputs, scales_of=_in_its_tile(inputs)),
+                r"scales_ptr,",
+            ),
+            Slip(
+                "made with the scales of a tile's first group for all of the tile; a tile holds several groups",
+                lambda inputs: _loop_sum(inputs, scales_of=_first_of_tile(inputs)),
+                r"scales_ptr,",
+            ),
+            Slip(
+                "made with a row of scales for each k, and zeros where there are no more; a row is a group's, depth // group_size",
+                lambda inputs: _loop_sum(inputs, scales_of=torch.arange(integer(inputs, "K"))),
+                r"scales_ptr,",
+            ),
+            Slip(
+                "made with the zero points of the first group; load_zeros takes depth itself, and divides by group_size",
+                lambda inputs: _loop_sum(inputs, zeros_of=torch.zeros(integer(inputs, "K"), dtype=torch.long)),
+                r"load_zeros\(",
             ),
         ),
     ),
