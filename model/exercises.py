@@ -47,7 +47,7 @@ class CapturedLayer:
 
 
 @dataclass(frozen=True)
-class Slip:
+class UsualMistake:
     """A mistake that is easily made: a function that makes it, and a sentence that says it and what to do."""
 
     function: Callable[..., torch.Tensor]
@@ -65,7 +65,7 @@ class Exercise:
     outputs: Callable[[CapturedLayer, Callable[..., torch.Tensor]], torch.Tensor]
     right: Callable[..., torch.Tensor]
     plain: Callable[[CapturedLayer], torch.Tensor]
-    slips: tuple[Slip, ...]
+    slips: tuple[UsualMistake, ...]
 
 
 @cache
@@ -179,46 +179,46 @@ EXERCISES = {
             "groups", _rounded_outputs, lambda weight, bits, group: rounded(weight, Format(bits, group=group)),
             lambda given: given.x @ rounded(given.weight, Format(BITS)).t(),
             (
-                Slip(lambda weight, bits, group: rounded(weight, Format(bits)),
+                UsualMistake(lambda weight, bits, group: rounded(weight, Format(bits)),
                      "A row has one scale here: reshape it to [N, K / group, group] and take the maxima of the last axis."),
-                Slip(lambda weight, bits, group: rounded(weight, Format(bits, share="tensor")),
+                UsualMistake(lambda weight, bits, group: rounded(weight, Format(bits, share="tensor")),
                      "The whole matrix has one scale here: take the maxima with dim=-1 and keepdim=True, within each group."),
-                Slip(_down_columns, "The groups run down the columns here: consecutive elements of a row share a scale."),
-                Slip(lambda weight, bits, group: _in_groups(weight, group, 8, torch.round),
+                UsualMistake(_down_columns, "The groups run down the columns here: consecutive elements of a row share a scale."),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 8, torch.round),
                      "The largest weight becomes 8 here, and the clamp makes it 7: divide by 2^(b-1) - 1, which is 7."),
-                Slip(lambda weight, bits, group: _in_groups(weight, group, 15, torch.round),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 15, torch.round),
                      "The scale is too small here: max|w| becomes 2^(b-1) - 1, which is 7 of 4 bits, and not 15."),
-                Slip(lambda weight, bits, group: _in_groups(weight, group, 7, torch.trunc),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 7, torch.trunc),
                      "This cuts off: round to nearest, with .round()."),
-                Slip(lambda weight, bits, group: _in_groups(weight, group, 7, torch.floor),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 7, torch.floor),
                      "This rounds down: round to nearest, with .round()."),
-                Slip(_codes, "These are the codes q: return q * s, numbers of the size of the weight."),
+                UsualMistake(_codes, "These are the codes q: return q * s, numbers of the size of the weight."),
             ),
         ),
         Exercise(
             "smooth", _smooth_outputs, smoothing, _int8_outputs,
             (
-                Slip(lambda x, weight: _column(x) / _column(weight), "The root is missing: s is the square root of the quotient."),
-                Slip(lambda x, weight: (_column(weight) / _column(x)).sqrt(),
+                UsualMistake(lambda x, weight: _column(x) / _column(weight), "The root is missing: s is the root of the quotient."),
+                UsualMistake(lambda x, weight: (_column(weight) / _column(x)).sqrt(),
                      "This is 1 / s: the maxima of X stand above, those of W below."),
-                Slip(lambda x, weight: _column(x),
+                UsualMistake(lambda x, weight: _column(x),
                      "The maxima of X alone move all of the outliers into W: divide by those of W, and take the root."),
-                Slip(lambda x, weight: _column(x).sqrt(), "The maxima of W are missing below the root."),
-                Slip(lambda x, weight: (_column(x) * _column(weight)).sqrt(), "This multiplies by the maxima of W: divide by them."),
-                Slip(lambda x, weight: (x.amax(dim=0).clamp(min=1e-5) / weight.amax(dim=0).clamp(min=1e-5)).sqrt(),
+                UsualMistake(lambda x, weight: _column(x).sqrt(), "The maxima of W are missing below the root."),
+                UsualMistake(lambda x, weight: (_column(x) * _column(weight)).sqrt(), "This multiplies by the maxima of W: divide."),
+                UsualMistake(lambda x, weight: (x.amax(dim=0).clamp(min=1e-5) / weight.amax(dim=0).clamp(min=1e-5)) ** 0.5,
                      "These are the largest values: take the largest magnitudes, with .abs() first."),
-                Slip(lambda x, weight: torch.ones(x.shape[1]), "This s changes nothing: it has to differ from feature to feature."),
+                UsualMistake(lambda x, weight: torch.ones(x.shape[1]), "This s changes nothing: it has to differ from feature to feature."),
             ),
         ),
         Exercise(
             "decompose", _decomposed_outputs, llm_int8, _int8_outputs,
             (
-                Slip(lambda x, weight, threshold: rounded(x, INT8) @ rounded(weight, INT8).t(),
+                UsualMistake(lambda x, weight, threshold: rounded(x, INT8) @ rounded(weight, INT8).t(),
                      "All of X was rounded here: features with |x| >= threshold are to be multiplied as they are."),
-                Slip(lambda x, weight, threshold: _split(x, weight, threshold, whole=False),
+                UsualMistake(lambda x, weight, threshold: _split(x, weight, threshold, whole=False),
                      "The product of the outlier features is missing: return the sum of both."),
-                Slip(_outliers_alone, "The product of all other features is missing: return the sum of both."),
-                Slip(lambda x, weight, threshold: _split(x, weight, threshold, share="tensor"),
+                UsualMistake(_outliers_alone, "The product of all other features is missing: return the sum of both."),
+                UsualMistake(lambda x, weight, threshold: _split(x, weight, threshold, share="tensor"),
                      "X and W have one scale each here: one for each row of X and one for each row of W."),
             ),
         ),
