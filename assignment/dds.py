@@ -35,20 +35,23 @@ def DDS_MM(
     """Y = x @ W^T for W [N, K] in BSR format with BLOCK x BLOCK blocks, BLOCK = 32.
 
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
-    values fp16 [nnz, 32, 32], contiguous: values[b, r, c] is W[32 * block_row + r, 32 * col_indices[b] + c].
-    crow_indices int32 [N/32 + 1]: block row r owns the blocks crow_indices[r] to crow_indices[r + 1] - 1.
+    values fp16 [nnz, 32, 32], contiguous:
+    values[b, r, c] is W[32 * block_row + r, 32 * col_indices[b] + c].
+    crow_indices int32 [N/32 + 1]: block row r owns the blocks
+    crow_indices[r] to crow_indices[r + 1] - 1.
     col_indices int32 [nnz]. A block row may be empty or full, and nnz may be 0.
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; holds anything on entry.
     M is any size and need not be a multiple of the tile; N and K are multiples of 32.
 
-    Meta parameter: a program makes BLOCK_M rows by BLOCK columns of Y. With DDS_MM_grid below, program_id(0)
-    counts over tiles of rows and block rows, block rows fastest: the block row is program_id(0) % (N // BLOCK),
-    and the tile of rows program_id(0) // (N // BLOCK). (Without DDS_MM_grid the grader launches the grid
-    (cdiv(M, BLOCK_M), N // BLOCK): then program_id(0) is the tile of rows and program_id(1) the block row.)
+    Meta parameter: a program makes BLOCK_M rows by BLOCK columns of Y. With DDS_MM_grid below,
+    program_id(0) counts over tiles of rows and block rows, block rows fastest: the block row is
+    program_id(0) % (N // BLOCK), and the tile of rows program_id(0) // (N // BLOCK). (Without
+    DDS_MM_grid the grader launches the grid (cdiv(M, BLOCK_M), N // BLOCK): then program_id(0) is
+    the tile of rows and program_id(1) the block row.)
 
-    To do: for each block of the block row, load the tile of x that its column index names and the block, add
-    their product to an fp32 accumulator. Convert to fp16 and store, also when there was no block. Nothing
-    outside the tensors may be read or written.
+    To do: for each block of the block row, load the tile of x that its column index names and the
+    block, add their product to an fp32 accumulator. Convert to fp16 and store, also when there was
+    no block. Nothing outside the tensors may be read or written.
     """
     # YOUR CODE HERE
     pass

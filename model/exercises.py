@@ -16,7 +16,7 @@ from model.layers import layer_inputs, relative_error
 from model.outliers import plant
 from model.perplexity import windows
 from model.quantisers.llm_int8 import llm_int8
-from model.quantisers.rounding import Format, rounded
+from model.quantisers.rounding import Format, Share, rounded
 from model.quantisers.smoothquant import smoothing
 from model.store import load
 from model.transformer import linear_layers
@@ -25,6 +25,9 @@ LAYER = "blocks.1.mlp.up"
 WINDOWS = 4
 CLOSE = 0.01
 """How far, relatively, an output error may lie from that of the definition."""
+
+SAME = 1e-4
+"""How far, relatively, an output error may lie from that of a usual mistake to be taken for it: the order of fp32 sums."""
 
 BITS, GROUP, THRESHOLD = 4, 32, 6.0
 INT8 = Format(8)
@@ -44,16 +47,25 @@ class CapturedLayer:
 
 
 @dataclass(frozen=True)
+class UsualMistake:
+    """A mistake that is easily made: a function that makes it, and a sentence that says it and what to do."""
+
+    function: Callable[..., torch.Tensor]
+    told: str
+
+
+@dataclass(frozen=True)
 class Exercise:
     """`outputs(captured, function)`: the layer's outputs with the reader's function; `right`: what does it as defined.
 
-    plain: the output error without the method.
+    plain: the output error without the method. slips: what is often done instead; each has an output error of its own.
     """
 
     name: str
     outputs: Callable[[CapturedLayer, Callable[..., torch.Tensor]], torch.Tensor]
     right: Callable[..., torch.Tensor]
     plain: Callable[[CapturedLayer], torch.Tensor]
+    slips: tuple[UsualMistake, ...]
 
 
 @cache
@@ -84,7 +96,20 @@ def check_outputs(name: str, function: Callable[..., torch.Tensor]) -> bool:
         return False
     right = abs(error - expected) <= CLOSE * expected
     print(f"{'✓' if right else '✗'} {name}: output error {error:.4f}, by definition {expected:.4f}; without the method {plain:.4f}")
+    if not right and (slip := _slip(exercise, given, error)):
+        print(f"  {slip}")
     return right
+
+
+def _slip(exercise: Exercise, given: CapturedLayer, error: float) -> str:
+    """What the usual mistake is that has this very error; "" for another one."""
+    if error == 0:
+        return "Nothing was rounded: these are the outputs of the layer as it was."
+    for slip in exercise.slips:
+        likely = relative_error(exercise.outputs(given, slip.function), given.outputs)
+        if abs(error - likely) <= SAME * likely:
+            return slip.told
+    return ""
 
 
 def _written(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -114,14 +139,88 @@ def _decomposed_outputs(given: CapturedLayer, function: Callable[..., torch.Tens
     return function(given.x.clone(), given.weight.clone(), THRESHOLD)
 
 
+def _in_groups(weight: torch.Tensor, group: int, largest: float, to_whole: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Groups of a row, with another largest code or another way to whole numbers than the definition's."""
+    parts = weight.reshape(weight.shape[0], -1, group)
+    scale = parts.abs().amax(dim=-1, keepdim=True) / largest
+    return (to_whole(parts / scale).clamp(-8, 7) * scale).reshape(weight.shape)
+
+
+def _codes(weight: torch.Tensor, bits: int, group: int) -> torch.Tensor:
+    parts = weight.reshape(weight.shape[0], -1, group)
+    return torch.round(parts / (parts.abs().amax(dim=-1, keepdim=True) / (2 ** (bits - 1) - 1))).reshape(weight.shape)
+
+
+def _down_columns(weight: torch.Tensor, bits: int, group: int) -> torch.Tensor:
+    return rounded(weight.t().contiguous(), Format(bits, group=group)).t()
+
+
+def _column(values: torch.Tensor) -> torch.Tensor:
+    return values.abs().amax(dim=0)
+
+
+def _split(x: torch.Tensor, weight: torch.Tensor, threshold: float, *, whole: bool = True, share: Share = "row") -> torch.Tensor:
+    """Both products of LLM.int8(); whole: with the one that is left in floating point."""
+    outlier = (x.abs() >= threshold).any(dim=0)
+    rest = Format(8, share=share)
+    y = rounded(x[:, ~outlier], rest) @ rounded(weight[:, ~outlier], rest).t()
+    return y + x[:, outlier] @ weight[:, outlier].t() if whole else y
+
+
+def _outliers_alone(x: torch.Tensor, weight: torch.Tensor, threshold: float) -> torch.Tensor:
+    outlier = (x.abs() >= threshold).any(dim=0)
+    return x[:, outlier] @ weight[:, outlier].t()
+
+
 EXERCISES = {
     exercise.name: exercise
     for exercise in (
         Exercise(
             "groups", _rounded_outputs, lambda weight, bits, group: rounded(weight, Format(bits, group=group)),
             lambda given: given.x @ rounded(given.weight, Format(BITS)).t(),
+            (
+                UsualMistake(lambda weight, bits, group: rounded(weight, Format(bits)),
+                     "A row has one scale here: reshape it to [N, K / group, group] and take the maxima of the last axis."),
+                UsualMistake(lambda weight, bits, group: rounded(weight, Format(bits, share="tensor")),
+                     "The whole matrix has one scale here: take the maxima with dim=-1 and keepdim=True, within each group."),
+                UsualMistake(_down_columns, "The groups run down the columns here: consecutive elements of a row share a scale."),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 8, torch.round),
+                     "The largest weight becomes 8 here, and the clamp makes it 7: divide by 2^(b-1) - 1, which is 7."),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 15, torch.round),
+                     "The scale is too small here: max|w| becomes 2^(b-1) - 1, which is 7 of 4 bits, and not 15."),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 7, torch.trunc),
+                     "This cuts off: round to nearest, with .round()."),
+                UsualMistake(lambda weight, bits, group: _in_groups(weight, group, 7, torch.floor),
+                     "This rounds down: round to nearest, with .round()."),
+                UsualMistake(_codes, "These are the codes q: return q * s, numbers of the size of the weight."),
+            ),
         ),
-        Exercise("smooth", _smooth_outputs, smoothing, _int8_outputs),
-        Exercise("decompose", _decomposed_outputs, llm_int8, _int8_outputs),
+        Exercise(
+            "smooth", _smooth_outputs, smoothing, _int8_outputs,
+            (
+                UsualMistake(lambda x, weight: _column(x) / _column(weight), "The root is missing: s is the root of the quotient."),
+                UsualMistake(lambda x, weight: (_column(weight) / _column(x)).sqrt(),
+                     "This is 1 / s: the maxima of X stand above, those of W below."),
+                UsualMistake(lambda x, weight: _column(x),
+                     "The maxima of X alone move all of the outliers into W: divide by those of W, and take the root."),
+                UsualMistake(lambda x, weight: _column(x).sqrt(), "The maxima of W are missing below the root."),
+                UsualMistake(lambda x, weight: (_column(x) * _column(weight)).sqrt(), "This multiplies by the maxima of W: divide."),
+                UsualMistake(lambda x, weight: (x.amax(dim=0).clamp(min=1e-5) / weight.amax(dim=0).clamp(min=1e-5)) ** 0.5,
+                     "These are the largest values: take the largest magnitudes, with .abs() first."),
+                UsualMistake(lambda x, weight: torch.ones(x.shape[1]), "This s changes nothing: it has to differ from feature to feature."),
+            ),
+        ),
+        Exercise(
+            "decompose", _decomposed_outputs, llm_int8, _int8_outputs,
+            (
+                UsualMistake(lambda x, weight, threshold: rounded(x, INT8) @ rounded(weight, INT8).t(),
+                     "All of X was rounded here: features with |x| >= threshold are to be multiplied as they are."),
+                UsualMistake(lambda x, weight, threshold: _split(x, weight, threshold, whole=False),
+                     "The product of the outlier features is missing: return the sum of both."),
+                UsualMistake(_outliers_alone, "The product of all other features is missing: return the sum of both."),
+                UsualMistake(lambda x, weight, threshold: _split(x, weight, threshold, share="tensor"),
+                     "X and W have one scale each here: one for each row of X and one for each row of W."),
+            ),
+        ),
     )
 }  # fmt: skip

@@ -150,22 +150,24 @@ def GPTQ_MM(
     """Y = x @ w, w[k, n] = scales[g, n] * (q[k, n] - (z[g, n] + 1)) with g = k // group_size.
 
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
-    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn. Bits 4*i to 4*i + 3 of word (j, n)
-    are q[8*j + i, n], 0 to 15: unsigned.
+    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn. Bits 4*i to 4*i + 3 of
+    word (j, n) are q[8*j + i, n], 0 to 15: unsigned.
     scales fp16 [K/group_size, N], element (g, n) at g * stride_sg + n * stride_sn.
-    zeros int32 [K/group_size, N/8], word (g, j) at g * stride_zg + j * stride_zn. Bits 4*i to 4*i + 3 of word
-    (g, j) are z[g, 8*j + i], 0 to 15: packed along N, and one less than what is subtracted, which is 1 to 16.
+    zeros int32 [K/group_size, N/8], word (g, j) at g * stride_zg + j * stride_zn. Bits 4*i to
+    4*i + 3 of word (g, j) are z[g, 8*j + i], 0 to 15: packed along N, and one less than what is
+    subtracted, which is 1 to 16.
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
-    M is any size, N and K are multiples of 8, group_size is a multiple of 8 that divides K: often 128, also 32, 64 or
-    K itself. None need be a multiple of the tile, and a tile along K may hold several groups or part of one.
+    M is any size, N and K are multiples of 8, group_size is a multiple of 8 that divides K: often
+    128, also 32, 64 or K itself. None need be a multiple of the tile, and a tile along K may hold
+    several groups or part of one.
 
-    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in steps of
-    BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one slice, and a plain
-    store will do).
+    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in
+    steps of BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one
+    slice, and a plain store will do).
 
-    To do, for each step along K: load a tile of x and of qweight, and the scales and zeros of its groups; open the
-    words, subtract, scale, and add the product to an fp32 accumulator. Convert to fp16, store.
-    Nothing outside the tensors may be read or written.
+    To do, for each step along K: load a tile of x and of qweight, and the scales and zeros of its
+    groups; open the words, subtract, scale, and add the product to an fp32 accumulator. Convert to
+    fp16, store. Nothing outside the tensors may be read or written.
     """
     ### BEGIN SOLUTION
     GROUP: tl.constexpr = 8

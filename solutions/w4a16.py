@@ -110,19 +110,20 @@ def W4A16_MM(
     """Y = x @ (q * scales[None, :]), q [K, N] being the int4 matrix that qweight packs along K.
 
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
-    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn. Bits 4*i to 4*i + 3 of word (j, n)
-    are q[8*j + i, n] in two's complement, so -8 to 7: a plain `& 0xF` would read 0 to 15.
+    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn. Bits 4*i to 4*i + 3 of
+    word (j, n) are q[8*j + i, n] in two's complement, so -8 to 7: a plain `& 0xF` would read 0 to
+    15.
     scales fp16 [N].
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
     M is any size, N and K are multiples of 8; none need be a multiple of the tile.
 
-    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in steps of
-    BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one slice, and a plain
-    store will do).
+    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in
+    steps of BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one
+    slice, and a plain store will do).
 
-    To do, for each step along K: load a tile of x and of qweight, open the words into signed integers, turn
-    these to fp16, add the product to an fp32 accumulator. Apply the scales once, convert to fp16, store.
-    Nothing outside the tensors may be read or written.
+    To do, for each step along K: load a tile of x and of qweight, open the words into signed
+    integers, turn these to fp16, add the product to an fp32 accumulator. Apply the scales once,
+    convert to fp16, store. Nothing outside the tensors may be read or written.
     """
     ### BEGIN SOLUTION
     GROUP: tl.constexpr = 8

@@ -107,19 +107,19 @@ def W8A16_MM(
     """Y = x @ (qweight * scales[None, :]).
 
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
-    qweight int8 [K, N], -128 to 127, the transposed view of a stored [N, K]: stride_wk is 1; stride_wn is K or more,
-    a multiple of 16, as is the address of qweight.
+    qweight int8 [K, N], -128 to 127, the transposed view of a stored [N, K]: stride_wk is 1;
+    stride_wn is K or more, a multiple of 16, as is the address of qweight.
     scales fp16 [N].
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
     M is any size, N and K are multiples of 16; none need be a multiple of the tile.
 
-    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in steps of
-    BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one slice, and a plain
-    store will do).
+    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in
+    steps of BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one
+    slice, and a plain store will do).
 
-    To do, for each step along K: load a tile of x and of qweight, turn the integers to fp16, add the product to an
-    fp32 accumulator. Apply the scales once, convert to fp16, store. Nothing outside the tensors may be read or
-    written.
+    To do, for each step along K: load a tile of x and of qweight, turn the integers to fp16, add
+    the product to an fp32 accumulator. Apply the scales once, convert to fp16, store. Nothing
+    outside the tensors may be read or written.
     """
     ### BEGIN SOLUTION
     GROUP: tl.constexpr = 8

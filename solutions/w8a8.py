@@ -67,13 +67,14 @@ def W8A8_MM(
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
     M is any size, N and K are multiples of 16; none need be a multiple of the tile.
 
-    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in steps of
-    BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one slice, and a plain
-    store will do).
+    Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in
+    steps of BLOCK_K; program_id(1) names one of SPLIT_K slices of K (with SPLIT_K == 1 there is one
+    slice, and a plain store will do).
 
-    To do, for each step along K: load a tile of x and of qweight, quantise x to int8 (round to nearest, then
-    clamp to -128..127; input_scale may be too small for its row), add the product to an int32 accumulator.
-    Then rescale, convert to fp16, store. Nothing outside the tensors may be read or written.
+    To do, for each step along K: load a tile of x and of qweight, quantise x to int8 (round to
+    nearest, then clamp to -128..127; input_scale may be too small for its row), add the product to
+    an int32 accumulator. Then rescale, convert to fp16, store. Nothing outside the tensors may be
+    read or written.
     """
     ### BEGIN SOLUTION
     X_HAS_THE_ROWS: tl.constexpr = BLOCK_M >= 64

@@ -19,7 +19,8 @@ def release(
     """Regenerate assignment/ and notebooks/*.ipynb from their sources, and pack what students get (for instructors)."""
     from grader.authoring.bundle import SecretTold, write_bundle
     from grader.authoring.hosted import repository_url, unset
-    from grader.authoring.notebooks import BadSource, MissingJupytext
+    from grader.authoring.measured import BadSource
+    from grader.authoring.notebooks import MissingJupytext
     from grader.authoring.release import BadMarkers
     from grader.authoring.release import release as write
 

@@ -1,9 +1,10 @@
-"""The steps of each notebook, found by looking: a module here for a notebook without a lab, else the `steps.py` of the lab."""
+"""The steps of each notebook, found by looking: a module or package here for a notebook without a lab, else the lab's `steps.py`."""
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from pkgutil import iter_modules
 
 from grader.labs import all_labs
 from grader.labs.notebook_step import Step
@@ -15,19 +16,22 @@ HERE = Path(__file__).parent
 
 def exercises() -> tuple[str, ...]:
     """The notebooks that have steps: those of this package, then those of labs in the labs' order."""
-    own = sorted(path.stem for path in HERE.glob("*.py") if path.stem != "__init__")
-    return (*own, *(lab_id for lab_id in all_labs() if _of_lab(lab_id).exists()))
+    return (*_own(), *(lab_id for lab_id in all_labs() if _of_lab(lab_id).exists()))
 
 
 def steps_of(notebook: str) -> dict[str, Step]:
     """The steps of a notebook by name, in order; none for a notebook that has no module here and no lab with `steps.py`."""
-    if (HERE / f"{notebook}.py").exists():
+    if notebook in _own():
         module = f"grader.exercises.{notebook}"
     elif _of_lab(notebook).exists():
         module = f"grader.labs.{notebook}.steps"
     else:
         return {}
     return {step.name: step for step in importlib.import_module(module).STEPS}
+
+
+def _own() -> list[str]:
+    return sorted(module.name for module in iter_modules([str(HERE)]))
 
 
 def _of_lab(lab_id: str) -> Path:

@@ -20,6 +20,9 @@ UNITS = (
 )
 """Factors by which an answer is off when it is right but for its unit."""
 
+PREFIXES = ("", "k", "M", "G", "T")
+"""Of a unit of bytes: powers of 1000, or of 1024 with an i behind it."""
+
 OTHERS = (
     (2.0, "It is twice what it should be: what did you count double, or is it one that has two bytes, or two operations?"),
     (0.5, "It is half of what it should be: a multiply-add is two operations, an fp16 number two bytes."),
@@ -39,18 +42,33 @@ def mark(posed: Posed, answer: float) -> Mark:
     """Marks a finite number."""
     if _near(answer, posed.answer, posed):
         return Mark(1.0, f"Right: {answer:.6g} (asked: {wanted(posed)}).")
-    for trap in posed.traps:
-        if _near(answer, trap.answer, posed):
-            return Mark(0.0, trap.sentence)
-    tolerance = max(posed.tolerance, 1e-9) if posed.factor is None else 0.02
-    exact = posed.tolerance == 0 or posed.factor is not None
-    for factor, sentence in UNITS if _of_bytes(posed.unit) and not exact else ():
-        if math.isclose(answer, factor * posed.answer, rel_tol=min(tolerance, 0.01)):
-            return Mark(HALF, f"Right but for the unit. {sentence.format(unit=posed.unit)}")
-    for factor, sentence in OTHERS if posed.factor is None else ():
-        if math.isclose(answer, factor * posed.answer, rel_tol=min(tolerance, 0.01)):
-            return Mark(0.0, sentence)
+    told = [one for one in _mistakes(posed) if _near(answer, one.answer, posed, one.tolerance)]
+    if told:
+        return min(told, key=lambda one: abs(answer - one.answer)).mark
     return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Look at this: {posed.look}.")
+
+
+@dataclass(frozen=True)
+class _Mistake:
+    """An answer that is often given, how near an answer must lie to be taken for it (None: as near as to the right one), its mark."""
+
+    answer: float
+    tolerance: float | None
+    mark: Mark
+
+
+def _mistakes(posed: Posed) -> list[_Mistake]:
+    """The question's own first: of two that are as near, the first is told."""
+    mistakes = [_Mistake(trap.answer, None, Mark(0.0, trap.sentence)) for trap in posed.traps]
+    if posed.factor is not None:
+        return mistakes
+    tolerance = min(max(posed.tolerance, 1e-9), 0.01)
+    if _of_bytes(posed.unit) and posed.tolerance:
+        mistakes += [
+            _Mistake(factor * posed.answer, tolerance, Mark(HALF, f"Right but for the unit. {sentence.format(unit=posed.unit)}"))
+            for factor, sentence in (*UNITS, *_binary(posed.unit))
+        ]
+    return mistakes + [_Mistake(factor * posed.answer, tolerance, Mark(0.0, sentence)) for factor, sentence in OTHERS]
 
 
 def wanted(posed: Posed) -> str:
@@ -64,7 +82,16 @@ def _of_bytes(unit: str) -> bool:
     return "byte" in unit or unit.endswith("B")
 
 
-def _near(answer: float, right: float, posed: Posed) -> bool:
+def _binary(unit: str) -> list[tuple[float, str]]:
+    """Factors of an answer in KiB, MiB or GiB where another unit is asked for, which are neither 1000 nor 1024 alone."""
+    asked = PREFIXES.index(unit[0].replace("K", "k")) if unit.endswith("B") and len(unit) == 2 else 0
+    return [
+        (1000.0**asked / 1024.0**other, f"It is in {PREFIXES[other].upper()}iB, powers of 1024: asked is {{unit}} in powers of 1000.")
+        for other in (1, 2, 3) if other != asked
+    ]  # fmt: skip
+
+
+def _near(answer: float, right: float, posed: Posed, tolerance: float | None = None) -> bool:
     if posed.factor is not None:
         return right > 0 and answer > 0 and 1 / posed.factor <= answer / right <= posed.factor
-    return math.isclose(answer, right, rel_tol=max(posed.tolerance, 1e-9))
+    return math.isclose(answer, right, rel_tol=max(posed.tolerance, 1e-9) if tolerance is None else tolerance)

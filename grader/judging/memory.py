@@ -36,7 +36,7 @@ def sentences(
         for finding in outcome.memory or ():
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
             first.setdefault(key, (finding, []))[1].append(outcome.case)
-    ordered = sorted(_causes(first).values(), key=_order)
+    ordered = sorted(_causes(first).values(), key=lambda entry: _order(kernel, entry[0]))
     texts = []
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
@@ -65,9 +65,12 @@ def _causes(found: Said) -> Said:
     }  # fmt: skip
 
 
-def _order(entry: tuple[MemoryFinding, list[str]]) -> tuple[bool, int, bool, int]:
-    finding = entry[0]
-    return finding.fault not in ("race", "mixed"), WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
+def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int, bool, int]:
+    """Races first; then indices read outside, which lead other accesses astray."""
+    astray = finding.out_of_bounds and _is_index(kernel, finding)
+    return (
+        finding.fault not in ("race", "mixed"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
+    )  # fmt: skip
 
 
 def _sentence(
@@ -77,7 +80,8 @@ def _sentence(
     if through is not None:
         line, helper = through
         fact, _ = _fact(kernel, problem, finding)
-        return f"{source.locate(line)}: {helper} {verb} {fact}; look at what {helper} is given"
+        step = f"look at what {helper} is given" if _masks(source, helper) else f"{helper} has no mask"
+        return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
     fact, step = _fact(kernel, problem, finding)
@@ -95,6 +99,15 @@ def _through(source: KernelSource, finding: MemoryFinding, function: str) -> tup
             return (line, _holder(source, inner)) if line != inner else None
         inner = line
     return None
+
+
+def _masks(source: KernelSource, function: str) -> bool:
+    """Whether any access in a function of the module has a mask, or may have one by position."""
+    node = next(node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == function)
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+    return any(word.arg == "mask" for call in calls for word in call.keywords) or any(
+        len(call.args) > 1 for call in calls if ast.unparse(call.func) == "tl.load"
+    )
 
 
 def _holder(source: KernelSource, line: int) -> str:

@@ -66,8 +66,12 @@ def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, conf
     if gpu not in GPUS:
         raise NotYet(f"There is no model of {gpu!r}; there are {', '.join(GPUS)}.")
     traffic = _counted(lab_id, sizes, config, (8, 24), 1)
-    picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), max(1, LONG_K // traffic.case.K))
-    said = Remark("A model, not a measurement: waves of programs that keep in step, and an L2 that drops what is oldest.", "dim")
+    repeats = max(1, LONG_K // traffic.case.K)
+    picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), repeats)
+    longer = f", K lengthened from {traffic.case.K} to {traffic.case.K * repeats}" if repeats > 1 else ""
+    said = Remark(
+        f"A model, not a measurement: waves of programs that keep in step, an L2 that drops what is oldest{longer}.", "dim"
+    )
     display([_head(traffic), *_wrong(traffic), said], [picture] if picture else [])
 
 

@@ -106,6 +106,8 @@ def differing(
     place = _place(source, step.function, slip.at if slip else "")
     at = tuple(int(i) for i in (left if bool(left.any()) else wrong).nonzero()[0])
     element = f"{step.result}[{', '.join(str(i) for i in at)}]"
+    if bool(left.all()) and (unstored := _unstored(step, source)):
+        return False, [unstored]
     if bool(left.any()):
         found = f"{place}: {int(left.sum())} of {left.numel()} elements of {step.result} were never written; the first is {element}."
     else:
@@ -114,6 +116,21 @@ def differing(
             f"expected {_number(expected[at])}."
         )
     return slip is not None, [found, f"It is {slip.what}{'' if slip.what.endswith('?') else '.'}"] if slip else [found]
+
+
+def _unstored(step: Step, source: KernelSource) -> str:
+    """That nothing which the student wrote stores anything; "" where something does."""
+    own = (node for name, node in functions(source).items() if name != "harness")
+    calls = {ast.unparse(part.func) for node in own for part in ast.walk(node) if isinstance(part, ast.Call)}
+    if step.returns or any("store" in call or "atomic" in call for call in calls):
+        return ""
+    node = functions(source)[step.function]
+    given = next((part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None), None)
+    nobody = ", and nobody takes what it returns" if given is not None else ""
+    return (
+        f"{source.locate(given.lineno if given is not None else node.lineno)}: {step.function} has no tl.store, so {step.result} "
+        f"was never written{nobody}; end it with tl.store(pointers, value)."
+    )
 
 
 def _poison(y: torch.Tensor) -> torch.Tensor:

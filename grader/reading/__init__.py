@@ -140,8 +140,10 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
     if not policy.is_jitted(node):
         return Refusal("rejected", f"{definition.place}: {step.function} is not under @triton.jit; put that above it")
     if f"= {step.function}(" in step.harness and not any(isinstance(n, ast.Return) and n.value for n in ast.walk(node)):
+        received = re.search(rf"^ +(.+) = {step.function}\(", step.harness, re.MULTILINE)
         return Refusal(
-            "rejected", f"{definition.place}: {step.function} returns nothing; end it with return {step.result}"
+            "rejected",
+            f"{definition.place}: {step.function} returns nothing; end it with return {received[1] if received else step.result}",
         )
     selected = _selected(file.statements, [step.function], step.function)
     if isinstance(selected, Refusal):

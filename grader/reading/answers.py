@@ -131,10 +131,20 @@ def _number(node: ast.expr, known: Mapping[str, float | Unclear | None], depth: 
         case ast.Call(func=ast.Name(id=name), args=[_, *_] as arguments, keywords=[]) if name in CALLS:
             found = _called(name, [inner(argument) for argument in arguments])
         case _:
-            raise _NotReadable(f"{ast.unparse(node)[:40]} is more than arithmetic")
+            raise _NotReadable(_more(node))
     if isinstance(found, complex) or not math.isfinite(found) or abs(found) > LARGEST:
         raise _NotReadable("it is too large, or no number")
     return found
+
+
+def _more(node: ast.expr) -> str:
+    """What a number was meant to be that Python reads as something else."""
+    text = ast.unparse(node)[:40]
+    if isinstance(node, ast.Tuple):
+        return f"{text} are several numbers: a decimal point is a point, and thousands have no comma"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+        return f"{text}: a power is written **"
+    return f"{text} is more than arithmetic"
 
 
 def _known(name: str, known: Mapping[str, float | Unclear | None]) -> float:
@@ -155,6 +165,8 @@ def _power(base: float, power: float) -> float:
 def _called(name: str, values: list[float]) -> float:
     if len(values) == 1 and name in ("min", "max"):
         raise _NotReadable(f"{name} of one number")
+    if name == "round" and len(values) == 2 and values[1] in range(-9, 10):
+        return round(values[0], int(values[1]))
     if len(values) > 1 and name not in ("min", "max"):
         raise _NotReadable(f"{name} of several numbers")
     return CALLS[name](*values)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from grader.reporting.compact import Remark
 from grader.reporting.text import prose
+from grader.teaching import Block, blocks
 
 if TYPE_CHECKING:
     from grader.reporting.pictures import Picture
@@ -28,7 +29,7 @@ class Inline:
     def _repr_html_(self) -> str:
         lines = "".join(_line(remark) for remark in self.remarks)
         images = "".join(
-            f'<img alt="{escape(prose(picture.alt))}" style="max-width:100%;margin:6px 12px 0 0;width:26em" '
+            f'<img alt="{escape(prose(picture.alt))}" style="max-width:100%;margin:6px 12px 0 0;width:26em;vertical-align:top" '
             f'src="data:image/png;base64,{base64.b64encode(picture.png()).decode()}">'
             for picture in self.pictures
         )
@@ -41,5 +42,12 @@ class Inline:
 def _line(remark: Remark) -> str:
     bar = COLOURS.get(remark.style, "transparent")
     faint = "opacity:.75;font-size:90%;" if remark.style == "dim" else ""
-    text = escape(prose(remark.text)).replace("\n", "<br>")
+    text = "".join(_part(block) for block in blocks(prose(remark.text)))
     return f'<div style="{faint}border-left:4px solid {bar};padding:1px 0 1px 10px;margin:3px 0">{text}</div>'
+
+
+def _part(block: Block) -> str:
+    """Running text, or lines of the student's with what stands below their columns: in one width, and no space is lost."""
+    if not block.verbatim:
+        return f"<div>{escape(block.text)}</div>"
+    return f'<pre style="margin:2px 0;padding:0;background:none;color:inherit;overflow-x:auto">{escape(block.text)}</pre>'

@@ -357,7 +357,7 @@ def histogram(values: Sequence[float], unit: str, title: str) -> Picture:
 
     def draw(axes: Axes) -> None:
         low, high = min(values), max(values)
-        axes.hist(values, bins=min(20, max(5, len(values) // 3)), range=(min(0.0, low), max(high, 1.0)),
+        axes.hist(values, bins=min(20, max(5, len(values) // 3)), range=(min(0.0, low), high if high > 0 else 10.0),
                   color=BLUE, edgecolor=PAPER)  # fmt: skip
         axes.axvline(middle, color=ORANGE, linewidth=2, label=f"median {middle:.3g}")
         axes.set(xlabel=unit, ylabel="students", title=_one_line(title))

@@ -6,8 +6,8 @@ the table of what Triton's compiler says and what it means.
 
 from __future__ import annotations
 
-from grader.teaching.excerpt import blocks, headline
+from grader.teaching.excerpt import Block, blocks, headline
 from grader.teaching.fault import Fault, fault_of
 from grader.teaching.teach import teach, teach_config, teach_launch
 
-__all__ = ["Fault", "blocks", "fault_of", "headline", "teach", "teach_config", "teach_launch"]
+__all__ = ["Block", "Fault", "blocks", "fault_of", "headline", "teach", "teach_config", "teach_launch"]

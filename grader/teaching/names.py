@@ -195,9 +195,11 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
             within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
             if all(id(part) in within for part in before or stores):
                 where = "above" if line is None or inner.lineno < line else "below"
+                behind = line is not None and line > (inner.end_lineno or inner.lineno)
+                indent = ", or indent this line where it belongs inside" if behind else ""
                 return (
                     f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
-                    f"give `{name}` a value of the same shape and dtype before that `{kind}`",
+                    f"give `{name}` a value of the same shape and dtype before that `{kind}`{indent}",
                 )
     if stores and line is not None and min(part.lineno for part in stores) == line:
         return (

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from grader.teaching import names
 from grader.teaching.conditions import CONDITIONS
 from grader.teaching.lessons import CONSTRUCTS
+from grader.teaching.misused import MISUSED
 from grader.teaching.products import accumulator
 from grader.teaching.setting import Setting, jitted, plain_types, shortened, unparsed
 from grader.teaching.told import Told
@@ -344,27 +345,6 @@ def found_by_looking(setting: Setting) -> Told | None:
     return None
 
 
-def pointer_indexed(setting: Setting) -> Told | None:
-    """ptr[rows, columns], which Triton tells as if ptr were a tile."""
-    node = setting.node
-    if not isinstance(node, ast.Subscript) or "tensor index" not in setting.fault.message:
-        return None
-    if not setting.type_of(node.value).startswith("pointer to"):
-        return None
-    name = shortened(unparsed(node.value))
-    return Told(setting, f"`{name}` is a pointer: it cannot be indexed with [ ]", f"add the offsets and load: tl.load({name} + offsets)")
-
-
-def size_left_out(setting: Setting) -> Told | None:
-    """A -1 among the sizes of a reshape, as in PyTorch."""
-    node = setting.node
-    if not isinstance(node, ast.Call) or unparsed(node.func).rpartition(".")[2] not in ("reshape", "view"):
-        return None
-    if not any(unparsed(part) == "-1" for part in ast.walk(node) if isinstance(part, ast.UnaryOp)):
-        return None
-    return Told(setting, "a reshape in a kernel works out no size: it knows no -1", "write the size, such as 8 * x.shape[0]")
-
-
 def return_in_loop(setting: Setting) -> Told | None:
     """A return inside a loop, which the compiler reports at the `if` around it."""
     if "`return` statements inside" not in setting.fault.message:
@@ -437,21 +417,6 @@ def misspelt_keyword(setting: Setting) -> Told | None:
     return Told(setting.at(word), cause, step, quiet=True)
 
 
-def split_of_more(setting: Setting) -> Told | None:
-    """tl.split of a tile whose last size is not two: Triton stops without a word."""
-    node = setting.node
-    if setting.fault.kind != "AssertionError" or not isinstance(node, ast.Call) or not re.search(r"\bsplit$", unparsed(node.func)):
-        return None
-    shape = re.search(r"\[(.*)\]$", setting.type_of(node.args[0])) if node.args else None
-    last = shape[1].split(", ")[-1] if shape else ""
-    if last in ("", "2"):
-        return None
-    return Told(
-        setting, f"tl.split parts a tile along its last dimension, which must have size 2, and here has {last}",
-        "bring the pair there first: tl.split(tl.reshape(x, (..., 2))), or tl.permute before it",
-    )  # fmt: skip
-
-
 def caching_twice(setting: Setting) -> Told | None:
     """A load or store with a cache modifier and an eviction policy that no instruction has together; the assembler names no line."""
     message = setting.fault.message
@@ -470,6 +435,6 @@ def caching_twice(setting: Setting) -> Told | None:
 
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
-    construct, pointer_indexed, size_left_out, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
-    misspelt_keyword, value_before_pointers, accumulator, split_of_more, caching_twice, *WORDING, *CONDITIONS,
+    construct, *MISUSED, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
+    misspelt_keyword, value_before_pointers, accumulator, caching_twice, *WORDING, *CONDITIONS,
 )  # fmt: skip

@@ -55,9 +55,9 @@ print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f}
 # ## 1. 融合反量化：既省时间又省显存
 #
 # **结论。** int8 动态量化分三步：量化 $X$，乘加到 int32，再乘 scale 反量化回浮点。三步分开做，int32 的乘积要落到显存里，
-# 峰值显存反而*上升*；融合成一个 kernel，它就根本不会写出去。
+# 峰值显存反而**上升**；融合成一个 kernel，它就根本不会写出去。
 #
-# *出处：GPU MODE 第 7 讲 “Quantization: CUDA vs Triton”（Charles Hernandez），据两份课程笔记。*
+# 出处：GPU MODE 第 7 讲 “Quantization: CUDA vs Triton”（Charles Hernandez），据两份课程笔记。
 # 其中的数据来自 Segment Anything（ViT-H，batch 16）：
 
 # %%
@@ -120,11 +120,11 @@ verdict("Int8 in three steps is already faster than fp16, as in the lecture", {
 # The next cell shows what came of it.
 
 # %% [markdown] lang="zh"
-# 拿第二条判决和讲座的表对比一下：在那张表里，int8 分三步做就已经比 16 位快。还要注意这里有哪些地方*并不相同*：
+# 拿第二条判决和讲座的表对比一下：在那张表里，int8 分三步做就已经比 16 位快。还要注意这里有哪些地方**并不相同**：
 # 融合的 kernel 连 $X$ 的量化也放在里面，而三步做法为此要单独走一遍。
 #
 # **那张表本身**要跑整个模型：`python -m bench encoder` 在 GPU 上跑 ViT-H，分别用 16 位、三步做法和融合的 kernel。
-# 下一个单元格显示结果。
+# 下一个单元显示结果。
 
 # %%
 encoder = whole_model("encoder")
@@ -209,7 +209,7 @@ if gpu_here():
 #
 # **结论。** Triton 没有 int4 类型，只能手工打包和拆包，因此它的 int4 kernel 非常慢；而用 CUDA 写的 kernel 是所有方案里最快的。
 #
-# *出处：同一讲。那个 CUDA kernel 由 Jeff Johnson 编写，以 tinygemm 之名随 PyTorch 发布。*
+# 出处：同一讲。那个 CUDA kernel 由 Jeff Johnson 编写，以 tinygemm 之名随 PyTorch 发布。
 #
 # **预测。** 一个 token，$N = K = 4096$。我们所知最好的 Triton kernel 是 cuBLAS fp16 的几倍速？
 
@@ -288,7 +288,7 @@ if gpu_here():
 #
 # **结论。** 只量化权重的 int4 只适合 batch 为 1；超过 1 就没有已知的高效 kernel。
 #
-# *出处：同一讲，列在 Triton 的局限里。*
+# 出处：同一讲，列在 Triton 的局限里。
 #
 # **预测。** $N = K = 4096$。最好的 int4 kernel 在多少个 token 以内比 cuBLAS fp16 快？
 
@@ -375,8 +375,8 @@ if gpu_here():
 #
 # **结论。** Tensor Core 能做 fp16 乘 fp16、int8 乘 int8，但不能做 fp16 乘 int8。所以 int8 权重配 fp16 激活在 NVIDIA GPU 上无法加速。
 #
-# *出处：一篇从矩阵乘法角度讨论量化的文章（2024 年 3 月）。讲座与它矛盾：在那里，int8 权重配 bf16 激活、一个 token，
-# 换一种写法就“快得惊人”，另一种写法则比 bf16 还慢。*
+# 出处：一篇从矩阵乘法角度讨论量化的文章（2024 年 3 月）。讲座与它矛盾：在那里，int8 权重配 bf16 激活、一个 token，
+# 换一种写法就“快得惊人”，另一种写法则比 bf16 还慢。
 #
 # **预测。** 一个 token，$N = K = 4096$，在 H200 上。这里最快的 W8A16 kernel 是 fp16 的几倍速？
 
@@ -458,7 +458,7 @@ if gpu_here():
 # %% [markdown] lang="zh"
 # ## 5. 量化之后，算术强度会下降
 #
-# **结论。** 内部用 int8、外部激活仍是 fp16 时，线性层每字节的运算次数比 fp16 *更少*，所以更早受限于访存。
+# **结论。** 内部用 int8、外部激活仍是 fp16 时，线性层每字节的运算次数比 fp16 **更少**，所以更早受限于访存。
 #
 # *出处：同一篇文章。它用 $N$ 表示 token 数，$C_i$、$C_o$ 表示输入和输出通道数；一次 int8 乘加算 1 次运算，一次 fp16 乘加算 2 次，
 # 得到 int8 的分母是 $2/N + 1/C_i + 2/C_o$。*
@@ -552,7 +552,7 @@ for entry in measured("w8a8", "solution", N=4096, K=4096):
 #
 # **结论。** 稀疏权重里的零要超过 90 %，跳过它们才比照乘不误更快。
 #
-# *出处：谈到稀疏时流传的一条经验。讲座只说，如今的硬件偏爱稠密乘法。*
+# 出处：谈到稀疏时流传的一条经验。讲座只说，如今的硬件偏爱稠密乘法。
 #
 # **预测。** 零按 32 x 32 的块分布，权重 1024 x 1024，8192 个 token。零占百分之多少以上，最好的 kernel 才更快？
 
@@ -639,7 +639,7 @@ if gpu_here():
 # %% [markdown] lang="zh"
 # ## 还有一处笔误：LLM.int8() 拆分的是什么
 #
-# 文章说 LLM.int8() 按 *token* 分类：含离群值的用 fp16 算，其余用 int8 算。论文（Dettmers 等，2022）拆分的其实是*特征列*：
+# 文章说 LLM.int8() 按 *token* 分类：含离群值的用 fp16 算，其余用 int8 算。论文（Dettmers 等，2022）拆分的其实是**特征列**：
 # $X$ 中少数含离群值的列，连同 $W$ 中对应的列，用 fp16 相乘，其余全部用 int8。差别不小，因为离群的列几乎在每个 token 上都有很大的值：
 
 # %%

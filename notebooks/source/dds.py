@@ -14,7 +14,7 @@
 #
 # $$Y = X W^\top, \qquad W \text{ 由 } 32 \times 32 \text{ 的块组成，大部分块为零}$$
 #
-# - $X$ 是稠密 fp16，$Y$ 是稠密 fp16：*稠密 = 稠密 x 稀疏*（dense = dense x sparse）。
+# - $X$ 是稠密 fp16，$Y$ 是稠密 fp16：**稠密 = 稠密 x 稀疏**（dense = dense x sparse）。
 # - $W$ 用 BSR 格式存储：只存保留下来的块。
 # - **你的 kernel** `DDS_MM` 依次处理一个块行里的块，并取出每个块所需的那部分 $X$。
 #
@@ -303,6 +303,9 @@ show_warp("dds")
 # 做对得 60 分，做快得另外 40 分。下面是一条真正走过的路，一步一个想法：
 #
 # @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
+# | 一个程序负责 64 行和一个块行，逐块前进
+# | 块行在程序编号上变得最快
+# | $X$ 的 tile 和块提前取到共享内存
 #
 # 下面每一步都有一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而意料之外的结果最能让人学到东西。
 # 然后修改上面的 kernel，运行它所在的单元，再回来检查。有些步骤，你的 kernel 也许已经做到了。
@@ -326,7 +329,7 @@ show_warp("dds")
 # kernel 的 docstring 给出了这样一种顺序；另一种顺序则很容易无意中写出来。如果 GPU 的 L2 装得下整个 $X$，计时几乎看不出差别；
 # 这项检查所用的模型，L2 要小一些。
 #
-# @speed dds: order
+# @speed dds: order | M = 512、N = K = 128 时共有 4 个块行。以你现在的 kernel，最前面的 4 个程序读的是 $X$ 的几个行 tile？
 
 # %% solution="dds_faster_order"
 row_tiles = ...
@@ -350,7 +353,7 @@ check("dds", speed="order")
 #
 # 每个行 tile 都要与块行里的所有块相乘，所以有多少个行 tile，同一个块就要被多少个程序读取。
 #
-# @speed dds: tiles
+# @speed dds: tiles | M = 2048 时，做完这一步之后，权重的同一个块会有几个程序去读？
 
 # %% solution="dds_faster_tiles"
 programs = ...
@@ -376,7 +379,7 @@ check("dds", speed="tiles")
 # `num_stages=1` 时，每一轮循环都是发出读取 tile 的请求，然后等待。取更大的值，Triton 就会在共享内存里留出几轮的空间，
 # 一边乘当前的 tile，一边去取后面的 tile。
 #
-# @speed dds: pipelined
+# @speed dds: pipelined | BLOCK_M = 128 时，如果放得下 $X$ 的两个 tile 和两个块，一个程序要占多少字节共享内存？
 
 # %% solution="dds_faster_pipelined"
 shared_bytes = ...
@@ -402,7 +405,7 @@ check("dds", speed="pipelined")
 # 一轮循环需要 $X$ 的哪个 tile，由列号决定，而列号本身也要读取。Triton 只有拿到列号，才能提前去取 tile。
 # 所以要在这一轮就读好下一个块的列号，带到下一轮去用。
 #
-# @speed dds: prefetch
+# @speed dds: prefetch | num_stages = 4、4 个 warp 时，列号提前读入之后，共享内存放得下几轮的数据？
 
 # %% solution="dds_faster_prefetch"
 turns = ...

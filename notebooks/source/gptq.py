@@ -14,7 +14,7 @@
 # %% [markdown] lang="zh"
 # # GPTQ：真实模型文件里的权重
 #
-# *这是附加实验，分数不计入课程的 300 分，不做也没有任何损失。请先完成 W4A16。*
+# **这是附加实验，分数不计入课程的 300 分，不做也没有任何损失。请先完成 W4A16。**
 #
 # $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
 #
@@ -350,7 +350,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # 八个权重共用一个字。如果 kernel 为每个权重各读一次，同一个字就要读八次；一组 128 个权重，零点所在的字和 scale 还要各读 128 次。
 # 请读 `[BLOCK_K // 8, BLOCK_N]` 个字，在寄存器里拆开；scale 和零点所在的字，每个字读一次就够了。
 #
-# @speed gptq: words
+# @speed gptq: words | M = 16、N = 128、K = 512 时，做完这一步之后，一次启动的所有读取在 qweight 上总共要多少字节？
 
 # %% solution="gptq_faster_words"
 read = ...
@@ -376,7 +376,7 @@ check("gptq", speed="words")
 # $q\,s - (z + 1)\,s$ 要把 $q$ 和零点都转换、都乘一遍，再相减；公开的 kernel 就是这样，为了不丢位要用 fp32。$(q - (z + 1))\,s$ 先做整数减法，这是精确的，
 # 剩下的用 fp16 就够：一次整数转换、一次乘法。
 #
-# @speed gptq: zeros
+# @speed gptq: zeros | 做完这一步之后，循环每拆出一个权重，会用几条浮点指令？矩阵乘和整数的转换不算。
 
 # %% solution="gptq_faster_zeros"
 instructions = ...
@@ -402,7 +402,7 @@ check("gptq", speed="zeros")
 # 如果一个 tile 沿 $K$ 完全落在一组里，每列只需要一个 scale 和一个零点，而不是每个字一个。而且这样的 tile，其和以 scale 为公因子：
 # 用 fp32 把和乘上 scale，就没有权重被舍入。
 #
-# @speed gptq: groups
+# @speed gptq: groups | M = 16、N = 128、K = 512、每组 128 个时，做完这一步之后，一次启动的所有读取在 scales 上总共要多少字节？
 
 # %% solution="gptq_faster_groups"
 scales_read = ...
@@ -429,7 +429,7 @@ check("gptq", speed="groups")
 # 与 W4A16 相同：wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。让权重在前，$Y^T = W X^T$，每个线程只拆它自己要乘的那些半字节。
 # 在 fp16 里，位模式 `0x6400 + u` 就是 $1024 + u$。把零点放进 $u$，一次减法就处理了两个权重。
 #
-# @speed gptq: registers
+# @speed gptq: registers | 以你现在的 kernel，一个程序在循环的一轮里往共享内存写多少字节？
 
 # %% solution="gptq_faster_registers"
 stored = ...
@@ -452,10 +452,10 @@ check("gptq", speed="registers")
 # %% [markdown] lang="zh"
 # ### 提速第 5 步：只有一个 token，不用原子操作
 #
-# 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由*一个*程序里的各个 warp 来分担 $K$。
+# 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由**一个**程序里的各个 warp 来分担 $K$。
 # tile 的一段比 tile 短，所以即使 tile 跨了几组，一段也可以落在一组里。
 #
-# @speed gptq: slices
+# @speed gptq: slices | 权重的字共 8,388,608 字节。1 个 token 时，你的每个程序要读其中多少字节？
 
 # %% solution="gptq_faster_slices"
 bytes_each = ...

@@ -13,11 +13,11 @@
 # %% [markdown] lang="zh"
 # # 量化对语言模型做了什么？
 #
-# 各个 lab 问的是 kernel *对不对*、*快不快*。这个 notebook 问的是它*为了什么*：把一个小语言模型里的线性层换成 lab 的层，
+# 各个实验问的是 kernel **对不对**、**快不快**。这个 notebook 问的是它**为了什么**：把一个小语言模型里的线性层换成实验里的层，
 # 看质量损失多少、字节省下多少。
 #
 # 模型是一个以字节为 token 的 transformer，用 Python 标准库的源码训练；训练过程见它的说明卡 `model/README.md`。它很小，所以这里的
-# 一切在 CPU 上几分钟就能跑完。没有 GPU 时，lab 的层用 `naive`（普通 PyTorch）计算：质量是准确的，时间则没有意义。
+# 一切在 CPU 上几分钟就能跑完。没有 GPU 时，这些层用 `naive`（普通 PyTorch）计算：质量是准确的，时间则没有意义。
 #
 # 这里不计分。
 
@@ -57,10 +57,10 @@ print(f"{len(held_out.differing)} of {held_out.files} held-out files differ from
 # and a perplexity of 256.
 
 # %% [markdown] lang="zh"
-# ## 1. Perplexity（困惑度）
+# ## 1. 困惑度（perplexity）
 #
-# 模型给每个“下一个字节”一个概率。在没有训练过的文本上取 $-\log_2 p$ 的平均，就是 *bits per byte*；perplexity 是 $2$ 的这个次方：
-# 相当于要在这么多个等可能的字节里猜。什么都不懂的模型是 8 bit，perplexity 为 256。
+# 模型给每个“下一个字节”一个概率。在没有训练过的文本上取 $-\log_2 p$ 的平均，就是 *bits per byte*；困惑度（perplexity）是 $2$ 的这个次方：
+# 相当于要在这么多个等可能的字节里猜。什么都不懂的模型是 8 bit，困惑度为 256。
 
 # %%
 def perplexity(changed, text=sample):
@@ -94,9 +94,9 @@ print(write(model, "def read(self, path):\n"))
 # run the cell: which lab costs most? To run your own kernel on a GPU, say `submission=Path("w8a8.ipynb")`.
 
 # %% [markdown] lang="zh"
-# ## 2. Lab 的层
+# ## 2. 实验里的层
 #
-# `swap(model, "w8a8")` 把每个 Linear 层换成某个 lab 的层。最后一层照例保持原样。运行之前先想一想：哪个 lab 损失最大？
+# `swap(model, "w8a8")` 把每个 Linear 层换成某个实验的层。最后一层照例保持原样。运行之前先想一想：哪个实验的层损失最大？
 # 想在 GPU 上跑自己的 kernel，可以写 `submission=Path("w8a8.ipynb")`。
 
 # %%
@@ -145,8 +145,8 @@ pictures.bars(found, "perplexity", "The whole model with each lab's layers")
 # %% [markdown] lang="zh"
 # ## 3. 哪一层最吃亏？
 #
-# 给每一层它在模型里真正得到的输入，把换上 lab 权重之后的输出同正确的输出相比：$\|Y' - Y\| / \|Y\|$。这很便宜。
-# 对整个模型影响多大是另一个问题：最后一张图每次只把一层换成 `w4a16` 的层，再测 perplexity。
+# 给每一层它在模型里真正得到的输入，把换上实验的权重之后的输出同正确的输出相比：$\|Y' - Y\| / \|Y\|$。这很便宜。
+# 对整个模型影响多大是另一个问题：最后一张图每次只把一层换成 `w4a16` 的层，再测困惑度。
 
 # %%
 batch = windows(sample, context)[:2, :-1]
@@ -213,7 +213,7 @@ spreads({
 # divides the column of the weight behind it by 64. The function stays the same. What becomes of int8?
 
 # %% [markdown] lang="zh"
-# ### 离群特征（outlier）
+# ### 离群值（outlier）
 #
 # 在大模型里，激活的少数几个特征在每个 token 上都比其余的大上百倍（[Dettmers et al. 2022](https://arxiv.org/abs/2208.07339)）。
 # 小模型没有，所以用 `plant` 造几个：把 norm 的增益乘以 64，再把后面权重的对应列除以 64。函数没有变。int8 会怎样？
@@ -243,7 +243,7 @@ spreads({
 # %% [markdown] lang="zh"
 # ## 5. 自己写一写
 #
-# 三种方法，每种只有几行 PyTorch。`captured()` 里有某一层的权重 `[N, K]` 和它得到的输入 `[M, K]`，已经种上 outlier。
+# 三种方法，每种只有几行 PyTorch。`captured()` 里有某一层的权重 `[N, K]` 和它得到的输入 `[M, K]`，已经种上离群值。
 # `check_outputs` 把这一层的输出误差同按定义算出来的相比。
 #
 # **分组。** 对称量化：一行里每 `group` 个相邻元素共用一个 scale，$s = \max|w| / (2^{b-1} - 1)$，$q = \mathrm{clamp}(\mathrm{round}(w / s),
@@ -310,7 +310,7 @@ check_outputs("decompose", decomposed);
 #
 # `python -m model table` 在这个模型上把文献里的方法都测过一遍，结果保存了下来；`model/quantisers/` 里每种方法一页，有公式和出处。
 # 就近取整（round to nearest）只需要权重；GPTQ 和 AWQ 要看样本；量化感知训练（QAT）则一直改权重，直到它们适应网格。
-# “kernel” 一列写的是哪个 lab 的 kernel 能直接乘这样存放的权重；`python -m model times` 在 GPU 上用它给一层计时。
+# “kernel” 一列写的是哪个实验的 kernel 能直接乘这样存放的权重；`python -m model times` 在 GPU 上用它给一层计时。
 
 # %%
 from IPython.display import Markdown
@@ -328,8 +328,8 @@ Markdown(markdown(results, times))
 # SmoothQuant and LLM.int8() do about them that groups of weights do not? In section 4, which lab lost more to them, and why?
 
 # %% [markdown] lang="zh"
-# **想一想。** 计时的那一层很小，token 却很多：哪些格式比 fp16 快，为什么？第 8 节有 token 少的大层。分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上 outlier 之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
-# 第 4 节里哪个 lab 因 outlier 损失更多，为什么？
+# **想一想。** 计时的那一层很小，token 却很多：哪些格式比 fp16 快，为什么？第 8 节有 token 少的大层。分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上离群值之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
+# 第 4 节里哪个实验因离群值损失更多，为什么？
 
 # %% [markdown]
 # ## 7. Pruning blocks
@@ -375,9 +375,9 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # %% [markdown] lang="zh"
 # ## 8. 整个模型
 #
-# 课上给一个图像编码器（ViT-H，batch 16）计了时：16 bit、分步的动态 int8、融合后的动态 int8。`python -m bench encoder` 在 GPU 上做同样的事，
-# `python -m bench decoder` 则用每个 lab 的层给 7 B 模型的一个 decoder 层计时。运行之前先想一想：量化在哪里省时间，在哪里省内存，
-# 在哪里两样都不省？这些数字可能因为什么而与课上的不同，见 `docs/benchmarks.md`。
+# 讲座给一个图像编码器（ViT-H，batch 16）计了时：16 bit、分步的动态 int8、融合后的动态 int8。`python -m bench encoder` 在 GPU 上做同样的事，
+# `python -m bench decoder` 则用每个实验的层给 7 B 模型的一个 decoder 层计时。运行之前先想一想：量化在哪里省时间，在哪里省显存，
+# 在哪里两样都不省？这些数字可能因为什么而与讲座的不同，见 `docs/benchmarks.md`。
 
 # %%
 from grader.reporting.whole_models import load_model_record, shown
@@ -406,7 +406,7 @@ Markdown(shown("decoder"))
 # %% [markdown] lang="zh"
 # ## 9. 你会用哪一种？
 #
-# 左边是第 6 节里每种格式损失的质量，右边是第 8 节里它在 7 B 模型的一层上换来的速度。这里的质量是一个小模型的：大模型有自己的 outlier，所以要在你的模型上再测。
+# 左边是第 6 节里每种格式损失的质量，右边是第 8 节里它在 7 B 模型的一层上换来的速度。这里的质量是一个小模型的：大模型有自己的离群值，所以要在你的模型上再测。
 
 # %%
 decoder = load_model_record("decoder")
@@ -422,16 +422,21 @@ for lab, row in costs.items():
 # images, thousands of tokens at a time; and the layers that suffered most in section 3.
 #
 # One answer, by the numbers of an H200 above. With one token a layer waits for its weights, so the fewest bytes win: int4, rounded by GPTQ or with groups
-# where perplexity asks for it. A layer that suffers much keeps int8 weights, which cost next to nothing in quality and still gain. With thousands of
-# tokens a layer waits for its products, and weight-only formats multiply in fp16 like everybody else: they save memory, not time. Only int8 times int8 has
-# faster instructions, and the encoder shows what is left of them once $X$ must be quantised as well: fused and compiled it comes near fp16
-# compiled alike, with half the bytes of weights, so measure before you ship it. And blocks of zeros: not without training them in.
+# where perplexity asks for it. A layer that suffers much keeps int8 weights, which cost next to nothing in quality and still gain. With hundreds of
+# sequences in a batch each step has hundreds of tokens, and the gain is gone: with 512 tokens and a weight of 4096 x 4096, W4A16 is
+# @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} and W8A8 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} times as fast as fp16 (`docs/benchmarks.md`). There a small
+# weight pays in memory, which holds more sequences, and not in time. With thousands of tokens a layer waits for its products, and weight-only formats
+# multiply in fp16 like everybody else: they save memory, not time. Only int8 times int8 has faster instructions, and the encoder shows what is left of
+# them once $X$ must be quantised as well: fused and compiled it comes near fp16 compiled alike, with half the bytes of weights, so measure before you
+# ship it. And blocks of zeros: not without training them in.
 
 # %% [markdown] lang="zh"
 # **请作决定，每种情况用两句话说明理由：** 一块 GPU 上的聊天，一次一个序列；一台服务器，一个 batch 里有几百个序列；一个图像编码器，一次几千个 token；
 # 还有第 3 节里最吃亏的那些层。
 #
 # 一种答案，依据是上面 H200 的数字。只有一个 token 时，一层等的是权重，所以字节最少的赢：用 int4，困惑度要求高时用 GPTQ 取整或者分组。
-# 吃亏大的层留成 int8 权重，质量几乎不受损失，速度仍有收益。有几千个 token 时，一层等的是乘法，而只量化权重的格式同样用 fp16 做乘法：
+# 吃亏大的层留成 int8 权重，质量几乎不受损失，速度仍有收益。一个 batch 里有几百个序列时，每一步就有几百个 token，
+# 这份收益也就没了：512 个 token、4096 x 4096 的权重，W4A16 是 fp16 的 @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} 倍速，W8A8 是 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} 倍速（`docs/benchmarks.md`）。
+# 权重变小，这时换来的是显存（能放下更多序列），不是时间。有几千个 token 时，一层等的是乘法，而只量化权重的格式同样用 fp16 做乘法：
 # 省的是显存，不是时间。只有 int8 乘 int8 有更快的指令；编码器那张表说明，算上 $X$ 的量化之后还剩下多少：融合并编译之后，它接近同样编译过的 fp16，
 # 权重的字节数减半，所以上线之前要先测。至于整块的零：不把它们训练进去就不行。

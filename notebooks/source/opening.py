@@ -26,7 +26,7 @@
 # | `dds` | 大部分是空的，按 32 x 32 分块 | 没有存的部分，两样都省 |
 #
 # 你需要会用 PyTorch。Triton 在这里教，共十个小练习：你填写一个单元，紧接着的单元会告诉你对不对；不对的话，错在哪一行、错在什么地方。
-# 不用上交，也不计分。在这里写的东西，后面的实验里还会用到。
+# 不用上交，也不计分。在这里写的东西，后面的实验里还会用到。代码里的注释和检查单元的回答是英文的。
 
 # %%
 # include notebooks/source/parts/setup.py
@@ -337,7 +337,7 @@ check("opening", step="transpose")
 #
 # int4 的上下界是 $-8$ 和 $7$，$s = \max|x| / 7$。
 #
-# 这叫*对称量化*。*仿射量化*（affine）还有第二个数，即**零点** $z$：$x \approx s\,(q - z)$。
+# 这叫**对称量化**。**仿射量化**（affine）还有第二个数，即**零点** $z$：$x \approx s\,(q - z)$。
 # 如果一行的值都在零的同一侧，它不会浪费量化级；零同样能精确表示，因为 $z$ 是整数。但在乘积里，
 # 每个 $z$ 都会多出一项要减掉：$\sum_k (q_k - z)\,r_k = \sum_k q_k r_k - z \sum_k r_k$。
 # 对称就是 $z = 0$：没有这一项。
@@ -481,7 +481,7 @@ check("opening", step="scales")
 # - 整个 $X$ 或 $W$ 一个 scale（**逐张量**，per tensor），可以；
 # - $X$ 的每一行一个 scale（**逐 token**，per token），可以；
 # - $W$ 的每一行一个 scale（**逐输出通道**，per output channel），可以；
-# - $X$ 的每一列一个 scale（逐*输入*通道，per input channel），不行：它沿 $k$ 变化，只能留在求和号里面。
+# - $X$ 的每一列一个 scale（逐**输入**通道，per input channel），不行：它沿 $k$ 变化，只能留在求和号里面。
 #
 # 介于两者之间的，是沿 $k$ 每一**组**（group，例如相邻的 128 个元素）一个 scale。它能提到本组的求和之外，提不到整个求和之外：
 # 每一组的和先乘 scale，再加到 fp32 累加器上。代价是每个元素、每一组都要多做一次乘法；而一个离群值只连累 128 个值，不是一整行。
@@ -508,7 +508,7 @@ print(f"largest difference: {float((inside - outside).abs().max()):.0e}, which i
 # ## 5. 四位：八个权重拼成一个字
 #
 # PyTorch 有 `torch.int4` 这个 dtype，却没有它的运算。所以沿 $K$ 相邻的八个数共用一个 int32 字，第一个放在最低的四位。
-# 四位共有 16 种位模式，表示 $-8$ 到 $7$：大于 7 的位模式，要*减去 16* 才是它的值。
+# 四位共有 16 种位模式，表示 $-8$ 到 $7$：大于 7 的位模式，要**减去 16** 才是它的值。
 
 # %%
 values = torch.tensor([3, -1, 7, -8, 0, 5, -4, 1])
@@ -547,7 +547,7 @@ check("opening", step="pack")
 # %% [markdown] lang="zh"
 # ### 练习 8：拆包
 #
-# 再拆回来。`(word >> 4 * i) & 0xF` 得到的是 0 到 15：符号丢了。应当先把第 `i` 个元素*左*移，使它的最高位到达字的最高位，
+# 再拆回来。`(word >> 4 * i) & 0xF` 得到的是 0 到 15：符号丢了。应当先把第 `i` 个元素**左**移，使它的最高位到达字的最高位，
 # 再右移 28 位。对有符号整数，`>>` 会复制符号位。
 
 # %% solution="opening_step_unpack"
@@ -662,10 +662,10 @@ check("opening", step="bsr")
 #
 # ### 练习 10：矩阵乘
 #
-# 1. *哪个 tile？* 这里的 grid 只有一个轴，逐行给 tile 编号。一行有 `tiles_n = tl.cdiv(N, BLOCK_N)` 个 tile，所以程序 `pid` 的 tile 行号是 `pid // tiles_n`，tile 列号是 `pid % tiles_n`。由此得出 `rows` 和 `columns`。
-# 2. *累加器*的初值是 `tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)`。
-# 3. *循环*里有 `depth = k + tl.arange(0, BLOCK_K)`。$X$ 的 tile 由 `load_tile` 读入，行列用 `rows` 和 `depth`。$W$ 的 tile 必须是 `[BLOCK_K, BLOCK_N]`，而 $W$ 按 $[N, K]$ 存放：它的转置的元素 $(k, n)$ 位于 `k + n * K`，所以两个 stride 是 1 和 `K`。然后 `acc = tl.dot(x, w, acc)`。
-# 4. *写出* `acc.to(tl.float16)`，位置是 `rows[:, None] * N + columns[None, :]`，mask 要管住两个轴的末尾。
+# 1. **哪个 tile？** 这里的 grid 只有一个轴，逐行给 tile 编号。一行有 `tiles_n = tl.cdiv(N, BLOCK_N)` 个 tile，所以程序 `pid` 的 tile 行号是 `pid // tiles_n`，tile 列号是 `pid % tiles_n`。由此得出 `rows` 和 `columns`。
+# 2. **累加器**的初值是 `tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)`。
+# 3. **循环**里有 `depth = k + tl.arange(0, BLOCK_K)`。$X$ 的 tile 由 `load_tile` 读入，行列用 `rows` 和 `depth`。$W$ 的 tile 必须是 `[BLOCK_K, BLOCK_N]`，而 $W$ 按 $[N, K]$ 存放：它的转置的元素 $(k, n)$ 位于 `k + n * K`，所以两个 stride 是 1 和 `K`。然后 `acc = tl.dot(x, w, acc)`。
+# 4. **写出** `acc.to(tl.float16)`，位置是 `rows[:, None] * N + columns[None, :]`，mask 要管住两个轴的末尾。
 #
 # $X$、$W$ 和 $Y$ 都逐行存放。不满一个 tile 的尾部：超出末尾的地方 `load_tile` 给出零，而零不影响求和。
 

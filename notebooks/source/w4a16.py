@@ -135,9 +135,9 @@ check("w4a16", step="load")
 # ## 第 2 步：拆包
 #
 # 从 `[words, columns]` 变成 `[8 * words, columns]`，按 $K$ 的顺序排列。开篇练习 `unpack` 拆的是一行字，每个字拆成一行；
-# 这里一个字的八个元素则要*竖着*往下排。
+# 这里一个字的八个元素则要**竖着**往下排。
 #
-# 符号：先把半字节*左移*，让它的最高位落到整个字的最高位上，再右移 28 位。
+# 符号：先把半字节**左移**，让它的最高位落到整个字的最高位上，再右移 28 位。
 # 对有符号整数，`>>` 会复制符号位。
 #
 # 顺序：在中间插入由八个移位量组成的 tile，得到 `[words, 8, columns]`
@@ -298,7 +298,7 @@ print(f"its weight takes {layer.qweight.numel() * 4} bytes instead of {linear.we
 #
 # 解释器知道你的 kernel 读写的每一个地址。下面几个单元让它跑几个 tile，并逐一计数。不计分。
 #
-# 先预测：一个字里有八个权重。*一个*程序会把同一个字读几次，一次还是八次？有多少个程序会读它？
+# 先预测：一个字里有八个权重。**一个**程序会把同一个字读几次，一次还是八次？有多少个程序会读它？
 
 # %%
 from grader.notebook import show_memory, show_programs, show_warp
@@ -348,6 +348,11 @@ show_programs("w4a16")
 # 做对得 60 分，做快得另外 40 分。下面是一条真正走过的路，一步一个想法：
 #
 # @ladder w4a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
+# | 每个元素各自读一个字，移出自己的半字节，再乘 scale
+# | scale 移出求和，在收尾时只乘一次
+# | 一个字只读一次，在寄存器里拆开，一次两个半字节，不做类型转换
+# | SPLIT_K 个程序共用 $Y$ 的一个 tile，各算 $K$ 的一段；照顾 L2 的顺序；tile 自动调优
+# | 乘积转置过来算，让权重从寄存器进入，用到哪里拆到哪里
 #
 # 下面每一步都有一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而意料之外的结果最能让人学到东西。
 # 然后修改上面的 kernel，运行它所在的单元，再回来检查。有些步骤，你的 kernel 也许已经做到了。
@@ -368,7 +373,7 @@ show_programs("w4a16")
 #
 # 一列的 scale 沿 $K$ 不变，所以不必乘到每个权重上。这样循环里乘的就是纯整数，而 fp16 能精确表示它们。
 #
-# @speed w4a16: epilogue
+# @speed w4a16: epilogue | 512 个 token 时，以你现在的 kernel，一次启动里，同一个权重要乘几次 scale？
 
 # %% solution="w4a16_faster_epilogue"
 scalings = ...
@@ -393,7 +398,7 @@ check("w4a16", speed="epilogue")
 #
 # 八个权重共用一个字。如果 kernel 为每个权重各读一次，同一个字就要读八次：这不会多访问 DRAM，因为 L2 里已经有了，但每次都要一条指令。
 #
-# @speed w4a16: words
+# @speed w4a16: words | M = 16、N = 128、K = 512 时，做完这一步之后，一次启动的所有读取在 qweight 上总共要多少字节？
 
 # %% solution="w4a16_faster_words"
 read = ...
@@ -419,7 +424,7 @@ check("w4a16", speed="words")
 # 一个 token、4096 列、tile 宽 64，一共是 64 个程序，而 GPU 有 132 个 SM。让 `SPLIT_K` 个程序共同负责一个 tile，
 # 各算 $K$ 的一段，再用 `tl.atomic_add` 加在一起。这时传入的 $Y$ 已经清零，清零的时间也计算在内。减少 tile 的行数也有帮助。
 #
-# @speed w4a16: split
+# @speed w4a16: split | 1 个 token 时，用程序最多的那个 config，一次启动会有几个程序？
 
 # %% solution="w4a16_faster_split"
 programs = ...
@@ -446,7 +451,7 @@ check("w4a16", speed="split")
 # wgmma 是 Hopper 的矩阵乘指令，它的第一个操作数可以来自寄存器，第二个只能来自共享内存。拆包后的权重，字节数是原来那些字的四倍，
 # 因此每轮循环都要在共享内存里走一趟；除非把权重放在前面，让每个线程只拆它自己要乘的那些半字节。
 #
-# @speed w4a16: registers
+# @speed w4a16: registers | 以你现在的 kernel，一个程序在循环的一轮里往共享内存写多少字节？
 
 # %% solution="w4a16_faster_registers"
 stored = ...
@@ -469,9 +474,9 @@ check("w4a16", speed="registers")
 # %% [markdown] lang="zh"
 # ### 提速第 5 步：只有一个 token，不用原子操作
 #
-# 只有一个 token 时，还在等的是：$Y$ 要先清零，再用原子操作累加。能不能改由*一个*程序里的各个 warp 来分担 $K$，不用 `SPLIT_K` 也有足够多的程序？
+# 只有一个 token 时，还在等的是：$Y$ 要先清零，再用原子操作累加。能不能改由**一个**程序里的各个 warp 来分担 $K$，不用 `SPLIT_K` 也有足够多的程序？
 #
-# @speed w4a16: slices
+# @speed w4a16: slices | 权重共 8,388,608 字节。1 个 token 时，你的每个程序要读其中多少字节？
 
 # %% solution="w4a16_faster_slices"
 bytes_each = ...

@@ -141,7 +141,7 @@ for M in (1, 16, 64, 256, 512, 4096):
 # @bench{cublas_us("w4a16", "m1_n4096_k4096"):.1f} us）；有几百个 token 时什么也得不到，还要另花转换的时间。
 # 所以讲义这句话，就乘法而言是对的；就一次只写一个 token 的模型而言，是错的。
 #
-# 无论有多少 token，*显存*总归省了一半。
+# 无论有多少 token，**显存**总归省了一半。
 #
 # ## kernel 所在的层
 #
@@ -158,7 +158,7 @@ for M in (1, 16, 64, 256, 512, 4096):
 # %% [markdown] lang="zh"
 # ## 两个熟悉的函数
 #
-# 你在开篇和 W8A8 里写过它们。运行这个单元即可。`load_tile` 能读*任何*矩阵的 tile：读 $X$ 和读权重都用它。
+# 你在开篇和 W8A8 里写过它们。运行这个单元即可。`load_tile` 能读**任何**矩阵的 tile：读 $X$ 和读权重都用它。
 
 # %%
 # include notebooks/source/parts/load_tile.py
@@ -437,7 +437,7 @@ check("w8a16", step="one")
 # 现在的 kernel，tile 宽 64 列，一共 64 个程序，而 H200 有 132 个 SM。`multiply_one` 是另一种形式的核心，用于 `BLOCK_M == 1`。把各轮的乘积留在一个 fp32 的 tile 里，
 # 循环之后再求一次和；并用 `tl.range(..., num_stages=4)` 让读取提前发出：没有 `tl.dot` 的循环不会自动这样做。
 #
-# @speed w8a16: one
+# @speed w8a16: one | 权重共 16,777,216 字节。1 个 token 时，你的每个程序要读其中多少字节？
 
 # %% solution="w8a16_faster_one"
 bytes_each = ...
@@ -461,7 +461,7 @@ check("w8a16", speed="one")
 #
 # 有 16 个 token 时，`tl.dot` 又划算了，只要 tile 是 16 行而不是 64 行。这样 tile 太少：让 `SPLIT_K` 个程序共同负责一个。
 #
-# @speed w8a16: split
+# @speed w8a16: split | 16 个 token、tile 为 16 行时，用程序最多的那个 config，一次启动会有几个程序？
 
 # %% solution="w8a16_faster_split"
 programs = ...
@@ -486,7 +486,7 @@ check("w8a16", speed="split")
 #
 # wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。转换后的权重，字节数是存储时的两倍；作为第二个操作数，每轮循环都要写进共享内存。
 #
-# @speed w8a16: registers
+# @speed w8a16: registers | 以你现在的 kernel，一个程序在循环的一轮里往共享内存写多少字节？
 
 # %% solution="w8a16_faster_registers"
 stored = ...

@@ -127,7 +127,7 @@ check("w8a8", step="load")
 # 每一行除以它的 scale，就近取整，钳位，再转换类型。
 #
 # 只用 `.to(tl.int8)` 会直接截断小数部分，那不是就近取整。Triton 没有 `tl.round`；`tl.floor(v + 0.5)` 是一种就近取整的办法。
-# 钳位用 `tl.minimum` 和 `tl.maximum`。要*先*钳位，再转换：否则 int8 放不下的值会绕回去，128 变成 -128。这叫**溢出**（overflow）。
+# 钳位用 `tl.minimum` 和 `tl.maximum`。要**先**钳位，再转换：否则 int8 放不下的值会绕回去，128 变成 -128。这叫**溢出**（overflow）。
 
 # %% solution="w8a8_step_quantise"
 @triton.jit
@@ -387,6 +387,10 @@ show_order("w8a8", gpu="T4")
 # 做对得 60 分，另外 40 分看速度。下面是一条实际走过的路，每一步只有一个想法：
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
+# | 照公式逐行写：量化 $X$ 的一个 tile，相乘，反量化，累加
+# | 两个 scale 都移出求和，在收尾时只乘一次
+# | 循环里不做除法，也不转换成整数
+# | tile 的大小合乎任务，顺序照顾 L2
 #
 # 下面的每一步都包括一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而出乎意料的时候学到的最多。
 # 然后修改上面的 kernel，运行那个单元，再回来看。有些步骤，你的 kernel 可能已经做到了。
@@ -409,7 +413,7 @@ show_order("w8a8", gpu="T4")
 # 两个 scale 沿 $K$ 都是常数，所以不必去乘部分和。让累加器保持 int32，在循环之后只反量化一次。
 # 看上去收益很大：预测一下能省掉多少工作。不过，只要循环里还有别的东西更慢，计时上的收益就没有这么大。
 #
-# @speed w8a8: epilogue
+# @speed w8a8: epilogue | K = 4096 时，做完这一步之后，一次启动里，$Y$ 的每个元素要把 int32 的和转成 fp32 几次？
 
 # %% solution="w8a8_faster_epilogue"
 rescales = ...
@@ -433,7 +437,7 @@ check("w8a8", speed="epilogue")
 #
 # 那个更慢的东西就是除法。除了最后一位可能不同，$x / s$ 就是 $x \cdot (1/s)$，而 $1/s$ 对整行都一样。
 #
-# @speed w8a8: reciprocal
+# @speed w8a8: reciprocal | 以你现在的 kernel，一个线程在循环的一轮里做几次除法？
 
 # %% solution="w8a8_faster_reciprocal"
 divisions = ...
@@ -458,9 +462,9 @@ check("w8a8", speed="reciprocal")
 # ### 加速第 3 步：便宜的取整
 #
 # `tl.floor` 和到 int8 的转换，速率只有乘加的几分之一。有一个更便宜的办法：加上 $1.5 \cdot 2^{23}$。这么大的 fp32 数已经没有位可以表示小数，
-# 所以加法本身就完成了就近取整，结果的最低字节*就是*那个整数。钳位要趁它还是浮点数的时候做。
+# 所以加法本身就完成了就近取整，结果的最低字节**就是**那个整数。钳位要趁它还是浮点数的时候做。
 #
-# @speed w8a8: rounding
+# @speed w8a8: rounding | 循环在 $X$ 的一个元素上会花几条浮点指令（类型转换也算）？
 
 # %% solution="w8a8_faster_rounding"
 instructions = ...
@@ -486,7 +490,7 @@ check("w8a8", speed="rounding")
 # $X$ 的一个值，凡是用到它所在行的程序都要重新量化一遍，列方向有几个 tile，就有几个这样的程序。tile 越宽，这样的程序越少；
 # 但它的和必须放得进寄存器。
 #
-# @speed w8a8: tiles
+# @speed w8a8: tiles | N = 4096 时，做完这一步之后，$X$ 的一个元素会在几个程序里量化？
 
 # %% solution="w8a8_faster_tiles"
 programs = ...
@@ -511,7 +515,7 @@ check("w8a8", speed="tiles")
 #
 # wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。$Y^\top = W X^\top$：权重有。
 #
-# @speed w8a8: rows
+# @speed w8a8: rows | 16 个 token 时，以你现在的 kernel，每一次真正需要的乘加，Tensor Core 实际做了几次？
 
 # %% solution="w8a8_faster_rows"
 multiply_adds = ...
@@ -537,7 +541,7 @@ check("w8a8", speed="rows")
 # 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用 `tl.atomic_add` 加到一起。
 # 这时 $Y$ 传进来就已清零，清零的时间也计入。另一个办法是用窄的 tile。
 #
-# @speed w8a8: split
+# @speed w8a8: split | 16 个 token 时，用程序最多的那个 config，一次启动会有几个程序？
 
 # %% solution="w8a8_faster_split"
 programs = ...
@@ -670,7 +674,7 @@ check_answer("w8a8", "times")
 # Why can this kernel not use one? What could be done to $X$ and $W$ beforehand to the same effect?
 
 # %% [markdown] lang="zh"
-# **6. scale。** 离群值集中在少数输入通道上，所以给 $X$ 的每一*列*一个 scale，量化误差会更小。
+# **6. scale。** 离群值集中在少数输入通道上，所以给 $X$ 的每一**列**一个 scale，量化误差会更小。
 # 为什么这个 kernel 不能这样做？事先对 $X$ 和 $W$ 做什么处理，可以达到同样的效果？
 
 # %% [markdown] answer="w8a8_question_scales" points=3

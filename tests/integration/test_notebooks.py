@@ -13,11 +13,11 @@ from typing import Any
 import nbformat
 import pytest
 
+from grader.authoring.measured import ladder_table
 from grader.authoring.notebooks import (
     SOURCE,
     BadSource,
     instructor_notebook,
-    ladder_table,
     sources,
     student_files,
     student_notebook,

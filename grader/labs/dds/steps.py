@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -71,20 +72,29 @@ def _dot(inputs: Inputs, *, transposed: bool = True, block: int | None = None, a
     return (y + tensor(inputs, "acc_ptr").double() * added).float()
 
 
+def _dot_overlapping(inputs: Inputs) -> torch.Tensor:
+    """Block b, taken from b * BLOCK on."""
+    first = BLOCK * integer(inputs, "b")
+    w = tensor(inputs, "values_ptr").reshape(-1)[first : first + BLOCK * BLOCK].view(BLOCK, BLOCK).double()
+    return (tensor(inputs, "x_ptr").double() @ w.t() + tensor(inputs, "acc_ptr").double()).float()
+
+
 def _loop_inputs(generator: torch.Generator) -> Inputs:
     return {**_x_inputs(generator), "values_ptr": _values(generator), **_indices()}
 
 
 def _rows_of_blocks(
-    inputs: Inputs, ends: tuple[int, ...] = CROW[1:], starts: tuple[int, ...] = CROW[:-1]
-) -> torch.Tensor:
-    """fp32 [4, ROWS, BLOCK]: for each block row the sum over its blocks."""
+    inputs: Inputs, ends: tuple[int, ...] = CROW[1:], starts: tuple[int, ...] = CROW[:-1], *,
+    block: Callable[[int, int], int] = lambda row, b: b, column: Callable[[int, int], int] = lambda row, b: b, doubled: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """fp32 [4, ROWS, BLOCK]: for each block row the sum over its blocks. block(row, b) and column(row, b): whose values and whose
+    column index are taken for block b; doubled: the sum so far is counted again in every turn."""
     x, values = tensor(inputs, "x_ptr").double(), tensor(inputs, "values_ptr").double()
     y = torch.zeros(4, ROWS, BLOCK, dtype=torch.float64)
     for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
         for b in range(start, end):
-            column = COLUMNS[b]
-            y[row, :M] += x[:, BLOCK * column : BLOCK * (column + 1)] @ values[b].t()
+            first = BLOCK * COLUMNS[column(row, b)]
+            y[row, :M] = (2 if doubled else 1) * y[row, :M] + x[:, first : first + BLOCK] @ values[block(row, b)].t()
     return y.float()
 
 
@@ -141,6 +151,18 @@ def harness(crow_ptr, out_ptr):
                 ),
             ),
             Slip(
+                "the end and the start; exchange the two",
+                lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[1:], tensor(inputs, "crow_ptr")[:-1]], dim=1),
+            ),
+            Slip(
+                "the start, and one more than the start; the end is the next element, at block_row + 1",
+                lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr")[:-1] + 1], dim=1),
+            ),
+            Slip(
+                "right at the end and 0 at the start; a row's blocks begin where the row above ends, at crow[r]",
+                lambda inputs: torch.stack([torch.zeros_like(tensor(inputs, "crow_ptr")[1:]), tensor(inputs, "crow_ptr")[1:]], dim=1),
+            ),
+            Slip(
                 "a start and a number of blocks; expected the start and the end",
                 lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr").diff()], dim=1),
             ),
@@ -194,6 +216,11 @@ def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
             ),
             Slip("the product with block 0; begin at block b", lambda inputs: _dot(inputs, block=0), r"tl\.load"),
             Slip("the product alone; acc was not added", lambda inputs: _dot(inputs, added=False), r"tl\.dot"),
+            Slip("the sum with acc counted twice; tl.dot with acc as an argument adds it already",
+                 lambda inputs: _dot(inputs) + tensor(inputs, "acc_ptr"), r"tl\.dot"),
+            Slip("acc as it was; return what tl.dot gives, or assign it to acc",
+                 lambda inputs: tensor(inputs, "acc_ptr").clone(), r"tl\.dot"),
+            Slip("the product with what lies b * BLOCK elements on; a block has BLOCK * BLOCK of them", _dot_overlapping, r"values_ptr"),
         ),
     ),
     Step(
@@ -233,6 +260,41 @@ def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_p
                 "without the first block of each row",
                 lambda inputs: _rows_of_blocks(inputs, starts=tuple(start + 1 for start in CROW[:-1])),
                 r"range\(",
+            ),
+            Slip(
+                "the sum of the first blocks of all; go from `first` to `last`, not from 0 to their number",
+                lambda inputs: _rows_of_blocks(inputs, tuple(b - a for a, b in pairwise(CROW)), (0,) * (len(CROW) - 1)),
+                r"range\(",
+            ),
+            Slip(
+                "the sum with acc counted again in every turn; multiply_block adds it already, so write acc = and not acc +=",
+                lambda inputs: _rows_of_blocks(inputs, doubled=True),
+                r"multiply_block\(",
+            ),
+            Slip(
+                "made with values counted from the row's first block; b counts all blocks",
+                lambda inputs: _rows_of_blocks(inputs, block=lambda row, b: b - CROW[row]),
+                r"multiply_block\(",
+            ),
+            Slip(
+                "made with column indices counted from the row's first block; b counts all blocks",
+                lambda inputs: _rows_of_blocks(inputs, column=lambda row, b: b - CROW[row]),
+                r"load_x_tile\(",
+            ),
+            Slip(
+                "made with the values of block number block_row; they are those of block b",
+                lambda inputs: _rows_of_blocks(inputs, block=lambda row, b: row),
+                r"multiply_block\(",
+            ),
+            Slip(
+                "made with the column index of block number block_row; it is that of block b",
+                lambda inputs: _rows_of_blocks(inputs, column=lambda row, b: row),
+                r"load_x_tile\(",
+            ),
+            Slip(
+                "the sum of the first block row for each; find_blocks takes block_row",
+                lambda inputs: _rows_of_blocks(inputs, (CROW[1],) * (len(CROW) - 1), (0,) * (len(CROW) - 1)),
+                r"find_blocks\(",
             ),
         ),
     ),

@@ -24,6 +24,9 @@ def _opened(inputs: Inputs) -> torch.Tensor:
     return unpack_weight(tensor(inputs, "words_ptr"))
 
 
+_SHIFTS = (4 * torch.arange(8, dtype=torch.int32))[None, :, None]
+
+
 def _by_word(q: torch.Tensor) -> torch.Tensor:
     """[K, N] -> [K / 8, 8, N]: the eight elements of each word."""
     return q.view(-1, 8, q.shape[1])
@@ -70,6 +73,20 @@ def _weights(inputs: Inputs) -> torch.Tensor:
     return ((q - zeros) * scales).to(torch.float16)
 
 
+def _shifted(inputs: Inputs, zeros: int, more: int) -> torch.Tensor:
+    """fp16 [DEPTH, COLUMNS]: (q + zeros * zero points + more) s."""
+    q = tensor(inputs, "q_ptr") + zeros * tensor(inputs, "zeros_ptr") + more
+    return (q.double() * tensor(inputs, "scales_ptr").double()).to(torch.float16)
+
+
+def _around_eight(inputs: Inputs) -> torch.Tensor:
+    return _shifted(inputs, 0, -8)
+
+
+def _over_scales(inputs: Inputs) -> torch.Tensor:
+    return ((tensor(inputs, "q_ptr") - tensor(inputs, "zeros_ptr")).double() / tensor(inputs, "scales_ptr").double()).to(torch.float16)
+
+
 def _weight_tolerance(inputs: Inputs) -> torch.Tensor:
     """(q - zero) s rounded once or, as q s - zero s, three times."""
     q, zeros, scales = (tensor(inputs, name).double() for name in ("q_ptr", "zeros_ptr", "scales_ptr"))
@@ -90,20 +107,35 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     }  # fmt: skip
 
 
-def _loop_weight(inputs: Inputs, group_of: torch.Tensor | None = None) -> torch.Tensor:
-    """float64 [K, N]; group_of: the group that is looked up for each k."""
-    groups = torch.arange(integer(inputs, "K")) // GROUP if group_of is None else group_of
+def _loop_weight(inputs: Inputs, zeros_of: torch.Tensor | None = None, scales_of: torch.Tensor | None = None) -> torch.Tensor:
+    """float64 [K, N]; zeros_of, scales_of: the group that is looked up for each k; a scale beyond the last group is 0."""
+    groups = torch.arange(integer(inputs, "K")) // GROUP
     zeros, scales = unpack_zeros(tensor(inputs, "zeros_ptr")), tensor(inputs, "scales_ptr").double()
-    return (unpack_weight(tensor(inputs, "qweight_ptr")).double() - zeros[groups]) * scales[groups]
+    scales = torch.nn.functional.pad(scales, (0, 0, 0, integer(inputs, "K")))
+    difference = unpack_weight(tensor(inputs, "qweight_ptr")).double() - zeros[groups if zeros_of is None else zeros_of]
+    return difference * scales[groups if scales_of is None else scales_of]
 
 
-def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None, group_of: torch.Tensor | None = None) -> torch.Tensor:
+def _loop_sum(
+    inputs: Inputs, first: int = 0, last: int | None = None, *,
+    zeros_of: torch.Tensor | None = None, scales_of: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """fp32 [ROWS, COLUMNS]: the sum over part of K; zeros beyond M and N."""
-    w = _loop_weight(inputs, group_of)
+    w = _loop_weight(inputs, zeros_of, scales_of)
     y = tensor(inputs, "x_ptr").double()[:, first:last] @ w[first:last]
     tile = torch.zeros(ROWS, COLUMNS)
     tile[: y.shape[0], : y.shape[1]] = y.float()
     return tile
+
+
+def _in_its_tile(inputs: Inputs) -> torch.Tensor:
+    """The group of each k, counted from its tile's beginning."""
+    return torch.arange(integer(inputs, "K")) % DEPTH // GROUP
+
+
+def _first_of_tile(inputs: Inputs) -> torch.Tensor:
+    """The first group of each k's tile."""
+    return torch.arange(integer(inputs, "K")) // DEPTH * DEPTH // GROUP
 
 
 def _loop_tolerance(inputs: Inputs) -> torch.Tensor:
@@ -155,6 +187,22 @@ def harness(words_ptr, out_ptr):{OFFSETS}
                 lambda inputs: _by_word(_opened(inputs)).transpose(0, 1).reshape(DEPTH, COLUMNS),
                 r"reshape",
             ),
+            Slip(
+                "right in value and wrong in order: the eight shifts go between words and columns, [None, :, None]",
+                lambda inputs: _by_word(_opened(inputs)).transpose(1, 2).reshape(DEPTH, COLUMNS),
+                r"None",
+            ),
+            Slip("8 too small; zero points come later, so nothing is subtracted here", lambda inputs: _opened(inputs) - 8, r"8"),
+            Slip(
+                "not cut off: the elements above it are still there; & 0xF",
+                lambda inputs: (tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS).reshape(DEPTH, COLUMNS),
+                r">>",
+            ),
+            Slip(
+                "made of more than four bits; four bits are 0xF",
+                lambda inputs: ((tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS) & 0xFF).reshape(DEPTH, COLUMNS),
+                r"&",
+            ),
         ),
     ),
     Step(
@@ -174,6 +222,7 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         tolerance=_only_inside,
         slips=(
             Slip("one too small: a zero point is stored less one", lambda inputs: _found_zeros(inputs) - 1, r"0xF|\b15\b"),
+            Slip("two too small: a zero point is stored less one, so add one", lambda inputs: _found_zeros(inputs) - 2, r"- ?1"),
             Slip(
                 "right but for 16, which became 0: add one after the mask",
                 lambda inputs: _found_zeros(inputs) % 16,
@@ -209,12 +258,14 @@ def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
         slips=(
             Slip("without the zero points", lambda inputs: (tensor(inputs, "q_ptr") * tensor(inputs, "scales_ptr").double()).half()),
             Slip("not scaled", lambda inputs: (tensor(inputs, "q_ptr") - tensor(inputs, "zeros_ptr")).half()),
+            Slip("of q + zeros; the zero point is what is subtracted", lambda inputs: _shifted(inputs, 1, 0), r"\+"),
+            Slip("of zero points one too large; load_zeros has added one already", lambda inputs: _shifted(inputs, -1, -1), r"- ?1"),
+            Slip("of a zero point of 8 everywhere; each weight has its own, in zeros", _around_eight, r"8"),
+            Slip("divided by the scales instead of multiplied", _over_scales, r"/"),
             Slip("of the other sign: the zero point is what is subtracted", lambda inputs: -_weights(inputs), r"-"),
             Slip(
                 "scaled in part: the zero point is in the units of q, so the scale multiplies the difference",
-                lambda inputs: (
-                    tensor(inputs, "q_ptr") * tensor(inputs, "scales_ptr").double() - tensor(inputs, "zeros_ptr").double()
-                ).half(),
+                lambda inputs: tensor(inputs, "q_ptr").half() * tensor(inputs, "scales_ptr") - tensor(inputs, "zeros_ptr").half(),
                 r"\*",
             ),
         ),
@@ -240,7 +291,7 @@ def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stri
         slips=(
             Slip("zero everywhere; is acc added to?", lambda inputs: torch.zeros_like(_loop_sum(inputs)), r"tl\.dot"),
             Slip(
-                "the first tile along K alone; does the loop return too early, or range end too early?",
+                "the first tile along K alone; does range end or the loop return too early, or k count elements already?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
             ),
@@ -254,13 +305,33 @@ def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stri
                  lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs), r"\+="),
             Slip(
                 "made with the scales and zeros of the first groups in every turn; a group is counted from the beginning of K",
-                lambda inputs: _loop_sum(inputs, group_of=torch.arange(integer(inputs, "K")) % DEPTH // GROUP),
+                lambda inputs: _loop_sum(inputs, zeros_of=_in_its_tile(inputs), scales_of=_in_its_tile(inputs)),
                 r"//",
             ),
             Slip(
                 "made with the scales and zeros of a tile's first group for all of the tile; a tile holds several groups",
-                lambda inputs: _loop_sum(inputs, group_of=torch.arange(integer(inputs, "K")) // DEPTH * DEPTH // GROUP),
+                lambda inputs: _loop_sum(inputs, zeros_of=_first_of_tile(inputs), scales_of=_first_of_tile(inputs)),
                 r"//",
+            ),
+            Slip(
+                "made with the scales of the first groups in every turn; a group is counted from the beginning of K",
+                lambda inputs: _loop_sum(inputs, scales_of=_in_its_tile(inputs)),
+                r"scales_ptr,",
+            ),
+            Slip(
+                "made with the scales of a tile's first group for all of the tile; a tile holds several groups",
+                lambda inputs: _loop_sum(inputs, scales_of=_first_of_tile(inputs)),
+                r"scales_ptr,",
+            ),
+            Slip(
+                "made with a row of scales for each k, and zeros where there are no more; a row is a group's, depth // group_size",
+                lambda inputs: _loop_sum(inputs, scales_of=torch.arange(integer(inputs, "K"))),
+                r"scales_ptr,",
+            ),
+            Slip(
+                "made with the zero points of the first group; load_zeros takes depth itself, and divides by group_size",
+                lambda inputs: _loop_sum(inputs, zeros_of=torch.zeros(integer(inputs, "K"), dtype=torch.long)),
+                r"load_zeros\(",
             ),
         ),
     ),

@@ -45,6 +45,9 @@ def _opened(inputs: Inputs) -> torch.Tensor:
     return unpack_int4(tensor(inputs, "words_ptr")).to(torch.float16)
 
 
+_SHIFTS = (4 * torch.arange(8, dtype=torch.int32))[None, :, None]
+
+
 def _by_word(q: torch.Tensor) -> torch.Tensor:
     """[K, N] -> [K / 8, 8, N]: the eight elements of each word."""
     return q.view(-1, 8, q.shape[1])
@@ -63,12 +66,12 @@ def _dot(inputs: Inputs) -> torch.Tensor:
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    """K ends in the middle of the third tile, M and N inside theirs."""
+    """K ends in the middle of the third tile, M and N inside theirs; rows of X and of words stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
     x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
     x.copy_(torch.randn(M, K, generator=generator))
-    words = pack_int4(torch.randint(-8, 8, (K, N), generator=generator).to(torch.int32))
-    return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, "stride_xm": K + 8}
+    words = pack_int4(torch.randint(-8, 8, (K, N + 8), generator=generator).to(torch.int32))[:, :N]
+    return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, "stride_xm": K + 8, "stride_wk": N + 8}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
@@ -86,6 +89,13 @@ def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool, w_share: int =
     for k in range(0, 3 * DEPTH, DEPTH):
         left, right = k if x_moves else 0, k // w_share if w_moves else 0
         parts.append(x[:, left : left + DEPTH] @ q[right : right + DEPTH])
+    return _in_tile(sum(parts, torch.zeros_like(parts[0])))
+
+
+def _loop_counted(inputs: Inputs) -> torch.Tensor:
+    """The sum when k counts tiles: X goes on by an element a turn, and the words, by k // 8, not at all."""
+    x, q = tensor(inputs, "x_ptr").double(), unpack_int4(tensor(inputs, "qweight_ptr")).double()
+    parts = [x[:, k : k + DEPTH] @ q[:DEPTH] for k in range(3)]
     return _in_tile(sum(parts, torch.zeros_like(parts[0])))
 
 
@@ -148,6 +158,11 @@ def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
         expected=_loaded,
         slips=(
             Slip(
+                "from word first_k on; eight elements share a word, so begin at word first_k // 8",
+                lambda inputs: _loaded(inputs, integer(inputs, "first_k")),
+                r"first_k",
+            ),
+            Slip(
                 "the first words of each column; begin at word first_k // 8", lambda inputs: _loaded(inputs, 0), r"tl\.arange"
             ),
         ),
@@ -179,6 +194,26 @@ def harness(words_ptr, out_ptr):{OFFSETS}
                 r"tl\.arange",
             ),
             Slip(
+                "8 too small where it should be positive, and 8 too large where negative; a pattern above 7 means minus 16",
+                lambda inputs: _opened(inputs) % 16 - 8,
+                r"- ?8",
+            ),
+            Slip(
+                "1 too large where it is negative; a pattern above 7 means minus 16",
+                lambda inputs: _opened(inputs) + (_opened(inputs) < 0),
+                r"15",
+            ),
+            Slip(
+                "8 too large where it is negative; a pattern above 7 means minus 16",
+                lambda inputs: _opened(inputs) + 8 * (_opened(inputs) < 0),
+                r"8",
+            ),
+            Slip(
+                "shifted down and not cut off: the elements above it are still there",
+                lambda inputs: (tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS).reshape(DEPTH, COLUMNS).to(torch.float16),
+                r">>",
+            ),
+            Slip(
                 "right in value and wrong in order: the eight elements of a word must be neighbours along K",
                 lambda inputs: _by_word(_opened(inputs)).transpose(0, 1).reshape(DEPTH, COLUMNS),
                 r"reshape",
@@ -207,7 +242,13 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         inputs=_dot_inputs,
         expected=lambda inputs: tensor(inputs, "acc_ptr") + _dot(inputs),
         tolerance=lambda inputs: _sum_tolerance(_dot(inputs)),
-        slips=(Slip("the product alone; acc was not added", _dot, r"tl\.dot"),),
+        slips=(
+            Slip("the product alone; acc was not added", _dot, r"tl\.dot"),
+            Slip("the sum with acc counted twice; tl.dot with acc as an argument adds it already",
+                 lambda inputs: 2 * tensor(inputs, "acc_ptr") + _dot(inputs), r"tl\.dot"),
+            Slip("acc as it was; return what tl.dot gives, or assign it to acc",
+                 lambda inputs: tensor(inputs, "acc_ptr").clone(), r"tl\.dot"),
+        ),
     ),
     Step(
         name="loop",
@@ -219,8 +260,8 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         "and the words of those rows of W",
         harness=f"""
 @triton.jit
-def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
-    acc = accumulate(x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, 1, N, 1, {ROWS}, {COLUMNS}, {DEPTH})
+def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wk, out_ptr):{OFFSETS}
+    acc = accumulate(x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, 1, stride_wk, 1, {ROWS}, {COLUMNS}, {DEPTH})
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,
@@ -232,7 +273,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
                 r"multiply_tiles\(",
             ),
             Slip(
-                "the first tile along K alone; does the loop return too early, or range end too early?",
+                "the first tile along K alone; does range end or the loop return too early, or k count elements already?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"range\(",
             ),
@@ -249,6 +290,16 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
                 "the sum with acc counted again in every turn; multiply_tiles adds it already, so write acc = and not acc +=",
                 lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs),
                 r"multiply_tiles\(",
+            ),
+            Slip(
+                "made of tiles along K that do not meet: k counts elements, for load_tile and load_words alike, so range(0, K, BLOCK_K)",
+                lambda inputs: _loop_counted(inputs),
+                r"range\(",
+            ),
+            Slip(
+                "without what lies beyond column K // 8 of x; x is not packed, and its columns end at K",
+                lambda inputs: _loop_sum(inputs, 0, integer(inputs, "K") // 8),
+                r"load_tile\(",
             ),
             Slip(
                 "the first tile, three times; advance both tiles along K",
@@ -299,6 +350,8 @@ def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
             ),
             Slip("not scaled at all", lambda inputs: _scaled(inputs, 0)),
             Slip("scaled twice", lambda inputs: _scaled(inputs, 2)),
+            Slip("7 times too small; 7 is in the scales already",
+                 lambda inputs: (tensor(inputs, "acc_ptr").double() * tensor(inputs, "scales_ptr").double() / 7).to(torch.float16), r"7"),
             Slip("divided by the scales instead of multiplied", lambda inputs: _scaled(inputs, -1)),
         ),
     ),

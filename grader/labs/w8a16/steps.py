@@ -54,6 +54,12 @@ def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.
     return _in_tile(tensor(inputs, "x_ptr").double()[:, first:last] @ q[first:last])
 
 
+def _loop_overlapping(inputs: Inputs, turns: int) -> torch.Tensor:
+    """The sum of so many tiles along K, each one element further than the one before."""
+    parts = [_loop_sum(inputs, k, k + DEPTH) for k in range(turns)]
+    return sum(parts, torch.zeros_like(parts[0]))
+
+
 def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool) -> torch.Tensor:
     """The sum when X or the weight stays at its first tile along K."""
     x, q = tensor(inputs, "x_ptr").double(), tensor(inputs, "qweight_ptr").double()
@@ -152,6 +158,21 @@ def harness(q_ptr, out_ptr):{OFFSETS}
                 lambda inputs: _converted(inputs) + 128,
                 r"1024",
             ),
+            Slip(
+                "128 too small for bytes below 128 and 128 too large for the others: flip the sign bit, ^ 0x6480, and subtract 1152",
+                lambda inputs: _converted(inputs) % 256 - 128,
+                r"0x6400",
+            ),
+            Slip(
+                "wrong for negative numbers, whose upper byte is full of ones: keep the lower one with & 0xFF first",
+                lambda inputs: (tensor(inputs, "q_ptr").to(torch.int16) ^ 0x6480).view(torch.float16) - 1152,
+                r"0x6480",
+            ),
+            Slip(
+                "the number that the bits make as an integer; bitcast=True takes them as those of an fp16 number",
+                lambda inputs: ((tensor(inputs, "q_ptr").to(torch.int16) & 0xFF) ^ 0x6480).to(torch.float16) - 1152,
+                r"tl\.float16",
+            ),
             Slip("128 too small", lambda inputs: _converted(inputs) - 128, r"1152|128"),
             Slip("1152 too large: the bits are those of 1152 + q", lambda inputs: _converted(inputs) + 1152, r"0x6480|bitcast"),
         ),
@@ -174,6 +195,10 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         tolerance=lambda inputs: _sum_tolerance(_dot(inputs)),
         slips=(
             Slip("the product alone; acc was not added", _dot, r"tl\.dot"),
+            Slip("the sum with acc counted twice; tl.dot with acc as an argument adds it already",
+                 lambda inputs: 2 * tensor(inputs, "acc_ptr") + _dot(inputs), r"tl\.dot"),
+            Slip("acc as it was; return what tl.dot gives, or assign it to acc",
+                 lambda inputs: tensor(inputs, "acc_ptr").clone(), r"tl\.dot"),
             Slip(
                 "that of an x without fractions: of the two operands, q is the one to convert",
                 lambda inputs: tensor(inputs, "acc_ptr") + _dot(inputs, whole_x=True),
@@ -207,7 +232,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS
                 r"multiply_tiles\(",
             ),
             Slip(
-                "the first tile along K alone; does the loop return too early, or range end too early?",
+                "the first tile along K alone; does range end or the loop return too early, or k count elements already?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"\breturn\b",
             ),
@@ -224,6 +249,11 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS
                 "the sum with acc counted again in every turn; multiply_tiles adds it already, so write acc = and not acc +=",
                 lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs),
                 r"multiply_tiles\(",
+            ),
+            Slip(
+                "made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
+                lambda inputs: _loop_overlapping(inputs, 3),
+                r"range\(",
             ),
             Slip(
                 "the first tile, three times; advance both tiles along K",
@@ -265,6 +295,11 @@ def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
             ),
             Slip("not scaled at all", lambda inputs: _scaled(inputs, 0)),
             Slip("scaled twice", lambda inputs: _scaled(inputs, 2)),
+            Slip(
+                "127 times too small; 127 is in the scales already",
+                lambda inputs: (tensor(inputs, "acc_ptr").double() * tensor(inputs, "scales_ptr").double() / 127).to(torch.float16),
+                r"127",
+            ),
             Slip("divided by the scales instead of multiplied", lambda inputs: _scaled(inputs, -1)),
         ),
     ),

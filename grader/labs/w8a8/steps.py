@@ -58,6 +58,16 @@ def _int8(values: torch.Tensor) -> torch.Tensor:
     return values.clamp(-128, 127).to(torch.int8)
 
 
+def _clamped(inputs: Inputs, low: int, high: int) -> torch.Tensor:
+    """int8 of x / s rounded and kept within other bounds: what does not fit is wrapped round."""
+    return torch.round(_ratio(inputs)).clamp(low, high).to(torch.int64).to(torch.int8)
+
+
+def _peaks(inputs: Inputs) -> torch.Tensor:
+    """[ROWS, 1]: the largest magnitude of each row."""
+    return tensor(inputs, "x_ptr").double().abs().amax(dim=1, keepdim=True)
+
+
 def _quantised(generator: torch.Generator, *shape: int) -> torch.Tensor:
     return torch.randint(-128, 128, shape, generator=generator).to(torch.int8)
 
@@ -76,19 +86,30 @@ def _product(inputs: Inputs) -> torch.Tensor:
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    """K ends in the middle of the third tile, M and N inside theirs."""
+    """K ends in the middle of the third tile, M and N inside theirs; rows of X and columns of the weight stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
     whole = torch.randint(-127, 128, (M, K), generator=generator).double()
     x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
     x.copy_(whole * 2.0**-5)
-    weight = _quantised(generator, N, K).t()
-    return {"x_ptr": x, "w_ptr": weight, "scale_ptr": torch.full((M,), 2.0**-5), "M": M, "N": N, "K": K, "stride_xm": K + 8}
+    weight = _quantised(generator, N, K + 16)[:, :K].t()
+    sizes = {"M": M, "N": N, "K": K, "stride_xm": K + 8, "stride_wn": K + 16}
+    return {"x_ptr": x, "w_ptr": weight, "scale_ptr": torch.full((M,), 2.0**-5), **sizes}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
     """int32 [ROWS, COLUMNS]: the sum over part of K; zeros beyond M and N."""
     q, w = torch.round(_ratio(inputs)), tensor(inputs, "w_ptr").double()
     return _in_tile(q[:, first:last] @ w[first:last])
+
+
+def _loop_overlapping(inputs: Inputs, turns: int) -> torch.Tensor:
+    """The sum of so many tiles along K, each one element further than the one before."""
+    parts = [_loop_sum(inputs, k, k + DEPTH) for k in range(turns)]
+    return sum(parts, torch.zeros_like(parts[0]))
+
+
+def _loop_cut(inputs: Inputs) -> torch.Tensor:
+    return _loop_sum(inputs, 0, COLUMNS_INSIDE)
 
 
 def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool) -> torch.Tensor:
@@ -133,6 +154,25 @@ def _rescaled(inputs: Inputs, *, by_input: bool = True, by_weight: bool = True, 
     if by_weight:
         y = y * tensor(inputs, "weight_scale_ptr").double()[None, :]
     return y.to(torch.float16)
+
+
+def _rescaled_exactly(inputs: Inputs) -> torch.Tensor:
+    return tensor(inputs, "acc_ptr").double() * _scale_of(inputs, "input")[:, None] * _scale_of(inputs, "weight")[None, :]
+
+
+def _scale_of(inputs: Inputs, which: str) -> torch.Tensor:
+    return tensor(inputs, f"{which}_scale_ptr").double()
+
+
+def _divided(inputs: Inputs, *, by_input: bool) -> torch.Tensor:
+    """fp16 [ROWS, COLUMNS]: by the scales of the columns; by_input: and by those of the rows, else multiplied by them."""
+    s, t = _scale_of(inputs, "input")[:, None], _scale_of(inputs, "weight")[None, :]
+    return (tensor(inputs, "acc_ptr").double() * (1 / s if by_input else s) / t).to(torch.float16)
+
+
+def _by_their_sum(inputs: Inputs) -> torch.Tensor:
+    scales = _scale_of(inputs, "input")[:, None] + _scale_of(inputs, "weight")[None, :]
+    return (tensor(inputs, "acc_ptr").double() * scales).to(torch.float16)
 
 
 def _store_inputs(generator: torch.Generator) -> Inputs:
@@ -209,6 +249,30 @@ def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
                 r"tl\.int8",
             ),
             Slip(
+                "cut off and not clamped: round to nearest and keep to -128..127 before .to(tl.int8)",
+                lambda inputs: torch.trunc(_ratio(inputs)).to(torch.int64).to(torch.int8),
+                r"tl\.int8",
+            ),
+            Slip(
+                "multiplied by the scale; x / scale is what is rounded",
+                lambda inputs: _int8(torch.round(_ratio(inputs) * tensor(inputs, "scale_ptr").double()[:, None] ** 2)),
+                r"scale\[",
+            ),
+            Slip("rounded up instead of to nearest: 2.25 became 3", lambda inputs: _int8(torch.ceil(_ratio(inputs))), r"ceil"),
+            Slip("clamped at one end only: below -128 a value comes round at the other end",
+                 lambda inputs: _clamped(inputs, -(2**15), 127)),
+            Slip("clamped to 128, which int8 does not hold: it becomes -128", lambda inputs: _clamped(inputs, -128, 128), r"128"),
+            Slip(
+                "quantised by the row's own largest value; the scale is an argument",
+                lambda inputs: _int8(torch.round(tensor(inputs, "x_ptr").double() * 127 / _peaks(inputs))),
+                r"tl\.max\(",
+            ),
+            Slip(
+                "127 times too large before it was clamped: 127 is in the scale already",
+                lambda inputs: _int8(torch.round(127 * _ratio(inputs))),
+                r"127",
+            ),
+            Slip(
                 "clamped to -127, and int8 reaches -128",
                 lambda inputs: torch.round(_ratio(inputs)).clamp(-127, 127).to(torch.int8),
                 r"127",
@@ -233,6 +297,8 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         expected=lambda inputs: tensor(inputs, "acc_ptr") + _product(inputs),
         slips=(
             Slip("the product alone; acc was not added", _product, r"tl\.dot"),
+            Slip("acc as it was; return what tl.dot gives, or assign it to acc",
+                 lambda inputs: tensor(inputs, "acc_ptr").clone(), r"tl\.dot"),
             Slip("the sum with acc counted twice; tl.dot with acc as an argument adds it already",
                  lambda inputs: 2 * tensor(inputs, "acc_ptr") + _product(inputs), r"tl\.dot"),
         ),
@@ -247,9 +313,9 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         "rows of w; the columns of x end at K, and so do the rows of w",
         harness=f"""
 @triton.jit
-def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
+def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS}
     input_scale = tl.load(scale_ptr + rows, mask=rows < M, other=1.0)
-    acc = accumulate(x_ptr, w_ptr, input_scale, rows, columns, M, N, K, stride_xm, 1, 1, K, {ROWS}, {COLUMNS}, {DEPTH})
+    acc = accumulate(x_ptr, w_ptr, input_scale, rows, columns, M, N, K, stride_xm, 1, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,
@@ -261,7 +327,7 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
                 r"multiply_tiles\(",
             ),
             Slip(
-                "the first tile along K alone; does the loop return too early, or range end too early?",
+                "the first tile along K alone; does range end or the loop return too early, or k count elements already?",
                 lambda inputs: _loop_sum(inputs, 0, DEPTH),
                 r"range\(",
             ),
@@ -279,6 +345,17 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, out_ptr):{OFFSETS}
                 lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs),
                 r"multiply_tiles\(",
             ),
+            Slip(
+                "made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
+                lambda inputs: _loop_overlapping(inputs, 3),
+                r"range\(",
+            ),
+            Slip(
+                "made of far too many tiles along K; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
+                lambda inputs: _loop_overlapping(inputs, 5 * DEPTH // 2),
+                r"range\(",
+            ),
+            Slip("without what lies beyond column N of x; its columns end at K", _loop_cut, r"x_ptr"),
             Slip(
                 "the first tile, three times; advance both tiles along K",
                 lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=False),
@@ -310,6 +387,15 @@ def harness(acc_ptr, input_scale_ptr, weight_scale_ptr, out_ptr):{OFFSETS}
         expected=_rescaled,
         tolerance=lambda inputs: _rescaled(inputs).double().abs() * 2.0**-9,
         slips=(
+            Slip("not scaled at all", lambda inputs: _rescaled(inputs, by_input=False, by_weight=False)),
+            Slip("divided by the scales instead of multiplied", lambda inputs: _divided(inputs, by_input=True)),
+            Slip("divided by the scales of the columns instead of multiplied", lambda inputs: _divided(inputs, by_input=False), r"/"),
+            Slip("multiplied by the sum of the two scales; multiply by each", _by_their_sum, r"\+"),
+            Slip(
+                "127 times too small; 127 is in the scales already",
+                lambda inputs: (_rescaled_exactly(inputs) / 127).to(torch.float16),
+                r"127",
+            ),
             Slip("without the scales of the rows", lambda inputs: _rescaled(inputs, by_input=False)),
             Slip("without the scales of the columns", lambda inputs: _rescaled(inputs, by_weight=False)),
             Slip(

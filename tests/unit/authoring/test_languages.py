@@ -5,7 +5,8 @@ from __future__ import annotations
 import nbformat
 import pytest
 
-from grader.authoring.notebooks import BadSource, instructor_notebook, sources, student_notebook, untranslated
+from grader.authoring.measured import BadSource
+from grader.authoring.notebooks import instructor_notebook, sources, student_notebook, untranslated
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -21,9 +22,10 @@ SOURCE = """# %% [markdown]
 # # 标题
 #
 # 见[讲义](HANDOUT.zh.md)、[一页](../docs/student.md)、[实验](w8a8.ipynb)。一行写
-# 不完，接着写。
+# 不完，接着写：
+# `tile` 也接上。
 #
-# - 一项
+# - 一项，
 # - 又一项
 
 # %%
@@ -52,7 +54,7 @@ def test_both_languages_have_the_same_cells(tmp_path):
     assert "/blob/main/notebooks/zh/two.ipynb" in title.source
     assert "/blob/main/notebooks/two.ipynb" in english.cells[0].source
     assert "[讲义](../HANDOUT.zh.md)、[一页](../../docs/student.md)、[实验](w8a8.ipynb)" in title.source
-    assert title.source.endswith("一行写不完，接着写。\n\n- 一项\n- 又一项"), "Markdown would show a line's end as a space"
+    assert title.source.endswith("一行写不完，接着写：`tile` 也接上。\n\n- 一项，\n- 又一项"), "Markdown would show a line's end as a space"
     assert "[a page](../docs/student.md), [the labs](w8a8.ipynb) and [a site](https://example.org)" in english.cells[0].source
     assert (install.cell_type, code.source, text.source) == ("code", "x = 1", "Only in English.")
     assert answer.source == "YOUR ANSWER HERE"
@@ -87,3 +89,29 @@ def test_what_is_untranslated_is_counted(path):
         f"{path.name} has {len(missing)} text cells without a Chinese twin, expected {allowed}; translate the one that you added, "
         "or lower the number here:\n" + "\n".join(missing)
     )
+
+
+LADDER = "# %% [markdown]\n# @ladder w8a8: m16_n4096_k4096\n#\n# @speed w8a8: tiles\n\n# %% [markdown] lang=\"zh\"\n"
+
+
+def test_what_a_cell_takes_from_the_code_is_said_in_its_language(tmp_path):
+    path = tmp_path / "times.py"
+    ideas = "".join(f"# | 第{number}步\n" for number in "一二三四")
+    path.write_text(f"{LADDER}# @ladder w8a8: m16_n4096_k4096\n{ideas}#\n# @speed w8a8: tiles | 几个程序？\n", encoding="utf-8")
+    english, chinese = (student_notebook(path, ROOT, language).cells[0].source for language in ("en", "zh"))
+    assert "| 4 | tiles that fit the work" in english
+    assert "**Predict:** With N = 4096" in english
+    assert "| 4 | 第四步 |" in chinese
+    assert "**预测：** 几个程序？\n\n表中的时间" in chinese
+    assert not [word for word in ("Predict", "tiles", "before") if word in chinese]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("# @ladder w8a8: m16_n4096_k4096\n# | 一步\n", "1 lines"), ("# @speed w8a8: tiles\n", "asks nothing in zh")],
+)
+def test_a_chinese_cell_without_its_words_is_refused(tmp_path, text, told):
+    path = tmp_path / "times.py"
+    path.write_text(LADDER + text, encoding="utf-8")
+    with pytest.raises(BadSource, match=told):
+        student_notebook(path, ROOT, "zh")

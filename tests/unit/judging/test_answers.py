@@ -32,7 +32,8 @@ def test_a_question_of_any_student(lab_id, question):
                 told = [word.strip(".,:()") for word in marked.sentence.split()]
                 assert f"{asked.answer:.6g}" not in told, marked.sentence
         if asked.unit in ("MB", "kB"):
-            for factor in (1000, 1e-3, 8, 1024 / 1000):
+            size = 1e6 if asked.unit == "MB" else 1e3
+            for factor in (1000, 1e-3, 8, 1024 / 1000, size / 2**10, size / 2**20, size / 2**30):
                 marked = mark(asked, factor * asked.answer)
                 assert (marked.share, "unit" in marked.sentence) == (0.5, True), (factor, marked)
     assert len(answers) >= 4, "students have numbers of their own"
@@ -57,6 +58,10 @@ def test_answers_are_read_as_text():
     assert {name: value for name, value in found.numbers.items() if not isinstance(value, Unclear)} == {"a": -1.5, "b": 4.25, "c": None}
     assert {name for name, value in found.numbers.items() if isinstance(value, Unclear)} == {"d", "e", "f", "g", "i", "j"}
     assert "more than arithmetic" in found.numbers["d"].sentence
+    found = answers_executed(["", "a = 1,234.5", "b = 2 ^ 10", "c = round(21.26, 1)"])
+    assert "thousands have no comma" in found.numbers["a"].sentence
+    assert "a power is written **" in found.numbers["b"].sentence
+    assert found.numbers["c"] == 21.3
 
 
 def test_names_without_text_draw_nothing():

@@ -66,6 +66,13 @@ def test_what_is_wrong_is_refused(slip, capsys):
     assert capsys.readouterr().out.startswith("✗")
 
 
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_usual_mistake_is_told(name, capsys):
+    for slip in EXERCISES[name].slips:
+        assert not check_outputs(name, slip.function)
+        assert capsys.readouterr().out.endswith(f"\n  {slip.told}\n")
+
+
 def test_an_unknown_exercise_is_refused():
     with pytest.raises(KeyError, match="the exercises are groups, smooth, decompose"):
         check_outputs("none", groups)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.notebooks import SOURCE, BadSource, speed_text, student_notebook
+from grader.authoring.measured import BadSource, speed_text
+from grader.authoring.notebooks import SOURCE, student_notebook
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigLook, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal

@@ -101,6 +101,14 @@ def test_pages_and_cells(text, monkeypatch):
     assert "<script>alert" not in html.page(reported(text))
 
 
+def test_a_caret_stands_below_its_place_in_a_notebook():
+    """Outside <pre> a front end joins spaces, and letters differ in width."""
+    told = "add: line 5: no\n  at = tl.arange(BLOCK) < n\n       ^^^^^^^^^\nNext: write tl.arange(0, SIZE)"
+    page = Inline([Remark(told, "red")])._repr_html_()
+    assert ">  at = tl.arange(BLOCK) &lt; n\n       ^^^^^^^^^</pre>" in page
+    assert "<div>add: line 5: no</div><pre" in page
+
+
 @every
 def test_tables(text):
     for table in (grades_csv, canvas_csv, moodle_csv):

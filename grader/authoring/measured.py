@@ -1,0 +1,191 @@
+"""What a notebook says of the benchmark's record: numbers, a table of the ladder's times, and those of one step towards speed.
+
+In a text cell `@ladder LAB: SHAPE ...` brings a table of the ladder's times, and `@speed LAB: STEP` what is to be predicted in a step
+towards speed and what the ladder's times say of it. A Chinese cell has the words that these take from the code otherwise:
+`@speed LAB: STEP | QUESTION`, and below `@ladder` a line `| IDEA` for each step but the last.
+`@bench{EXPRESSION:FORMAT}` becomes a number of the record in any cell: `bytes_per_second` and `fp16_per_second` of its GPU,
+`time_us(LAB, SHAPE)`, `cublas_us(LAB, SHAPE)` and `ratio(LAB, SHAPE)` of the solution (of another contestant: its name as a third
+argument), or arithmetic on them. It is evaluated as Python: sources are the repository's own, like any of its modules.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from grader.authoring.release import BadMarkers
+from grader.labs import speed_steps_of
+from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
+
+Language = Literal["en", "zh"]
+SPEED = re.compile(r"^@speed (?P<lab>\w+): (?P<step>\w+)(?: \| (?P<question>.+))?$", re.MULTILINE)
+LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)(?P<ideas>(?:\n\| .+)*)$", re.MULTILINE)
+BENCH = re.compile(r"@bench\{(?P<expression>[^:{}]+):(?P<format>[.\w]+)\}")
+
+
+class BadSource(ValueError):
+    """A notebook's source that cannot be turned into one; the message names file and reason."""
+
+
+def with_measurements(text: str, root: Path, name: str, language: Language) -> str:
+    """The text of a cell in its language, with what it takes from the record. Raises BadSource."""
+    text = LADDER.sub(lambda match: _ladder(match, root, language), text)
+    text = SPEED.sub(lambda match: speed_text(root, match["lab"], match["step"], name, match["question"], language), text)
+    return _worked_out(text, root, name)
+
+
+def _worked_out(text: str, root: Path, name: str) -> str:
+    """The text with its `@bench{...}` worked out from the benchmark's record."""
+    if "@bench{" not in text:
+        return text
+    record = _benchmarks(root)
+
+    def entry(lab_id: str, shape: str, contestant: str) -> Entry:
+        return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == (contestant, shape))
+
+    known = {
+        "bytes_per_second": record.bytes_per_second,
+        "fp16_per_second": record.fp16_per_second,
+        "log": math.log,
+        "time_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).time_us,
+        "cublas_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).cublas_us,
+        "ratio": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).ratio,
+    }
+
+    def number(match: re.Match[str]) -> str:
+        try:
+            return format(eval(match["expression"], {"__builtins__": {}}, known), match["format"])
+        except (NameError, TypeError, ValueError, SyntaxError, StopIteration) as error:
+            raise BadSource(f"{name} has {match[0]}, which cannot be worked out ({error!r}); see the record's entries") from None
+
+    return BENCH.sub(number, text)
+
+
+def _ladder(match: re.Match[str], root: Path, language: Language) -> str:
+    ideas = [line.removeprefix("| ") for line in match["ideas"].splitlines() if line]
+    return ladder_table(root, match["lab"], match["shapes"].split(), language, ideas)
+
+
+def ladder_table(root: Path, lab_id: str, shapes: list[str], language: Language = "en", ideas: Sequence[str] = ()) -> str:
+    """The benchmark's times of a lab's ladder as a table in Markdown, with the GPU and versions they hold for.
+
+    ideas: what each step but the last does, where the language is not that of the steps' docstrings. Raises BadSource when the
+    benchmark's record cannot be read or lacks one of the times, or the ideas are not as many as the steps.
+    """
+    record = _benchmarks(root)
+    folder = root / "solutions" / "ladder"
+    steps = [(f"ladder/{path.stem}", path) for path in sorted(folder.glob(f"{lab_id}_*.py"))]
+    steps.append(("solution", root / "solutions" / f"{lab_id}.py"))
+    times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
+    missing = [f"{name} on {shape}" for name, _ in steps for shape in shapes if (name, shape) not in times]
+    if missing:
+        raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
+    if language != "en" and len(ideas) != len(steps) - 1:
+        raise BadSource(f"@ladder {lab_id} has {len(ideas)} lines `| IDEA` in {language}, expected {len(steps) - 1}: one for each step")
+    words = LADDER_WORDS[language]
+    last = [times["solution", shape] for shape in shapes]
+    head = " | ".join(_shape(entry, language) for entry in last)
+    rows = [f"| | {words['changes']} | {head} |", "|---|---|" + "---:|" * len(shapes)]
+    for number, (name, path) in enumerate(steps, start=1):
+        idea = words["last"] if path.parent != folder else _idea(path) if language == "en" else ideas[number - 1]
+        entries = [times[name, shape] for shape in shapes]
+        cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" for entry in entries]
+        rows.append(f"| {number} | {idea} | " + " | ".join(cells) + " |")
+    rows.append(f"| | {words['cublas']} | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " |")
+    versions = f"{record.gpu}, torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}"
+    return "\n".join([*rows, "", words["legend"].format(versions)])
+
+
+LADDER_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "changes": "what changes", "last": "the last step, yours to find", "cublas": "cuBLAS, dense fp16",
+        "tokens": "{} tokens", "token": "{} token", "sparsity": "{}, sparsity {}",
+        "legend": "*Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16 in the same race; the time of "
+        "cuBLAS itself moves by 5 % from race to race, and the last row is that of the last step's. {}.*",
+    },
+    "zh": {
+        "changes": "改动", "last": "最后一步，留给你来找", "cublas": "cuBLAS，稠密 fp16",
+        "tokens": "{} 个 token", "token": "{} 个 token", "sparsity": "{}，稀疏度 {}",
+        "legend": "每次启动的微秒数；括号内是同一轮计时中相对 cuBLAS fp16 的倍数。"
+        "cuBLAS 自身的时间在各轮之间浮动 5 %，最后一行取自最后一步那一轮。{}。",
+    },
+}  # fmt: skip
+
+
+def _shape(entry: Entry, language: Language = "en") -> str:
+    words = LADDER_WORDS[language]
+    text = words["tokens" if entry.M != 1 else "token"].format(entry.M)
+    return text if entry.sparsity is None else words["sparsity"].format(text, entry.sparsity)
+
+
+SPEED_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "predict": "**Predict:** {}", "unmeasured": "*The ladder's times before and after this step were not measured yet.*",
+        "times": "*The ladder's times before and after this step{others}{last}, on an {gpu}: {parts}.*",
+        "others": " together with {}", "and": " and ", "last": ", and with what else the last row of the table has",
+        "part": "{shape}: {before:.1f} to {after:.1f} us", "join": "; ",
+    },
+    "zh": {
+        "predict": "**预测：** {}", "unmeasured": "这一步前后的时间还没有测过。",
+        "times": "表中的时间（{gpu}），这一步{others}之前和之后{last}：{parts}。",
+        "others": "（连同 {}）", "and": " 和 ", "last": "，还包括表格最后一行的其他改动",
+        "part": "{shape}，从 {before:.1f} us 到 {after:.1f} us", "join": "；",
+    },
+}  # fmt: skip
+
+
+def speed_text(
+    root: Path, lab_id: str, step_name: str, name: str, question: str | None = None, language: Language = "en"
+) -> str:
+    """What to predict in a step towards speed, and the times before and after it in the benchmark's record, in Markdown.
+
+    question: what is asked, where the language is not the step's own. A lab whose ladder was never raced has no times, and the text
+    says so. Raises BadSource when there is no such step, when the question is missing, and when the record cannot be read or lacks
+    a time of a ladder that it has.
+    """
+    step = speed_steps_of(lab_id).get(step_name)
+    if step is None:
+        raise BadSource(f"{name} names the step {step_name} of {lab_id}, which grader/labs/{lab_id}/speed_steps.py does not have")
+    if language != "en" and question is None:
+        raise BadSource(f"{name} asks nothing in {language}; write @speed {lab_id}: {step_name} | and the question behind it")
+    words = SPEED_WORDS[language]
+    asked = words["predict"].format(step.question if language == "en" else question)
+    record = _benchmarks(root)
+    if not record.timed(lab_id, "ladder"):
+        return f"{asked}\n\n{words['unmeasured']}"
+    times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
+    rungs = [rung if rung == "solution" else f"ladder/{rung}" for rung in step.rungs]
+    missing = [f"{rung} on {shape}" for shape in step.shapes for rung in rungs if (rung, shape) not in times]
+    if missing:
+        raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
+    pairs = [[times[rung, shape] for rung in rungs] for shape in step.shapes]
+    parts = [
+        words["part"].format(shape=_shape(after, language), before=before.time_us, after=after.time_us) for before, after in pairs
+    ]
+    same = [f"`{other.name}`" for other in speed_steps_of(lab_id).values() if other.rungs == step.rungs and other is not step]
+    told = words["times"].format(
+        others=words["others"].format(words["and"].join(same)) if same else "", last=words["last"] if rungs[1] == "solution" else "",
+        gpu=record.gpu, parts=words["join"].join(parts),
+    )  # fmt: skip
+    return f"{asked}\n\n{told}"
+
+
+def _benchmarks(root: Path) -> Record:
+    """The benchmark's record. Raises BadSource."""
+    try:
+        return load(root / SHOWN)
+    except UnusableRecord as problem:
+        raise BadSource(str(problem)) from None
+
+
+def _idea(path: Path) -> str:
+    """What a step of the ladder does: its docstring's first sentence, without lab and number."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    found = re.match(r"\w+, step \d+: (.+?)\.?$", text.splitlines()[0] if text else "")
+    if found is None:
+        raise BadMarkers(f"{path.name} does not begin with `LAB, step N: what it does.`; let its docstring say it")
+    return found[1]
