@@ -201,7 +201,7 @@ def _peer_entry(peer: Peer, shape: Shape, sample: PeerSample) -> Entry:
 
 
 @dataclass(frozen=True)
-class AheadTask:
+class PeerTask:
     """One share of a peer's compilation for one case."""
 
     peer: str
@@ -212,10 +212,10 @@ class AheadTask:
         return f"{self.peer}, {self.case.name}"
 
 
-def ahead_shares(peers: Sequence[Peer]) -> list[list[AheadTask]]:
+def ahead_shares(peers: Sequence[Peer]) -> list[list[PeerTask]]:
     """What a process each does, so that every peer that compiles has been met once on each shape."""
     tasks = [
-        AheadTask(peer.name, shape.case, part)
+        PeerTask(peer.name, shape.case, part)
         for peer in peers
         if peer.ahead and not peer.missing()
         for shape in shapes_of(peer.lab_id)
@@ -225,7 +225,7 @@ def ahead_shares(peers: Sequence[Peer]) -> list[list[AheadTask]]:
     return [tasks[number::AHEAD_PROCESSES] for number in range(AHEAD_PROCESSES)]
 
 
-def compile_ahead(task: AheadTask) -> None:
+def compile_ahead(task: PeerTask) -> None:
     """Does one share of a peer's compilation on the GPU."""
     import torch
 

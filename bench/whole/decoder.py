@@ -129,7 +129,7 @@ def timed(prepared: list[ReadyLayer], rounds: int = ROUNDS) -> list[ModelEntry]:
 
 
 @dataclass(frozen=True)
-class AheadTask:
+class LayerTask:
     """One lab's layer at every batch size."""
 
     lab: str
@@ -144,11 +144,11 @@ def compile_ahead(sizes: DecoderSizes) -> str:
 
     Returns the sentence that says what was not, or "".
     """
-    with Ahead(_meet, [[AheadTask(lab, sizes)] for lab in all_labs()], AHEAD_SECONDS) as ahead:
+    with Ahead(_meet, [[LayerTask(lab, sizes)] for lab in all_labs()], AHEAD_SECONDS) as ahead:
         return ahead.wait()
 
 
-def _meet(task: AheadTask) -> None:
+def _meet(task: LayerTask) -> None:
     """Runs one layer of a lab at each batch size."""
     changed = contestant(task.lab, plain_decoder(task.sizes, torch.device("cuda"), 1))
     for batch in BATCHES:

@@ -17,7 +17,7 @@ from grader.labs import Lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
-from grader.reading.files import SUFFIXES, Cell, UnreadableFile, executed_cells, read_cells
+from grader.reading.files import Cell, UnreadableFile, executed_cells, is_source, read_cells
 from grader.reading.history import latest
 from grader.reading.selection import (
     MAX_DEPTH,
@@ -160,11 +160,11 @@ def _files(path: Path) -> tuple[list[_File], tuple[str, ...]]:
     if not path.exists():
         raise UnusablePath(f"{path} does not exist; give a .py, an .ipynb or a folder of them")
     if path.is_file():
-        if path.suffix not in SUFFIXES:
+        if not is_source(path):
             raise UnusablePath(f"{path.name} is neither .py nor .ipynb; give a .py, an .ipynb or a folder of them")
         return [_read_file(path)], ()
     candidates = sorted(
-        child for child in path.iterdir() if child.suffix in SUFFIXES and not child.name.startswith(".")
+        child for child in path.iterdir() if is_source(child) and not child.name.startswith(".")
     )
     notes: list[str] = []
     if len(candidates) > MAX_FILES:

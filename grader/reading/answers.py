@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.labs.question import questions_of
-from grader.reading.files import SUFFIXES, Cell, UnreadableFile, executed_cells, read_cells
+from grader.reading.files import Cell, UnreadableFile, executed_cells, is_source, read_cells
 
 STUDENT = "student"
 """The name whose text draws a student's numbers."""
@@ -52,7 +52,7 @@ def answers_for(path: Path, lab_ids: Iterable[str], most_files: int = 50) -> dic
 
     A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
     """
-    paths = [path] if path.is_file() else sorted(child for child in path.iterdir() if child.suffix in SUFFIXES)[:most_files]
+    paths = [path] if path.is_file() else sorted(filter(is_source, path.iterdir()))[:most_files]
     found = [(file.stem, answers_in(file)) for file in paths]
     chosen = {}
     for lab_id in lab_ids:

@@ -12,7 +12,9 @@ from pathlib import Path
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
 from grader.classroom.batch.exports import rehearse
-from grader.classroom.batch.intake import HandIn, Unpack, UnusableSubmissions, collect
+from grader.classroom.batch.folders import Unpack
+from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.intake import UnusableSubmissions, collect
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key
 from grader.classroom.batch.standing import Graded
 from grader.classroom.batch.tasks import Content, Setup, read_hand_in, unpack_archive

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, rehearse, write_exports
-from grader.classroom.batch.intake import HandIn
+from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
 from grader.classroom.batch.similarity import Comparison, Pair, similar_kernels
 from grader.classroom.batch.standing import Graded, Rules, standings
@@ -108,7 +108,8 @@ def rows_of(text):
 
 
 def test_tables_for_other_programs(tmp_path):
-    found = standings([graded(hand_in("doejane_1234")), graded(hand_in('=HYPERLINK("x")'), points=30.0)], Rules())
+    named = hand_in("doejane_1234", platform="canvas", number="1234")
+    found = standings([graded(named), graded(hand_in('=HYPERLINK("x")'), points=30.0)], Rules())
     assert {row["student"]: row["points"] for row in rows_of(grades_csv(found))} == {
         "doejane_1234": "80.0", "'=HYPERLINK(\"x\")": "50.0",
     }  # fmt: skip
@@ -122,6 +123,16 @@ def test_tables_for_other_programs(tmp_path):
     suites = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert {suite.get("name") for suite in suites} == {"doejane_1234/w8a8", '=HYPERLINK("x")/w8a8'}
     assert ElementTree.fromstring(junit(found[0].graded.report))[0].get("name") == "w8a8"
+
+
+def test_a_platforms_number_is_nobodys_guess():
+    """A folder called ann_2 is no Canvas user 2, and Moodle's download knows no user names."""
+    found = standings([graded(hand_in("ann_2")), graded(hand_in("Jane Doe", platform="moodle", number="501"))], Rules())
+    jane, ann = sorted(rows_of(canvas_csv(found))[1:], key=lambda row: row["Student"])
+    assert [(row["Student"], row["ID"], row["SIS Login ID"]) for row in (jane, ann)] == [
+        ("Jane Doe", "", "Jane Doe"), ("ann_2", "", "ann_2"),
+    ]  # fmt: skip
+    assert {(row["Identifier"], row["Full name"]) for row in rows_of(moodle_csv(found))} == {("", "ann_2"), ("Participant 501", "Jane Doe")}
 
 
 def with_bonus(one, points):

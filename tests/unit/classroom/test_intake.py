@@ -60,7 +60,7 @@ def test_a_folder_of_folders_and_of_archives(tmp_path):
     assert set(found) == {"ann", "ben", "cat", "dan", "eve"}
     assert not found["ann"].refused
     assert not found["ben"].refused
-    assert "no .py or .ipynb" in found["ben"].notes[0]
+    assert "holds readme.txt and no .py, .ipynb or .zip file" in found["ben"].notes[0]
     assert (found["cat"].path / "w8a8.py").read_text() == KERNEL
     assert (found["dan"].path / "w8a8.py").read_text() == KERNEL
     assert "no readable zip" in found["eve"].refused
@@ -91,7 +91,8 @@ def test_canvas_download(tmp_path):
     assert {path.name for path in found["doejane_1234"].path.iterdir()} == {"w8a8.ipynb", "dds.ipynb"}
     assert found["roerichard_9"].late
     assert not found["doejane_1234"].late
-    assert "no .py or .ipynb" in found["empty_77"].refused
+    assert "holds notes.pdf and no .py" in found["empty_77"].refused
+    assert {(one.platform, one.number) for one in found.values()} == {("canvas", "1234"), ("canvas", "9"), ("canvas", "77")}
 
 
 def test_moodle_downloads(tmp_path):
@@ -104,6 +105,7 @@ def test_moodle_downloads(tmp_path):
     )
     found = by_student(folders, tmp_path)
     assert set(found) == {"Jane Doe", "José Ñandú"}
+    assert {(one.platform, one.number) for one in found.values()} == {("moodle", "501"), ("moodle", "502")}
     flat = zipped(tmp_path / "flat.zip", {"Jane Doe_501_assignsubmission_file_w8a8.ipynb": "a"})
     assert (by_student(flat, tmp_path)["Jane Doe"].path / "w8a8.ipynb").read_text() == "a"
 
@@ -173,6 +175,29 @@ def test_damaged_entries_and_no_archive_at_all(tmp_path):
     (tmp_path / "text.zip").write_text("not a zip")
     with pytest.raises(UnusableArchive, match="no readable zip"):
         unpack(tmp_path / "text.zip", tmp_path / "nowhere")
+
+
+def test_all_of_a_students_work_is_one_hand_in(tmp_path):
+    """Whether each lab lies in a folder or an archive of its own, deeper down, or under names in capitals."""
+    root = write(tmp_path / "class", "ann/kernels/w8a8/w8a8.py", "ann/kernels/dds/dds.py", "ben/kernels/my/own/W8A8.PY")
+    for number, lab in enumerate(("w8a8", "dds")):
+        (root / "cat" / "kernels").mkdir(parents=True, exist_ok=True)
+        zipped(root / "cat" / "kernels" / f"part{number}.zip", {f"{lab}.py": KERNEL})
+    zipped(root / "dan.zip", {"a/w8a8.py": KERNEL, "b/w8a8.py": "y = 2", "b/DDS.IPYNB": "{}"})
+    found = by_student(root, tmp_path)
+    assert {who: sorted(path.name for path in one.path.iterdir()) for who, one in found.items()} == {
+        "ann": ["dds.py", "w8a8.py"], "ben": ["W8A8.PY"], "cat": ["dds.py", "w8a8.py"], "dan": ["DDS.IPYNB", "w8a8.py"],
+    }  # fmt: skip
+    assert [one.refused for one in found.values()] == [""] * 4
+    assert "w8a8.py was handed in more than once; that of b was left out" in found["dan"].notes
+
+
+@pytest.mark.parametrize("name", ["work.tar.gz", "work.rar", "w8a8.txt"])
+def test_what_cannot_be_read_is_named(tmp_path, name):
+    root = write(tmp_path / "class", f"ann/kernels/{name}")
+    assert by_student(root, tmp_path)["ann"].notes == (
+        f"kernels holds {name} and no .py, .ipynb or .zip file; ask for the notebook itself",
+    )
 
 
 def test_links_are_not_followed(tmp_path):
