@@ -1,10 +1,12 @@
 """Which of a student's files are graded? The topmost .py and .ipynb files of what was handed in, in one folder.
 
-Students wrap their work in folders, put each lab into one of its own, or hand in several archives: all of it is one hand-in.
+Students wrap their work in folders, put each lab into one of its own, or hand in several archives: all of it is one hand-in. So is a
+clone of the repository that they were given, in which only the files that they were to change are theirs.
 """
 
 from __future__ import annotations
 
+import filecmp
 import itertools
 import re
 import shutil
@@ -21,6 +23,11 @@ DEEPEST = 4
 MAX_FOLDERS = 50
 FEW = 3
 """Names that a sentence lists."""
+
+ROOT = Path(__file__).parents[3]
+PLACES = {"notebooks": "", "notebooks/zh": "zh_", "assignment": "assignment_"}
+"""Where work lies in the repository that students get, and what tells its files from those of the same name: as in `make grade`, the
+notebook w8a8.ipynb goes before zh_w8a8.ipynb and assignment_w8a8.py where several were begun."""
 
 Unpack = Callable[[Path, Path, int], list[RefusedMember]]
 """Unpacks an archive into a folder, at most so many bytes, as `archives.unpack` does."""
@@ -83,6 +90,9 @@ def source_root(folder: Path, unpacking: Unpacking) -> tuple[Path | None, tuple[
     """
     level = [folder]
     for _ in range(DEEPEST):
+        clone = next(filter(is_repository, level), None)
+        if clone is not None:
+            return _work_in(clone, unpacking)
         holding = [candidate for candidate in level if any(map(is_source, children(candidate)))]
         if len(holding) == 1:
             return holding[0], ()
@@ -92,6 +102,35 @@ def source_root(folder: Path, unpacking: Unpacking) -> tuple[Path | None, tuple[
             return together, copied(files[:MAX_LISTED], together)
         level = [child for candidate in level for child in children(candidate) if child.is_dir() and not child.is_symlink()][:MAX_FOLDERS]
     return None, ()
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether it is what students were given as a whole, the grader included."""
+    return (folder / "grader").is_dir() and any(_plain_folder(folder, place) for place in PLACES)
+
+
+def _work_in(repository: Path, unpacking: Unpacking) -> tuple[Path, tuple[str, ...]]:
+    """The files of a student's repository that are not as they were given out; all of them where nothing was begun."""
+    places = [repository / place for place in PLACES if _plain_folder(repository, place)]
+    files = [file for place in places for file in children(place) if is_source(file)]
+    begun = [file for file in files if not _as_given_out(file, repository)]
+    together = unpacking.fresh(repository.name)
+    return together, copied([(file, _told_apart(file, repository)) for file in begun or files], together)
+
+
+def _plain_folder(repository: Path, place: str) -> bool:
+    """Whether a folder is there, and no link leads to it out of the repository."""
+    folder = repository / place
+    return folder.is_dir() and folder.resolve() == repository.resolve() / place
+
+
+def _as_given_out(file: Path, repository: Path) -> bool:
+    given = ROOT / file.relative_to(repository)
+    return given.is_file() and not file.is_symlink() and filecmp.cmp(file, given, shallow=False)
+
+
+def _told_apart(file: Path, repository: Path) -> str:
+    return PLACES[file.parent.relative_to(repository).as_posix()] + file.name
 
 
 def copied(files: Iterable[tuple[Path, str]], folder: Path) -> tuple[str, ...]:

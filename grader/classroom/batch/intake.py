@@ -23,6 +23,7 @@ from grader.classroom.batch.folders import (
     children,
     copied,
     is_archive,
+    is_repository,
     nothing_to_grade,
     source_root,
     unpack_here,
@@ -132,7 +133,7 @@ def _student(student: str, folder: Path, unpacking: Unpacking) -> Iterator[HandI
         yield replace(whole, refused=unreadable(folder, error))
         return
     folders = [child for child in within if child.is_dir() and not child.is_symlink()]
-    if any(map(is_source, within)) or not folders:
+    if any(map(is_source, within)) or not folders or is_repository(folder):
         yield _one(whole, within, unpacking)
         return
     for child in folders[:MAX_ASSIGNMENTS]:
@@ -152,10 +153,11 @@ def _one(hand_in: HandIn, within: list[Path], unpacking: Unpacking) -> HandIn:
         notes += (f"{hand_in.place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so it counts as in time",)
     if len(within) >= MAX_LISTED:
         notes += (f"{folder.name} holds {MAX_LISTED} entries or more",)
-    if any(map(is_source, within)):
+    clone = is_repository(folder)
+    if any(map(is_source, within)) and not clone:
         return replace(hand_in, notes=notes)
     archives = [child for child in within if is_archive(child)]
-    if archives:
+    if archives and not clone:
         return _unpacked(replace(hand_in, notes=notes), archives, unpacking)
     root, said = source_root(folder, unpacking)
     if root is None:
@@ -250,8 +252,9 @@ def _archive(path: Path, place: str, unpacking: Unpacking) -> Iterator[HandIn]:
         return
     notes = tuple(f"{place}: {entry.name} {entry.reason}" for entry in refused)
     folder = _unwrapped(folder)
-    if _is_one_students(folder):
-        yield HandIn(path.stem, "", place, folder, modified(path), notes=notes)
+    if is_repository(folder) or _is_one_students(folder):
+        root, said = source_root(folder, unpacking)
+        yield HandIn(path.stem, "", place, root or folder, modified(path), notes=notes + said)
         return
     inside = list(_folder(folder, unpacking))
     if not inside:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import zipfile
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ import pytest
 
 from grader.classroom.batch import archives
 from grader.classroom.batch.archives import UnusableArchive, unpack
+from grader.classroom.batch.folders import ROOT
 from grader.classroom.batch.intake import UnusableSubmissions, collect
 
 KERNEL = "x = 1\n"
@@ -192,6 +194,21 @@ def test_all_of_a_students_work_is_one_hand_in(tmp_path):
     assert "w8a8.py was handed in more than once; that of b was left out" in found["dan"].notes
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_clone_of_the_repository_is_one_hand_in(tmp_path, packed):
+    """As from GitHub Classroom: only what is not as it was given out, and never the grader's own files."""
+    root, given = tmp_path / "class", "notebooks/w8a8.ipynb"
+    clone = write(root / "lab-ann", "grader/model.py", "model/swap.py", "notebooks/zh/dds.ipynb", "assignment/w8a8.py", "own_test.py")
+    (clone / given).write_bytes((ROOT / given).read_bytes())
+    if packed:
+        files = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in clone.rglob("*.*") if path.is_file()}
+        shutil.rmtree(clone)
+        zipped(root / "lab-ann.zip", files)
+    found = collect(root, tmp_path / "w")
+    assert [(one.student, one.assignment, one.notes) for one in found] == [("lab-ann", "", ())]
+    assert {path.name for path in found[0].path.iterdir()} == {"zh_dds.ipynb", "assignment_w8a8.py"}
+
+
 @pytest.mark.parametrize("name", ["work.tar.gz", "work.rar", "w8a8.txt"])
 def test_what_cannot_be_read_is_named(tmp_path, name):
     root = write(tmp_path / "class", f"ann/kernels/{name}")
@@ -207,6 +224,14 @@ def test_links_are_not_followed(tmp_path):
     (root / "eve" / "w8a8.py").symlink_to("/etc/passwd")
     found = by_student(root, tmp_path)
     assert set(found) == {"ann", "eve"}
+
+
+def test_a_clone_whose_folder_leads_elsewhere_is_not_entered(tmp_path):
+    outside = write(tmp_path / "outside", "secret.py")
+    clone = write(tmp_path / "class" / "ann", "grader/model.py", "assignment/w8a8.py")
+    (clone / "notebooks").symlink_to(outside)
+    found = by_student(tmp_path / "class", tmp_path)["ann"]
+    assert {path.name for path in found.path.iterdir()} == {"assignment_w8a8.py"}
 
 
 def test_nothing_there(tmp_path):
