@@ -190,9 +190,11 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
         file for file in files if any(not is_stub(definition.node) for definition in _definitions(file, lab.kernel))
     ]
     own = [file for file in holders if file.path.stem == lab.id]
-    if len(own) != 1 or len(holders) == 1:
+    others = [file for file in holders if file not in own]
+    if not own or not others:
         return files, ""
-    others = [file for file in holders if file is not own[0]]
+    if len(own) > 1:  # which of them counts is asked later; copies are none of the choices
+        return [file for file in files if file not in others], ""
     names = ", ".join(file.path.name for file in others[:3]) + (" and more" if len(others) > 3 else "")
     note = f"{lab.kernel} is taken from {own[0].path.name}; it is also in {names}, ignored"
     return [file for file in files if file not in others], note
