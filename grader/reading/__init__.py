@@ -63,7 +63,7 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     found = {}
     for lab in labs:
         chosen, note = _without_copies(lab, files)
-        found[lab.id] = _find(lab, chosen, single)
+        found[lab.id] = _find(lab, chosen)
         if not single:
             found[lab.id] = _in_a_folder_below(path, lab, found[lab.id])
         notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen)) if text)
@@ -107,7 +107,7 @@ def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:
     broken = _broken_since(file, lab.kernel)
     if broken:
         return Refusal("rejected", broken)
-    found = _find(lab, [file], single=True)
+    found = _find(lab, [file])
     if found is None:
         return Refusal(
             "not_attempted", f"no cell that was run defines {lab.kernel}; run the one that does, then this one"
@@ -212,7 +212,7 @@ def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
     return notes
 
 
-def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal | None:
+def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
     """This lab's kernel among the files; None when nothing here speaks of it."""
     holders = [(file, statement) for file in files for statement in _definitions(file, lab.kernel)]
     attempted = [(file, statement) for file, statement in holders if not is_stub(statement.node)]
@@ -221,12 +221,17 @@ def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal 
         return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
     if attempted:
         return _kernel_source(lab, *attempted[-1])
+    return _nothing_attempted(lab, files, [statement.place for _, statement in holders])
+
+
+def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Refusal | None:
+    """Why there is no kernel to grade: it cannot be read, is the stub still, or is not in the lab's own file."""
     broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
     if broken:
         return Refusal("rejected", broken[0])
-    if holders:
+    if stubs:
         return Refusal(
-            "not_attempted", f"{lab.kernel} is still the stub ({holders[0][1].place}); fill in its body and grade again"
+            "not_attempted", f"{lab.kernel} is still the stub ({stubs[0]}); fill in its body and grade again"
         )
     own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
     if own and own[0].unreadable:
