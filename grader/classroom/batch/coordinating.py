@@ -250,7 +250,8 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     labs: dict[str, LabReport] = {}
     look = list(hand_in.notes)
     if isinstance(content, Refusal):
-        labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in plan.labs}
+        course = [lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus]  # nobody began a bonus lab in what cannot be read
+        labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
         return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _told(content)))
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):

@@ -123,7 +123,7 @@ def _loose(file: Path, unpacking: Unpacking) -> Iterator[HandIn]:
 
 
 def _student(student: str, folder: Path, unpacking: Unpacking) -> Iterator[HandIn]:
-    """A folder named after a student (plainly, or in Moodle's way): its files, or a folder for each assignment."""
+    """A folder named after a student: its files, or a folder for each assignment. Moodle's is one submission, whatever is in it."""
     name = named(folder.name)
     known = name if name is not None and name.platform == "moodle" else None
     whole = HandIn(student, "", folder.name, folder, platform="moodle" if known else "", number=known.number if known else "")
@@ -133,7 +133,7 @@ def _student(student: str, folder: Path, unpacking: Unpacking) -> Iterator[HandI
         yield replace(whole, refused=unreadable(folder, error))
         return
     folders = [child for child in within if child.is_dir() and not child.is_symlink()]
-    if any(map(is_source, within)) or not folders or is_repository(folder):
+    if known or any(map(is_source, within)) or not folders or is_repository(folder):
         yield _one(whole, within, unpacking)
         return
     for child in folders[:MAX_ASSIGNMENTS]:

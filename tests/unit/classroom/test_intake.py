@@ -102,12 +102,14 @@ def test_moodle_downloads(tmp_path):
         tmp_path / "folders.zip",
         {
             "Jane Doe_501_assignsubmission_file_/w8a8.ipynb": "a",
-            "José Ñandú_502_assignsubmission_file_/dds.py": "b",
+            "José Ñandú_502_assignsubmission_file_/dds/dds.py": "b",
+            "José Ñandú_502_assignsubmission_file_/w8a8/w8a8.py": "c",
         },
     )
     found = by_student(folders, tmp_path)
     assert set(found) == {"Jane Doe", "José Ñandú"}
     assert {(one.platform, one.number) for one in found.values()} == {("moodle", "501"), ("moodle", "502")}
+    assert {path.name for path in found["José Ñandú"].path.iterdir()} == {"dds.py", "w8a8.py"}
     flat = zipped(tmp_path / "flat.zip", {"Jane Doe_501_assignsubmission_file_w8a8.ipynb": "a"})
     assert (by_student(flat, tmp_path)["Jane Doe"].path / "w8a8.ipynb").read_text() == "a"
 
