@@ -34,7 +34,7 @@ endif
 help: ## list the targets
 	@echo "Graded lab on Triton kernels. Targets:"
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
-	@echo "Variables: SUBMISSION=path LAB=w8a8|w4a16|dds|w8a16|gptq DEVICE=auto|cpu|cuda VENV= PYTHON=python3"
+	@echo "Variables: SUBMISSION=path LAB=$(subst $() $(),|,$(basename $(notdir $(wildcard assignment/*.py)))) DEVICE=auto|cpu|cuda VENV= PYTHON=python3"
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found; install Python 3.11 or 3.12, or set PYTHON=" >&2; exit 2; }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
-import multiprocessing
 import platform
 import time
 import warnings
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.ahead import Ahead
 from bench.peers import Peer, all_peers, get_peer
 from bench.race import PeaksJob, PeerRunner, PeerSample
 from bench.shapes import Shape, shapes_of
@@ -73,12 +73,15 @@ def bench(solutions: Path, device: Device, cores: int, listen: Listener = lambda
     started = time.monotonic()
     assert device.capability is not None
     runners = contestants(solutions)
-    with Ahead(all_peers()) as ahead, ThreadPoolExecutor(max_workers=max(1, cores // 2)) as pool:
+    shares, workers = ahead_shares(all_peers()), max(1, cores // 2)
+    with Ahead(compile_ahead, shares, AHEAD_SECONDS) as ahead, ThreadPoolExecutor(max_workers=workers) as pool:
         options = BuildOptions((device.capability,), "all", 3)
         bundles = list(pool.map(lambda one: _build(one, options), runners))
         listen(f"built {len(bundles)} kernels in {time.monotonic() - started:.0f} s")
-        ahead.wait()
+        not_compiled = ahead.wait()
     listen(f"compiled peers ahead until {time.monotonic() - started:.0f} s")
+    if not_compiled:
+        listen(not_compiled)
     entries: list[Entry] = []
     with CudaRunner() as runner:
         for contestant, bundle in zip(runners, bundles, strict=True):
@@ -198,57 +201,32 @@ def _peer_entry(peer: Peer, shape: Shape, sample: PeerSample) -> Entry:
 
 
 @dataclass(frozen=True)
-class AheadTask:
+class PeerTask:
     """One share of a peer's compilation for one case."""
 
     peer: str
     case: Case
     part: int
 
-
-class Ahead:
-    """Processes that meet every compiling peer once while kernels are built, so that the disk caches are warm.
-
-    They use the GPU, so nothing is timed before `wait` has returned; whatever is not done by then is stopped.
-    """
-
-    def __init__(self, peers: Sequence[Peer]) -> None:
-        self._tasks = [
-            AheadTask(peer.name, shape.case, part)
-            for peer in peers
-            if peer.ahead and not peer.missing()
-            for shape in shapes_of(peer.lab_id)
-            if shape.sparsity in (None, 0.5, 0.9)
-            for part in range(peer.parts)
-        ]
-        self._processes: list[Any] = []
-        self._ends = 0.0
-
-    def __enter__(self) -> Ahead:
-        context = multiprocessing.get_context("spawn")
-        shares = [self._tasks[number::AHEAD_PROCESSES] for number in range(AHEAD_PROCESSES)]
-        self._ends = time.monotonic() + AHEAD_SECONDS
-        for share in filter(None, shares):
-            process = context.Process(target=compile_ahead, args=(share,), daemon=True)
-            process.start()
-            self._processes.append(process)
-        return self
-
-    def wait(self) -> None:
-        """Returns when no process of this object uses the GPU any more."""
-        for process in self._processes:
-            process.join(max(0.0, self._ends - time.monotonic()))
-            if process.is_alive():
-                process.kill()
-                process.join()
-
-    def __exit__(self, *ignored: object) -> None:
-        self._ends = 0.0
-        self.wait()
+    def __str__(self) -> str:
+        return f"{self.peer}, {self.case.name}"
 
 
-def compile_ahead(tasks: Sequence[AheadTask]) -> None:
-    """Does the tasks one after the other; a failure is the race's to report."""
+def ahead_shares(peers: Sequence[Peer]) -> list[list[PeerTask]]:
+    """What a process each does, so that every peer that compiles has been met once on each shape."""
+    tasks = [
+        PeerTask(peer.name, shape.case, part)
+        for peer in peers
+        if peer.ahead and not peer.missing()
+        for shape in shapes_of(peer.lab_id)
+        if shape.sparsity in (None, 0.5, 0.9)
+        for part in range(peer.parts)
+    ]
+    return [tasks[number::AHEAD_PROCESSES] for number in range(AHEAD_PROCESSES)]
+
+
+def compile_ahead(task: PeerTask) -> None:
+    """Does one share of a peer's compilation on the GPU."""
     import torch
 
     from grader.labs import get_lab
@@ -256,13 +234,9 @@ def compile_ahead(tasks: Sequence[AheadTask]) -> None:
 
     warnings.simplefilter("ignore")
     device = torch.device("cuda")
-    for task in tasks:
-        try:
-            peer = get_peer(task.peer)
-            lab = get_lab(peer.lab_id)
-            problem = lab.problem(task.case, generator_for(0, lab.id, task.case.name, device=device), device)
-            assert peer.ahead
-            peer.ahead(problem, task.part)
-            torch.cuda.synchronize()
-        except Exception:
-            continue
+    peer = get_peer(task.peer)
+    lab = get_lab(peer.lab_id)
+    problem = lab.problem(task.case, generator_for(0, lab.id, task.case.name, device=device), device)
+    assert peer.ahead
+    peer.ahead(problem, task.part)
+    torch.cuda.synchronize()

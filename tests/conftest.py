@@ -21,8 +21,6 @@ SHARED = Path(tempfile.gettempdir()) / f"grader-tests-{os.environ.get('PYTEST_XD
 """What the processes of one run share: graded mistakes, and binaries in the place of the user's."""
 os.environ["GRADER_TESTS_SHARED"], os.environ["XDG_CACHE_HOME"] = str(SHARED), str(SHARED / "cache")
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET")
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job passes that on to all we start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -49,12 +47,6 @@ def pytest_collection_modifyitems(items):
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
-
-
-def pytest_collectreport(report):
-    """What a notebook decides for its process when it imports the grader is not for the tests of others."""
-    if INTERPRETED is None:
-        os.environ.pop("TRITON_INTERPRET", None)
 
 
 def pytest_sessionfinish(session):

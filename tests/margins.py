@@ -247,7 +247,9 @@ def lowered(lab_id: str, problem: Problem, what: str, rounding: Rounding) -> tor
     return parts.finish(parts.left @ parts.right.t())
 
 
-LOWER: dict[str, dict[str, tuple[str, Rounding]]] = {
+Formats = dict[str, tuple[str, Rounding]]
+
+LOWER: dict[str, Formats] = {
     "w8a8": {
         "x fp8": ("x", e4m3), "x e5m2": ("x", e5m2),
         "w int4": ("w", integers(7)), "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2),
@@ -268,9 +270,20 @@ LOWER: dict[str, dict[str, tuple[str, Rounding]]] = {
         "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2), "w int8": ("w", integers(127)),
     },
 }  # fmt: skip
+LOWER["gptq"] = LOWER["dds"]
 """fp8 and integers: caught under every tolerance."""
 
-BF16: dict[str, dict[str, tuple[str, Rounding]]] = {
+
+def lower_formats(lab: Lab) -> Formats:
+    """What is lower than the lab's own operands: fp8 always, int8 where an operand is no integer already."""
+    if lab.id in LOWER:
+        return LOWER[lab.id]
+    stored_as_integers = any(parameter.type in ("*i8", "*i32") for parameter in lab.parameters)
+    kept = {"x int8": lab.operand == "int8", "w int8": stored_as_integers}
+    return {name: how for name, how in LOWER["dds"].items() if not kept.get(name)}
+
+
+BF16: dict[str, Formats] = {
     "w8a8": {"x bf16": ("x", bf16), "scale bf16": ("scale", bf16), "x scale bf16": ("x scale", bf16)},
     "w4a16": {"x bf16": ("x", bf16), "w bf16": ("w", bf16), "scale bf16": ("scale", bf16)},
     "w8a16": {"x bf16": ("x", bf16), "w bf16": ("w", bf16), "scale bf16": ("scale", bf16)},
@@ -281,7 +294,7 @@ BF16: dict[str, dict[str, tuple[str, Rounding]]] = {
 
 def lower_precision(judge: Judge) -> Iterator[torch.Tensor]:
     """An operand through fp8 or integers."""
-    for what, rounding in LOWER.get(judge.lab.id, LOWER["dds"]).values():
+    for what, rounding in lower_formats(judge.lab).values():
         yield lowered(judge.lab.id, judge.problem, what, rounding)
 
 

@@ -13,29 +13,24 @@ from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
-from tests.submissions import TESTS, Mistake
+from tests.submissions import LABS, TESTS, Mistake
 
-CONFIGS = {
-    "w8a8": {
-        "small tiles": '{"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=4',
-        "BLOCK_K=256": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 256}, num_warps=4',
-        "BLOCK_K=512": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 512}, num_warps=4',
-        "BLOCK_M=128": '{"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": 64}, num_warps=4',
-        "BLOCK_N=128": '{"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64}, num_warps=4',
-        "num_warps=8": '{"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}, num_warps=8',
-        "SPLIT_K=8": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4',
-    },
-    "dds": {
-        "BLOCK_M=16": '{"BLOCK_M": 16}, num_warps=2',
-        "BLOCK_M=64": '{"BLOCK_M": 64}, num_warps=4',
-        "BLOCK_M=128": '{"BLOCK_M": 128}, num_warps=4',
-        "BLOCK_M=256": '{"BLOCK_M": 256}, num_warps=4',
-        "num_warps=8": '{"BLOCK_M": 32}, num_warps=8',
-    },
+TILED = {
+    "small tiles": '{"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=4',
+    "BLOCK_K=256": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 256}, num_warps=4',
+    "BLOCK_K=512": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 512}, num_warps=4',
+    "BLOCK_M=128": '{"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": 64}, num_warps=4',
+    "BLOCK_N=128": '{"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64}, num_warps=4',
+    "num_warps=8": '{"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}, num_warps=8',
 }
-CONFIGS["w4a16"] = CONFIGS["w8a16"] = CONFIGS["gptq"] = CONFIGS["w8a8"]
-"""What a mistake is planted behind, by lab."""
-
+SPLIT = {"SPLIT_K=8": '{"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4'}
+OF_ROWS = {
+    "BLOCK_M=16": '{"BLOCK_M": 16}, num_warps=2',
+    "BLOCK_M=64": '{"BLOCK_M": 64}, num_warps=4',
+    "BLOCK_M=128": '{"BLOCK_M": 128}, num_warps=4',
+    "BLOCK_M=256": '{"BLOCK_M": 256}, num_warps=4',
+    "num_warps=8": '{"BLOCK_M": 32}, num_warps=8',
+}
 SLICED = {
     "w8a8": "qweight_ptr += first * stride_wk",
     "w4a16": "qweight_ptr += first // 8 * stride_wk",
@@ -44,6 +39,9 @@ SLICED = {
             "zeros_ptr += first // group_size * stride_zg",
 }
 """How a slice of K begins in the weight and what belongs to it."""
+
+CONFIGS = {lab: OF_ROWS if lab == "dds" else TILED | SPLIT if lab in SLICED else TILED for lab in LABS}
+"""What a mistake is planted behind, by lab; behind SPLIT_K where it is known how the lab's slices begin."""
 
 
 def planted(mistake: Mistake, configs: Sequence[str]) -> str:

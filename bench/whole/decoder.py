@@ -7,16 +7,16 @@ layer finds its weights cold in L2, as in the whole model. L2 is flushed before 
 from __future__ import annotations
 
 import copy
-import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 import torch
 
+from bench.ahead import Ahead, sentence
 from bench.whole.llama import Decoder, DecoderSizes
 from bench.whole.measuring import Spans, interleaved
-from bench.whole.recording import record_of, sentence, with_spans
+from bench.whole.recording import record_of, with_spans
 from bench.whole.swapping import GROUP, fuse
 from grader.labs import all_labs
 from grader.model import Device
@@ -52,8 +52,10 @@ class ReadyLayer:
 def decoder(sizes: DecoderSizes, device: Device, listen: Listener = lambda text: None) -> ModelRecord:
     """Times fp16 and every lab on the GPU of `device`. What fails becomes an entry that says so."""
     began = time.monotonic()
-    compile_ahead(sizes)
+    not_compiled = compile_ahead(sizes)
     listen(f"compiled ahead until {time.monotonic() - began:.0f} s")
+    if not_compiled:
+        listen(not_compiled)
     plain = plain_decoder(sizes, torch.device("cuda"))
     flush = Flush()  # kept: its graph writes to its memory
     before = capture(flush)
@@ -126,29 +128,32 @@ def timed(prepared: list[ReadyLayer], rounds: int = ROUNDS) -> list[ModelEntry]:
     return [one.entry if one.captured is None else with_spans(one.entry, next(left), spans[0], LAYERS, notes) for one in prepared]
 
 
-def compile_ahead(sizes: DecoderSizes) -> None:
-    """Lets each lab's kernels be compiled and tuned once in a process of its own, all at once, so that Triton's cache is warm."""
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_meet, args=(lab, sizes), daemon=True) for lab in all_labs()]
-    for process in processes:
-        process.start()
-    ends = time.monotonic() + AHEAD_SECONDS
-    for process in processes:
-        process.join(max(0.0, ends - time.monotonic()))
-        if process.is_alive():
-            process.kill()
-            process.join()
+@dataclass(frozen=True)
+class LayerTask:
+    """One lab's layer at every batch size."""
+
+    lab: str
+    sizes: DecoderSizes
+
+    def __str__(self) -> str:
+        return self.lab
 
 
-def _meet(lab: str, sizes: DecoderSizes) -> None:
-    """Runs one layer of a lab at each batch size; a failure is the timed run's to report."""
-    try:
-        changed = contestant(lab, plain_decoder(sizes, torch.device("cuda"), 1))
-        for batch in BATCHES:
-            first_layer(changed, batch)
-        torch.cuda.synchronize()
-    except Exception:
-        return
+def compile_ahead(sizes: DecoderSizes) -> str:
+    """Lets each lab's kernels be compiled and tuned once in a process of its own, all at once, so that Triton's cache is warm.
+
+    Returns the sentence that says what was not, or "".
+    """
+    with Ahead(_meet, [[LayerTask(lab, sizes)] for lab in all_labs()], AHEAD_SECONDS) as ahead:
+        return ahead.wait()
+
+
+def _meet(task: LayerTask) -> None:
+    """Runs one layer of a lab at each batch size."""
+    changed = contestant(task.lab, plain_decoder(task.sizes, torch.device("cuda"), 1))
+    for batch in BATCHES:
+        first_layer(changed, batch)
+    torch.cuda.synchronize()
 
 
 def _error(name: str, changed: Decoder, plain: Decoder, batch: int) -> float:

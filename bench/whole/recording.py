@@ -13,8 +13,6 @@ from bench.whole.measuring import Spans
 from grader.model import Device
 from grader.reporting.whole_models import ModelEntry, ModelRecord, Which
 
-LONGEST_MESSAGE = 200
-
 
 def record_of(which: Which, device: Device, sizes: Mapping[str, Any], entries: Sequence[ModelEntry], seconds: float) -> ModelRecord:
     """The record of a run that just ended on the GPU of `device`."""
@@ -33,9 +31,3 @@ def with_spans(entry: ModelEntry, spans: Spans, baseline: Spans, passes: int, no
         entry, status="timed", message=note, time_us=1e3 * spans.median_ms / passes, fastest_us=min(all_us), slowest_us=max(all_us),
         ratio=ratio.value, ratio_low=ratio.low, ratio_high=ratio.high, rounds=ratio.rounds,
     )  # fmt: skip
-
-
-def sentence(problem: Exception) -> str:
-    """What an exception says, on one line."""
-    lines = str(problem).strip().splitlines() or ["no reason given"]
-    return f"{type(problem).__name__}: {lines[0][:LONGEST_MESSAGE].rstrip('.')}"

@@ -69,6 +69,8 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one"
     if not (root / "tests" / "mistakes" / f"{lab_id}.toml").is_file():
         yield False, f"tests/mistakes/{lab_id}.toml: no wrong kernel shows that its cases catch one"
+    if not (root / "tests" / "broken" / f"{lab_id}.toml").is_file():
+        yield False, f"tests/broken/{lab_id}.toml: no kernel that does not build shows what its author is told"
     if not any((root / "tests" / "styles").glob(f"{lab_id}_*")):
         yield False, f"tests/styles/{lab_id}_*.py: no second right kernel shows that its tolerance is fair"
     if not (root / "bench" / "labs" / f"{lab_id}.py").is_file():

@@ -6,7 +6,7 @@ import hashlib
 import random
 import secrets
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,27 +69,33 @@ def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
     lab = all_labs().get(entry.get("lab", ""))
     if lab is None:
         raise BadSecrets(f"{where} has lab {entry.get('lab')!r}, expected one of {', '.join(all_labs())}")
-    unknown = sorted(set(entry) - set(FIELDS) - {"lab"})
-    if unknown:
-        raise BadSecrets(f"{where} has {unknown[0]!r}, expected lab and {', '.join(FIELDS)}")
-    name = entry.get("name")
-    if not isinstance(name, str) or not name.isidentifier() or name in {case.name for case in lab.all_cases}:
-        raise BadSecrets(f"{where} has the name {name!r}, expected an identifier that no other case of {lab.id} has")
-    for size in ("M", "N", "K", *(["group_size"] if "group_size" in entry else [])):
-        if not isinstance(entry.get(size), int) or entry[size] < 1:
-            raise BadSecrets(f"{where} has {size} = {entry.get(size)!r}, expected a whole number above 0")
-    for field in RECIPES:
-        known = sorted({str(getattr(case, field)) for case in lab.cases})
-        if field in entry and entry[field] not in known:
-            raise BadSecrets(f"{where} has {field} = {entry[field]!r}, expected one of {', '.join(known)}")
-    fields = {field: entry[field] for field in FIELDS if field in entry}
-    case = Case(about=ABOUT, hidden=True, **fields)
+    problem = next(_faults(lab, entry), None)
+    if problem is not None:
+        raise BadSecrets(f"{where} has {problem}")
+    case = Case(about=ABOUT, hidden=True, **{field: entry[field] for field in FIELDS if field in entry})
     try:
         lab.scalars(case)
         _probe(lab, case)
     except Exception as error:  # a recipe refuses with whatever its tensors raise
-        raise BadSecrets(f"{where} ({name}) makes no inputs: {error}; compare it with the lab's own cases") from None
+        raise BadSecrets(f"{where} ({case.name}) makes no inputs: {error}; compare it with the lab's own cases") from None
     return lab.id, case
+
+
+def _faults(lab: Lab, entry: dict[str, Any]) -> Iterator[str]:
+    """What an entry has, and what was expected in its place."""
+    unknown = sorted(set(entry) - set(FIELDS) - {"lab"})
+    if unknown:
+        yield f"{unknown[0]!r}, expected lab and {', '.join(FIELDS)}"
+    name = entry.get("name")
+    if not isinstance(name, str) or not name.isidentifier() or name in {case.name for case in lab.all_cases}:
+        yield f"the name {name!r}, expected an identifier that no other case of {lab.id} has"
+    for size in ("M", "N", "K", *(["group_size"] if "group_size" in entry else [])):
+        if not isinstance(entry.get(size), int) or entry[size] < 1:
+            yield f"{size} = {entry.get(size)!r}, expected a whole number above 0"
+    for field in RECIPES:
+        known = sorted({str(getattr(case, field)) for case in lab.cases})
+        if field in entry and entry[field] not in known:
+            yield f"{field} = {entry[field]!r}, expected one of {', '.join(known)}"
 
 
 def _probe(lab: Lab, case: Case) -> None:

@@ -39,8 +39,8 @@ def release(
         count = write_bundle(root, bundle, secrets_there)
     except SecretTold as problem:
         raise refuse(str(problem)) from None
-    proven = f"nothing of {secrets_file}" if secrets_there else "no secrets were there to look for"
-    typer.echo(f"{bundle} holds the {count} files that students get: no solution, {proven}")
+    proven = f" and nothing of {secrets_file} among them" if secrets_there else f" among them; there is no {secrets_file} to look for"
+    typer.echo(f"{bundle} holds the {count} files that students get, no solution{proven}")
 
 
 def new_lab(

@@ -290,6 +290,14 @@ def _points(report: LabReport | None) -> str:
     return "not graded" if report.status == "not_graded" else number(report.points)
 
 
+LONGEST_LOOK = 80
+
+
+def _cut(text: str) -> str:
+    """What fits the table's last column; the class report has all of it."""
+    return text if len(text) <= LONGEST_LOOK else f"{text[:LONGEST_LOOK].rsplit(' ', 1)[0]} ..."
+
+
 def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
     from grader.reporting.terminal import number
     from grader.reporting.text import Terminal, name
@@ -301,13 +309,14 @@ def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
     titles = [f"{lab} (bonus)" if lab in bonus else lab for lab in labs]
     for column in ("student", *titles, "points", "late", "look"):
         table.add_column(column, justify="left" if column in ("student", "look") else "right")
+    several = len({standing.assignment for standing in found}) > 1
     for standing in found:
         cells = [_points(standing.labs.get(lab)) for lab in labs]
         late = f"{standing.days_late} d" if standing.days_late else ""
         look = standing.graded.look[0] if standing.graded.look else ""
-        who = f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
+        who = f"{standing.student}/{standing.assignment}" if several and standing.assignment else standing.student
         total = "not graded" if standing.points is None else number(standing.points)
-        table.add_row(escape(name(who)), *cells, total, late, escape(name(look[:80])))
+        table.add_row(escape(name(who)), *cells, total, late, escape(name(_cut(look))))
     console.print(table)
     minutes = seconds / 60
     rate = f", {len(found) / minutes:.0f} a minute" if minutes > 0.2 else ""

@@ -1,23 +1,17 @@
 """In a notebook: check(NOTEBOOK, step=STEP), check(LAB), check(LAB, speed=STEP) and check_speed(LAB) answer in the cell.
 
-The code is what the notebook has run so far, read and graded by the same road as `make grade`. Importing this module
-decides how Triton runs the notebook's own experiments: without a GPU, on the interpreter.
+The code is what the notebook has run so far, read and graded by the same road as `make grade`.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from grader.building import KeptBinaries, own_folder
 from grader.exercises import exercises, steps_of
 from grader.labs import Lab
 from grader.model import Refusal, Report, Submission
-from grader.notebook import tracebacks
 from grader.notebook.cells import (
     NotYet,
     Output,
@@ -25,7 +19,6 @@ from grader.notebook.cells import (
     grading_by_nbgrader,
     inputs,
     lab_named,
-    running_shell,
     sentence,
 )
 from grader.notebook.harness import check_executed
@@ -38,22 +31,6 @@ from grader.reporting.compact import Remark, build_remarks, explanations, failur
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
 from grader.running.interpreter import InterpretOptions
-from grader.sandbox import prewarm
-
-
-def usable_gpu() -> bool:
-    """Whether the labs' kernels compile for the GPU here: int8 products need compute capability 8.0."""
-    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
-
-
-device = torch.device("cuda" if usable_gpu() else "cpu")
-"""Where the notebook's own tensors go; not to a GPU that is too old for the labs."""
-if device.type == "cpu" and "triton" not in sys.modules:
-    os.environ["TRITON_INTERPRET"] = "1"
-if "ipykernel" in sys.modules:  # while the first cells are read, so that the first check does not wait
-    prewarm()
-if (shell := running_shell()) is not None:
-    tracebacks.install(shell)
 
 STEP_SECONDS = 20.0
 

@@ -26,6 +26,7 @@ from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem
 from grader.pipeline.grading import GradeOptions, grade, launch_pairs, one_thread
 from grader.pipeline.judging import Ran, Terms, judge
 from grader.reading import UnusablePath, read
+from grader.reading.files import is_source
 from grader.running.interpreter import InterpretOptions, interpret
 from grader.sandbox import Sandbox, Session, prewarm
 
@@ -149,7 +150,7 @@ def stamp_of(path: Path) -> Stamp:
     """What changes when somebody saves: names, sizes and times of the file or of the folder's .py and .ipynb."""
     files = [path]
     if path.is_dir():
-        files = sorted(child for child in path.iterdir() if child.suffix in (".py", ".ipynb"))
+        files = sorted(filter(is_source, path.iterdir()))
     found = []
     for file in files:
         try:

@@ -17,7 +17,7 @@ from grader.labs import Lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
-from grader.reading.files import SUFFIXES, Allowance, Cell, UnreadableFile, executed_cells, read_cells
+from grader.reading.files import Allowance, Cell, UnreadableFile, executed_cells, is_source, read_cells
 from grader.reading.history import latest
 from grader.reading.selection import (
     MAX_DEPTH,
@@ -64,7 +64,7 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     found = {}
     for lab in labs:
         chosen, note = _without_copies(lab, files)
-        found[lab.id] = _find(lab, chosen, single)
+        found[lab.id] = _find(lab, chosen)
         if not single:
             found[lab.id] = _in_a_folder_below(path, lab, found[lab.id], allowance)
         notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen)) if text)
@@ -112,7 +112,7 @@ def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:
     broken = _broken_since(file, lab.kernel)
     if broken:
         return Refusal("rejected", broken)
-    found = _find(lab, [file], single=True)
+    found = _find(lab, [file])
     if found is None:
         return Refusal(
             "not_attempted", f"no cell that was run defines {lab.kernel}; run the one that does, then this one"
@@ -168,11 +168,11 @@ def _files(path: Path, lab_ids: Sequence[str], allowance: Allowance) -> tuple[li
     if not path.exists():
         raise UnusablePath(f"{path} does not exist; give a .py, an .ipynb or a folder of them")
     if path.is_file():
-        if path.suffix not in SUFFIXES:
+        if not is_source(path):
             raise UnusablePath(f"{path.name} is neither .py nor .ipynb; give a .py, an .ipynb or a folder of them")
         return [_read_file(path, allowance)], ()
     candidates = sorted(
-        (child for child in path.iterdir() if child.suffix in SUFFIXES and not child.name.startswith(".")),
+        (child for child in path.iterdir() if is_source(child) and not child.name.startswith(".")),
         key=lambda child: (not child.stem.lower().startswith(tuple(lab_ids)), child),
     )
     notes: list[str] = []
@@ -199,9 +199,11 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
         file for file in files if any(not is_stub(definition.node) for definition in _definitions(file, lab.kernel))
     ]
     own = [file for file in holders if file.path.stem == lab.id]
-    if len(own) != 1 or len(holders) == 1:
+    others = [file for file in holders if file not in own]
+    if not own or not others:
         return files, ""
-    others = [file for file in holders if file is not own[0]]
+    if len(own) > 1:  # which of them counts is asked later; copies are none of the choices
+        return [file for file in files if file not in others], ""
     names = ", ".join(file.path.name for file in others[:3]) + (" and more" if len(others) > 3 else "")
     note = f"{lab.kernel} is taken from {own[0].path.name}; it is also in {names}, ignored"
     return [file for file in files if file not in others], note
@@ -219,7 +221,7 @@ def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
     return notes
 
 
-def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal | None:
+def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
     """This lab's kernel among the files; None when nothing here speaks of it."""
     holders = [(file, statement) for file in files for statement in _definitions(file, lab.kernel)]
     attempted = [(file, statement) for file, statement in holders if not is_stub(statement.node)]
@@ -228,12 +230,17 @@ def _find(lab: Lab, files: list[_File], single: bool) -> KernelSource | Refusal 
         return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
     if attempted:
         return _kernel_source(lab, *attempted[-1])
+    return _nothing_attempted(lab, files, [statement.place for _, statement in holders])
+
+
+def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Refusal | None:
+    """Why there is no kernel to grade: it cannot be read, is the stub still, or is not in the lab's own file."""
     broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
     if broken:
         return Refusal("rejected", broken[0])
-    if holders:
+    if stubs:
         return Refusal(
-            "not_attempted", f"{lab.kernel} is still the stub ({holders[0][1].place}); fill in its body and grade again"
+            "not_attempted", f"{lab.kernel} is still the stub ({stubs[0]}); fill in its body and grade again"
         )
     own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
     if own and own[0].unreadable:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.labs.question import questions_of
-from grader.reading.files import SUFFIXES, Allowance, Cell, UnreadableFile, executed_cells, read_cells
+from grader.reading.files import Allowance, Cell, UnreadableFile, executed_cells, is_source, read_cells
 
 STUDENT = "student"
 """The name whose text draws a student's numbers."""
@@ -53,7 +53,7 @@ def answers_for(path: Path, lab_ids: Iterable[str], most_files: int = 50) -> dic
     A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
     """
     lab_ids = tuple(lab_ids)
-    children = [path] if path.is_file() else (child for child in path.iterdir() if child.suffix in SUFFIXES)
+    children = [path] if path.is_file() else filter(is_source, path.iterdir())
     paths = sorted(children, key=lambda child: (child.stem not in lab_ids, child))[:most_files]
     allowance = Allowance()
     found = [(file.stem, answers_in(file, allowance)) for file in paths]

@@ -80,8 +80,14 @@ def opened_plain(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-SUFFIXES = (".py", ".ipynb")
-"""What a hand-in's files are called."""
+def is_source(path: Path) -> bool:
+    """Whether its name is that of a Python file or a notebook, in letters of either case."""
+    return path.suffix.lower() in (".py", ".ipynb")
+
+
+def is_notebook(path: Path) -> bool:
+    """Whether its name is that of a notebook."""
+    return path.suffix.lower() == ".ipynb"
 
 
 def read_cells(path: Path, allowance: Allowance | None = None) -> list[Cell]:
@@ -91,7 +97,7 @@ def read_cells(path: Path, allowance: Allowance | None = None) -> list[Cell]:
     too large, not UTF-8, not JSON or not a notebook.
     """
     allowance = allowance or Allowance()
-    limit = MAX_NOTEBOOK_BYTES if path.suffix == ".ipynb" else MAX_PYTHON_BYTES
+    limit = MAX_NOTEBOOK_BYTES if is_notebook(path) else MAX_PYTHON_BYTES
     try:
         size = path.lstat().st_size
         with opened_plain(path) as file:
@@ -110,7 +116,7 @@ def read_cells(path: Path, allowance: Allowance | None = None) -> list[Cell]:
         raise UnreadableFile(
             f"{path.name} is not UTF-8 (byte {error.start}); save it again with the encoding UTF-8"
         ) from None
-    if path.suffix == ".ipynb":
+    if is_notebook(path):
         return _notebook_cells(path.name, text, allowance)
     cell = _parsed(path.name, text)
     allowance.take(cell)

@@ -7,7 +7,7 @@ import builtins
 import difflib
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 LIST_METHODS = ("append", "extend", "insert", "pop")
@@ -187,20 +187,16 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
     """A name that the same function does define, only not where it is used."""
     stores = [part for part in ast.walk(function) if isinstance(part, ast.Name) and _stores_itself(name, part)]
     before = [part for part in stores if line is not None and part.lineno < line]
-    for inner in ast.walk(function):
-        if isinstance(inner, ast.If | ast.For | ast.While) and any(
-            _stores(name, part) for part in inner.body + inner.orelse
-        ):
-            kind = {"If": "if", "For": "for", "While": "while"}[type(inner).__name__]
-            within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
-            if all(id(part) in within for part in before or stores):
-                where = "above" if line is None or inner.lineno < line else "below"
-                behind = line is not None and line > (inner.end_lineno or inner.lineno)
-                indent = ", or indent this line where it belongs inside" if behind else ""
-                return (
-                    f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
-                    f"give `{name}` a value of the same shape and dtype before that `{kind}`{indent}",
-                )
+    block = _only_inside(before or stores, function)
+    if block is not None:
+        kind = {ast.If: "if", ast.For: "for", ast.While: "while"}[type(block)]
+        where = "above" if line is None or block.lineno < line else "below"
+        behind = line is not None and line > (block.end_lineno or block.lineno)
+        indent = ", or indent this line where it belongs inside" if behind else ""
+        return (
+            f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
+            f"give `{name}` a value of the same shape and dtype before that `{kind}`{indent}",
+        )
     if stores and line is not None and min(part.lineno for part in stores) == line:
         return (
             f"`{name}` has no value yet: a kernel that assigns to a variable of the file makes one of its own",
@@ -214,8 +210,14 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
     return None
 
 
-def _stores(name: str, node: ast.AST) -> bool:
-    return any(_stores_itself(name, part) for part in ast.walk(node))
+def _only_inside(stores: Sequence[ast.Name], function: ast.AST) -> ast.If | ast.For | ast.While | None:
+    """The outermost `if` or loop in whose body all of these lie, and at least one."""
+    for inner in ast.walk(function):
+        if isinstance(inner, ast.If | ast.For | ast.While):
+            within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
+            if stores and all(id(part) in within for part in stores):
+                return inner
+    return None
 
 
 def _stores_itself(name: str, node: ast.AST) -> bool:

@@ -172,3 +172,19 @@ def _operator(node: ast.AST | None) -> str:
     if isinstance(node, ast.Compare):
         return OPERATORS.get(type(node.ops[0]).__name__, "")
     return "this"
+
+
+def last_store(node: ast.AST | None, name: str) -> ast.AST | None:
+    """The last assignment to a name within a node."""
+    stores = [
+        part
+        for part in ast.walk(node or ast.Module([], []))
+        if isinstance(part, ast.Assign | ast.AugAssign | ast.AnnAssign)
+        and any(isinstance(t, ast.Name) and t.id == name for target in targets(part) for t in ast.walk(target))
+    ]
+    return max(stores, key=lambda part: part.lineno, default=None)
+
+
+def targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.expr]:
+    """What an assignment assigns to."""
+    return node.targets if isinstance(node, ast.Assign) else [node.target]

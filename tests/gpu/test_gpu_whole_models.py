@@ -27,7 +27,7 @@ def tuned_briefly(monkeypatch):
 
     tune_briefly(monkeypatch)
     monkeypatch.setattr(swapping, "swap", swap_briefly)
-    monkeypatch.setattr(decoders, "compile_ahead", lambda sizes: None)  # other processes, which would compile all configs
+    monkeypatch.setattr(decoders, "compile_ahead", lambda sizes: "")  # other processes, which would compile all configs
 
 
 @pytest.mark.parametrize("relative_positions", [False, True])

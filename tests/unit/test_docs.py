@@ -11,16 +11,20 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
+from bench.__main__ import app as racing
 from grader.cli.main import app
+from model.__main__ import app as modelling
 from tests.submissions import mistakes
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md",
-                 ROOT / "notebooks" / "HANDOUT.zh.md", *(ROOT / "docs").glob("*.md"))
+                 ROOT / "notebooks" / "HANDOUT.zh.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "solutions").glob("*.md"),
+                 *(ROOT / "model").glob("*.md"), *(ROOT / "tests").glob("*/README.md"), *(ROOT / ".github").rglob("*.md"))
 )  # fmt: skip
 WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), *(ROOT / "docs" / "examples").glob("*.yml")])
 SHOWN = (".ci", ".devcontainer", ".github")
@@ -44,7 +48,7 @@ def anchors(page: str) -> set[str]:
 
 def placed(path: str) -> str:
     """A path of a document with the placeholders of a lab filled in."""
-    return path.replace("<id>", "w8a8").replace("ID", "w8a8")
+    return path.replace("<id>", "w8a8").replace("ID", "w8a8").replace("LAB_style", "w8a8_helpers").replace("LAB", "w8a8")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -75,6 +79,24 @@ def test_paths_are_there(page):
             assert placed(code) in names, f"{page} names {code}"
 
 
+OF_OTHERS = {"--head", "--rm", "--security-opt", "--gpus", "--build-arg", "--extra-index-url"}
+"""Options of Ray, Docker and pip that pages name."""
+
+
+def options() -> set[str]:
+    """Every option of a command of this repository."""
+    found = {"--help", "--write"}
+    for group in map(typer.main.get_command, (app, racing, modelling)):
+        for command in (group, *group.commands.values()):
+            found |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_are_there(page):
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text_of(page))) <= options() | OF_OTHERS
+
+
 @pytest.mark.parametrize("page", [*PAGES, "Dockerfile", ".devcontainer/devcontainer.json",
                                   *(path.relative_to(ROOT).as_posix() for path in WORKFLOWS)])  # fmt: skip
 def test_commands_are_there(page):
@@ -84,7 +106,9 @@ def test_commands_are_there(page):
     assert set(said) <= targets
     commands = {(command.name or command.callback.__name__).replace("_", "-") for command in app.registered_commands}
     assert set(re.findall(r"python -m grader ([a-z][\w-]*)", text)) <= commands
-    for module in re.findall(r"python -m ((?:grader|bench|tests)(?:\.\w+)*)", text):
+    for package, package_app in (("bench", racing), ("model", modelling)):
+        assert set(re.findall(rf"python -m {package} ([a-z][\w-]*)", text)) <= set(typer.main.get_command(package_app).commands)
+    for module in re.findall(r"python -m ((?:grader|bench|model|tests)(?:\.\w+)*)", text):
         place = ROOT / module.replace(".", "/")
         assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), f"{page} runs {module}"
 

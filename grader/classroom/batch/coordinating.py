@@ -12,7 +12,9 @@ from pathlib import Path
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
 from grader.classroom.batch.exports import rehearse
-from grader.classroom.batch.intake import HandIn, Unpack, UnusableSubmissions, collect
+from grader.classroom.batch.folders import Unpack
+from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.intake import UnusableSubmissions, collect
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key
 from grader.classroom.batch.standing import Graded
 from grader.classroom.batch.tasks import Content, Setup, read_hand_in, unpack_archive
@@ -248,7 +250,8 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     labs: dict[str, LabReport] = {}
     look = list(hand_in.notes)
     if isinstance(content, Refusal):
-        labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in plan.labs}
+        course = [lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus]  # nobody began a bonus lab in what cannot be read
+        labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
         return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _told(content)))
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
+from grader.classroom.batch.platforms import Platform
 from grader.classroom.batch.standing import Graded, Standing
 from grader.model import LabReport
 from grader.reporting.atomic import write_whole
@@ -124,25 +125,36 @@ def canvas_csv(standings: Sequence[Standing]) -> str:
     rows: list[list[object]] = [
         ["    Points Possible", "", "", "", "", *(one.possible(standings) for one in columns)]
     ]
-    points = _by_student(standings)
+    points, numbers = _by_student(standings), _numbers(standings, "canvas")
     for student in dict.fromkeys(standing.student for standing in standings):
-        name, _, number = student.rpartition("_")
-        canvas_id = number if name and number.isdigit() else ""
+        canvas_id = numbers.get(student, "")
         login = "" if canvas_id else student
-        row: list[object] = [name if canvas_id else student, canvas_id, "", login, ""]
+        row: list[object] = [student.removesuffix(f"_{canvas_id}") if canvas_id else student, canvas_id, "", login, ""]
         rows.append(row + [_points(points.get((student, column))) for column in columns])
     return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(one.title for one in columns)], rows)
 
 
 def moodle_csv(standings: Sequence[Standing]) -> str:
-    """As Moodle's gradebook imports it: a column that names the user, and those of each assignment."""
+    """As Moodle's gradebook imports it: a column that names the user, and those of each assignment.
+
+    Moodle's own download tells full names and participants' numbers, no user names: then the first columns are those of its grading
+    worksheet, from which user names or e-mail addresses can be looked up.
+    """
     columns = _all_columns(standings)
-    points = _by_student(standings)
+    points, numbers = _by_student(standings), _numbers(standings, "moodle")
     rows: list[list[object]] = []
     for student in dict.fromkeys(standing.student for standing in standings):
         known = [points.get((student, column)) for column in columns]
-        rows.append([student, *("-" if value is None else _points(value) for value in known)])
-    return _csv(["username", *(one.title for one in columns)], rows)
+        who = [f"Participant {numbers[student]}" if student in numbers else "", student] if numbers else [student]
+        rows.append([*who, *("-" if value is None else _points(value) for value in known)])
+    names = ["Identifier", "Full name"] if numbers else ["username"]
+    return _csv([*names, *(one.title for one in columns)], rows)
+
+
+def _numbers(standings: Sequence[Standing], platform: Platform) -> dict[str, str]:
+    """The numbers that a platform gave to students, where it named what they handed in."""
+    hand_ins = [standing.graded.hand_in for standing in standings]
+    return {one.student: one.number for one in hand_ins if one.platform == platform and one.number}
 
 
 def _by_student(standings: Sequence[Standing]) -> dict[tuple[str, Column], float | None]:

@@ -7,34 +7,34 @@ and Gradescope, as a zip archive or unpacked.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
-import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.batch.archives import (
-    MAX_FILE_BYTES,
-    MAX_NOTES,
-    MAX_STUDENT_BYTES,
-    MAX_TOTAL_BYTES,
-    RefusedMember,
-    UnusableArchive,
-    newest_of,
-    notes_on,
-    unpack,
+from grader.classroom.batch.archives import MAX_NOTES, MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, UnusableArchive, notes_on
+from grader.classroom.batch.folders import (
+    MAX_LISTED,
+    Unpack,
+    Unpacking,
+    children,
+    copied,
+    is_archive,
+    is_repository,
+    nothing_to_grade,
+    source_root,
+    unpack_here,
+    unreadable,
 )
+from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.platforms import Named, Platform, named, owner, student_of_folder
 from grader.classroom.batch.times import modified, moment, newest, timestamp
 from grader.classroom.batch.workers import WorkFailed
-from grader.reading.files import UnreadableFile, opened_plain
+from grader.reading.files import is_source, opened_plain
 
-SOURCES = (".py", ".ipynb")
-MAX_LISTED = 20_000
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""
 
@@ -42,65 +42,9 @@ TIMESTAMP = "timestamp.txt"
 GRADESCOPE_METADATA = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 << 20
 
-CANVAS = re.compile(r"(?P<student>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<submission>\d+)_(?P<file>.+)")
-"""lastnamefirstname_[LATE_]userid_submissionid_filename: one flat folder for the whole class."""
-
-MOODLE = re.compile(r"(?P<student>.+)_(?P<participant>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.+)?)?")
-"""Full Name_participant_assignsubmission_file_: a folder a student, or a prefix of the file's name."""
-
 
 class UnusableSubmissions(ValueError):
     """Nothing here can be a class's submissions; the message is one sentence."""
-
-
-@dataclass(frozen=True)
-class HandIn:
-    """One thing handed in by one student: a file or a folder to grade, or the sentence why it cannot be read.
-
-    `place` is where it came from, relative to what was given; with `student` and `assignment` it names the hand-in.
-    `late` is the learning platform's own word for it, where it gives one without a time. `failed` says why the grader
-    itself could not take it in; then there is no verdict on it.
-    """
-
-    student: str
-    assignment: str
-    place: str
-    path: Path
-    submitted: datetime | None = None
-    refused: str = ""
-    notes: tuple[str, ...] = ()
-    late: bool = False
-    failed: str = ""
-
-    @property
-    def key(self) -> str:
-        """Names the hand-in in one run."""
-        return f"{self.student}/{self.assignment}/{self.place}"
-
-
-Unpack = Callable[[Path, Path, int], list[RefusedMember]]
-"""Unpacks an archive into a folder, at most so many bytes, as `archives.unpack` does."""
-
-
-def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
-    """Unpacks in this process."""
-    return unpack(archive, target, max_bytes=max_bytes)
-
-
-@dataclass(frozen=True)
-class _Unpacking:
-    """Where archives are unpacked, and by what."""
-
-    workspace: Path
-    unpack: Unpack
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    def fresh(self, name: str) -> Path:
-        """A folder of its own for every hand-in."""
-        safe = re.sub(r"[^A-Za-z0-9.-]+", "_", name)[:80]
-        folder = self.workspace / f"{safe}.{next(self._numbers)}"
-        folder.mkdir(parents=True)
-        return folder
 
 
 def collect(
@@ -113,7 +57,7 @@ def collect(
     """
     if not path.exists():
         raise UnusableSubmissions(f"{path} does not exist; give the folder or the zip archive of the submissions")
-    unpacking = _Unpacking(workspace, unpack)
+    unpacking = Unpacking(workspace, unpack)
     found = list(_archive(path, path.name, unpacking) if path.is_file() else _folder(path, unpacking))
     if assignment is not None:
         names = sorted({hand_in.assignment for hand_in in found if hand_in.assignment})
@@ -152,145 +96,115 @@ def _disk_full(error: Exception) -> bool:
 # ---------------------------------------------------------------- kinds of folders
 
 
-def _folder(root: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
-    children = _children(root)
+def _folder(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     if (root / GRADESCOPE_METADATA).is_file():
-        yield from _gradescope(root)
+        yield from _gradescope(root, unpacking)
         return
-    named = [child for child in children if child.is_symlink() or not child.is_dir()]
-    if any(CANVAS.fullmatch(child.name) for child in named):
-        yield from _canvas(named, unpacking)
-    elif any(MOODLE.fullmatch(child.name) for child in named):
-        yield from _moodle_files(named, unpacking)
+    within = children(root)
+    files = [child for child in within if child.is_symlink() or not child.is_dir()]
+    platforms = {found.platform for found in map(named, (file.name for file in files)) if found}
+    if platforms:
+        yield from _named_files(files, "canvas" if "canvas" in platforms else "moodle", unpacking)
     else:
-        for child in named:
-            yield from _guarded(child.stem, child.name, child, partial(_loose, child, unpacking))
-    for child in children:
+        for file in files:
+            yield from _guarded(file.stem, file.name, file, partial(_loose, file, unpacking))
+    for child in within:
         if child.is_dir() and not child.is_symlink():
-            yield from _guarded(_named_after(child), child.name, child, partial(_student, child, unpacking))
+            student = student_of_folder(child.name)
+            yield from _guarded(student, child.name, child, partial(_student, student, child, unpacking))
 
 
-def _loose(file: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
+def _loose(file: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     """A file that lies among the students' folders is named after its student."""
-    if file.suffix.lower() == ".zip":
-        yield _unpacked(file.stem, "", file, file.name, modified(file), unpacking)
-    elif file.suffix in SOURCES:
+    if is_archive(file):
+        yield _unpacked(HandIn(file.stem, "", file.name, file, modified(file)), [file], unpacking)
+    elif is_source(file):
         yield HandIn(file.stem, "", file.name, file, modified(file))
 
 
-def _named_after(folder: Path) -> str:
-    moodle = MOODLE.fullmatch(folder.name)
-    return moodle["student"] if moodle else folder.name
-
-
-def _student(folder: Path, unpacking: _Unpacking) -> Iterator[HandIn]:
-    """A folder named after a student (plainly, or in Moodle's way): its files, or a folder for each assignment."""
-    student = _named_after(folder)
+def _student(student: str, folder: Path, unpacking: Unpacking) -> Iterator[HandIn]:
+    """A folder named after a student: its files, or a folder for each assignment. Moodle's is one submission, whatever is in it."""
+    name = named(folder.name)
+    known = name if name is not None and name.platform == "moodle" else None
+    whole = HandIn(student, "", folder.name, folder, platform="moodle" if known else "", number=known.number if known else "")
     try:
-        children = _children(folder)
+        within = children(folder)
     except PermissionError as error:
-        yield HandIn(student, "", folder.name, folder, refused=_unreadable(folder, error))
+        yield replace(whole, refused=unreadable(folder, error))
         return
-    folders = [child for child in children if child.is_dir() and not child.is_symlink()]
-    if any(child.suffix in SOURCES for child in children) or not folders:
-        yield from _one(student, "", folder, folder.name, children, unpacking)
+    folders = [child for child in within if child.is_dir() and not child.is_symlink()]
+    if known or any(map(is_source, within)) or not folders or is_repository(folder):
+        yield _one(whole, within, unpacking)
         return
     room = MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS)
     for child in folders[:MAX_ASSIGNMENTS]:
-        place = f"{folder.name}/{child.name}"
+        one = replace(whole, assignment=child.name, place=f"{folder.name}/{child.name}", path=child)
         try:
-            yield from _one(student, child.name, child, place, _children(child), unpacking, room)
+            yield _one(one, children(child), unpacking, room)
         except PermissionError as error:
-            yield HandIn(student, child.name, place, child, refused=_unreadable(child, error))
+            yield replace(one, refused=unreadable(child, error))
 
 
-def _one(
-    student: str, assignment: str, folder: Path, place: str, children: list[Path], unpacking: _Unpacking, room: int = MAX_STUDENT_BYTES
-) -> Iterator[HandIn]:
-    """The hand-in that a folder holds; a zip in a folder without sources is the hand-in itself. room: the bytes it may unpack to."""
-    submitted = timestamp(folder / TIMESTAMP)
-    sources = [child for child in children if child.suffix in SOURCES]
-    archives = [child for child in children if child.suffix.lower() == ".zip"]
-    if sources or not archives:
-        notes: tuple[str, ...] = ()
-        if not sources:
-            notes += (f"{folder.name} holds no .py or .ipynb file; ask for the notebook itself",)
-        if len(children) >= MAX_LISTED:
-            notes += (f"{folder.name} holds {MAX_LISTED} entries or more",)
-        if submitted is None and os.path.lexists(folder / TIMESTAMP):
-            notes += (f"{place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so it counts as in time",)
-        yield HandIn(student, assignment, place, folder, submitted, notes=notes)
-        return
-    chosen, left_out = newest_of(archives)
-    for archive in chosen:
-        found = _unpacked(
-            student, assignment, archive, f"{place}/{archive.name}", submitted, unpacking, room // len(chosen)
-        )
-        yield replace(found, notes=found.notes + left_out)
+def _one(hand_in: HandIn, within: list[Path], unpacking: Unpacking, room: int = MAX_STUDENT_BYTES) -> HandIn:
+    """The hand-in that a folder holds: its sources, else those in its archives, else those in the folders that it wraps.
+
+    room: the bytes to which its archives may be unpacked.
+    """
+    folder, stamp = hand_in.path, hand_in.path / TIMESTAMP
+    hand_in = replace(hand_in, submitted=timestamp(stamp))
+    notes: tuple[str, ...] = ()
+    if hand_in.submitted is None and os.path.lexists(stamp):
+        notes += (f"{hand_in.place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so it counts as in time",)
+    if len(within) >= MAX_LISTED:
+        notes += (f"{folder.name} holds {MAX_LISTED} entries or more",)
+    clone = is_repository(folder)
+    if any(map(is_source, within)) and not clone:
+        return replace(hand_in, notes=notes)
+    archives = [child for child in within if is_archive(child)]
+    if archives and not clone:
+        return _unpacked(replace(hand_in, notes=notes), archives, unpacking, room)
+    root, said = source_root(folder, unpacking)
+    if root is None:
+        said = (nothing_to_grade(folder.name, [child for child in within if child != stamp]),)
+    return replace(hand_in, path=root or folder, notes=said + notes)
 
 
-def _canvas(files: Iterable[Path], unpacking: _Unpacking) -> Iterator[HandIn]:
-    """Canvas puts all files of a class side by side; those of one submission share its number."""
-    groups: dict[tuple[str, str, bool], list[tuple[Path, str]]] = {}
+def _unpacked(hand_in: HandIn, archives: list[Path], unpacking: Unpacking, room: int = MAX_STUDENT_BYTES) -> HandIn:
+    """The hand-in that archives hold together."""
+    folder, notes = unpacking.all(archives, f"{hand_in.student} {archives[0].stem}", room)
+    root, said = source_root(folder, unpacking)
+    place = archives[0].name if len(archives) == 1 else hand_in.place
+    refused = "" if root else "; ".join(notes) or nothing_to_grade(place, children(folder) if len(archives) == 1 else ())
+    place = hand_in.place if hand_in.place.endswith(archives[0].name) else f"{hand_in.place}/{archives[0].name}"
+    return replace(hand_in, place=place, path=root or archives[0], refused=refused, notes=hand_in.notes + notes + said)
+
+
+def _named_files(files: Iterable[Path], platform: Platform, unpacking: Unpacking) -> Iterator[HandIn]:
+    """A platform puts all files of a class side by side; those of one submission share its number."""
+    groups: dict[Named, list[tuple[Path, str]]] = {}
     for file in files:
-        match = CANVAS.fullmatch(file.name)
-        if match:
-            student = f"{match['student']}_{match['user']}"
-            key = (student, match["submission"], bool(match["late"]))
-            groups.setdefault(key, []).append((file, match["file"]))
-    for (student, submission, late), parts in groups.items():
-        yield from _gathered(student, f"canvas submission {submission}", parts, unpacking, late)
+        found = named(file.name)
+        if found is not None and found.platform == platform:
+            groups.setdefault(replace(found, file=""), []).append((file, found.file))
+    for whose, parts in groups.items():
+        place = whose.submission
+        yield from _guarded(whose.student, place, parts[0][0], partial(_together, whose, place, parts, unpacking))
 
 
-def _moodle_files(files: Iterable[Path], unpacking: _Unpacking) -> Iterator[HandIn]:
-    groups: dict[tuple[str, str], list[tuple[Path, str]]] = {}
-    for file in files:
-        match = MOODLE.fullmatch(file.name)
-        if match:
-            groups.setdefault((match["student"], match["participant"]), []).append((file, match["file"] or file.name))
-    for (student, participant), parts in groups.items():
-        yield from _gathered(student, f"moodle participant {participant}", parts, unpacking, False)
+def _together(whose: Named, place: str, parts: list[tuple[Path, str]], unpacking: Unpacking) -> Iterator[HandIn]:
+    """Files that lay beside those of others, copied under their own names into a folder of their own, with what archives hold."""
+    archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
+    folder, left_out = unpacking.all(archives, f"{whose.student} {place}")
+    notes = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder) + left_out
+    root, said = source_root(folder, unpacking)
+    refused = "" if root else "; ".join(notes) or nothing_to_grade(place, [Path(name) for _, name in parts])
+    yield HandIn(
+        whose.student, "", place, root or folder, newest(file for file, _ in parts), refused, notes + said, whose.late,
+        platform=whose.platform, number=whose.number,
+    )  # fmt: skip
 
 
-def _gathered(
-    student: str, place: str, parts: list[tuple[Path, str]], unpacking: _Unpacking, late: bool
-) -> list[HandIn]:
-    """One student's files that lay beside those of others."""
-    return _guarded(student, place, parts[0][0], lambda: [_together(student, place, parts, unpacking, late)])
-
-
-def _together(student: str, place: str, parts: list[tuple[Path, str]], unpacking: _Unpacking, late: bool) -> HandIn:
-    """Files that lay beside those of others, copied under their own names into a folder of their own."""
-    folder = unpacking.fresh(f"{student} {place}")
-    notes, archives = [], []
-    for file, name in parts:
-        if file.is_symlink():
-            notes.append(f"{file.name} is a link and was left out")
-        elif file.suffix.lower() == ".zip":
-            archives.append(file)
-        elif file.suffix in SOURCES and file.stat().st_size > MAX_FILE_BYTES:
-            notes.append(f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out")
-        elif file.suffix in SOURCES:
-            try:
-                with opened_plain(file) as source, (folder / Path(name).name).open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
-            except UnreadableFile as error:
-                notes.append(str(error))
-            except PermissionError as error:
-                notes.append(_unreadable(file, error))
-    chosen, left_out = newest_of(archives)
-    notes += left_out
-    for archive in chosen:
-        try:
-            notes += notes_on(archive.name, unpacking.unpack(archive, folder, MAX_STUDENT_BYTES // len(chosen)))
-        except UnusableArchive as error:
-            notes.append(str(error))
-    root = _source_root(folder)
-    refused = "" if root else "; ".join(notes) or f"{place} holds no .py or .ipynb file; ask for the notebook itself"
-    return HandIn(student, "", place, root or folder, newest(file for file, _ in parts), refused, tuple(notes), late)
-
-
-def _gradescope(root: Path) -> Iterator[HandIn]:
+def _gradescope(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     """submission_metadata.yml names who submitted each folder submission_<number>, and when."""
     import yaml
 
@@ -305,28 +219,31 @@ def _gradescope(root: Path) -> Iterator[HandIn]:
         ) from None
     for name, entry in entries:
         folder = root / Path(str(name)).name
-        yield from _guarded(str(name), str(name), folder, partial(_listed, str(name), entry, folder))
+        yield from _guarded(str(name), str(name), folder, partial(_listed, str(name), entry, folder, unpacking))
 
 
-def _listed(name: str, entry: Any, folder: Path) -> Iterator[HandIn]:
+def _listed(name: str, entry: Any, folder: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     """The hand-ins of one entry of submission_metadata.yml, one for each who submitted it."""
     known = entry if isinstance(entry, dict) else {}
     people = known.get(":submitters")
     submitters = [person for person in people if isinstance(person, dict)] if isinstance(people, list) else []
     submitted = moment(known.get(":created_at"))
+    notes: tuple[str, ...] = ()
+    source: Path | None = None
+    if not folder.is_dir():
+        refused = f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing"
+    else:
+        source, notes = source_root(folder, unpacking)
+        refused = "" if source else nothing_to_grade(name, children(folder))
     for person in submitters or [{}]:
         label = person.get(":sid") or person.get(":email") or person.get(":name") or name
-        refused = "" if folder.is_dir() else f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing"
-        source = _source_root(folder) if not refused else None
-        if not refused and source is None:
-            refused = f"{name} holds no .py or .ipynb file; ask for the notebook itself"
-        yield HandIn(str(label), "", name, source or folder, submitted, refused)
+        yield HandIn(str(label), "", name, source or folder, submitted, refused, notes)
 
 
 # ---------------------------------------------------------------- pieces
 
 
-def _archive(path: Path, place: str, unpacking: _Unpacking) -> Iterator[HandIn]:
+def _archive(path: Path, place: str, unpacking: Unpacking) -> Iterator[HandIn]:
     """The download of a whole class, or one student's zip (sources at its root) given by itself.
 
     An archive that lies among those of others is never read as a class: its owner could speak for the others.
@@ -339,89 +256,36 @@ def _archive(path: Path, place: str, unpacking: _Unpacking) -> Iterator[HandIn]:
         return
     notes = tuple(f"{place}: {entry.name} {entry.reason}" for entry in refused)
     folder = _unwrapped(folder)
-    if _is_one_students(folder):
-        yield HandIn(path.stem, "", place, folder, modified(path), notes=notes_on(place, refused))
+    if is_repository(folder) or _is_one_students(folder):
+        root, said = source_root(folder, unpacking)
+        yield HandIn(path.stem, "", place, root or folder, modified(path), notes=notes_on(place, refused) + said)
         return
     inside = list(_folder(folder, unpacking))
     if not inside:
-        sentence = "; ".join(notes) or f"{place} holds no .py or .ipynb file; ask for the notebook itself"
+        sentence = "; ".join(notes) or nothing_to_grade(place, ())
         yield HandIn(path.stem, "", place, path, refused=sentence)
     for hand_in in inside:
         own = tuple(note for note in notes if hand_in.student in note)[:MAX_NOTES]
         yield replace(hand_in, place=f"{place}/{hand_in.place}", notes=hand_in.notes + own)
     known = {hand_in.student for hand_in in inside}
     for entry in refused:
-        owner = _owner(entry.name)
-        if owner and owner not in known:
-            yield HandIn(owner, "", f"{place}/{entry.name}", path, refused=f"{entry.name} {entry.reason}")
+        whose = owner(entry.name)
+        if whose and whose not in known:
+            yield HandIn(whose, "", f"{place}/{entry.name}", path, refused=f"{entry.name} {entry.reason}")
 
 
 def _unwrapped(folder: Path) -> Path:
     """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
-    children = _children(folder)
-    while len(children) == 1 and children[0].is_dir():
-        inner = _children(children[0])
-        if MOODLE.fullmatch(children[0].name) or any(child.suffix in SOURCES for child in inner):
+    within = children(folder)
+    while len(within) == 1 and within[0].is_dir():
+        inner = children(within[0])
+        if student_of_folder(within[0].name) != within[0].name or any(map(is_source, inner)):
             break
-        folder, children = children[0], inner
+        folder, within = within[0], inner
     return folder
 
 
 def _is_one_students(folder: Path) -> bool:
     """Whether sources lie there whose names are those of no class download."""
-    plain = [child.name for child in _children(folder) if child.suffix in SOURCES]
-    return bool(plain) and not any(CANVAS.fullmatch(name) or MOODLE.fullmatch(name) for name in plain)
-
-
-def _owner(name: str) -> str | None:
-    """The student whose file an archive's refused entry would have been."""
-    for part in reversed(name.replace("\\", "/").split("/")):
-        canvas, moodle = CANVAS.fullmatch(part), MOODLE.fullmatch(part)
-        if canvas:
-            return f"{canvas['student']}_{canvas['user']}"
-        if moodle:
-            return moodle["student"]
-    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    return parts[-2] if len(parts) > 1 and ".." not in name else None
-
-
-def _unpacked(
-    student: str, assignment: str, archive: Path, place: str, submitted: datetime | None, unpacking: _Unpacking,
-    room: int = MAX_STUDENT_BYTES,
-) -> HandIn:  # fmt: skip
-    folder = unpacking.fresh(f"{student} {archive.stem}")
-    try:
-        refused = unpacking.unpack(archive, folder, room)
-    except UnusableArchive as error:
-        return HandIn(student, assignment, place, archive, submitted, str(error))
-    notes = notes_on(archive.name, refused)
-    root = _source_root(folder)
-    sentence = "" if root else "; ".join(notes) or f"{archive.name} holds no .py or .ipynb file"
-    return HandIn(student, assignment, place, root or archive, submitted, sentence, notes)
-
-
-def _source_root(folder: Path) -> Path | None:
-    """The topmost folder that holds sources itself, looking through folders that wrap others."""
-    level = [folder]
-    for _ in range(4):
-        for candidate in level:
-            if any(child.suffix in SOURCES for child in _children(candidate)):
-                return candidate
-        level = [child for candidate in level for child in _children(candidate) if child.is_dir()][:50]
-    return None
-
-
-def _children(folder: Path) -> list[Path]:
-    """What a folder holds, hidden entries and what unpackers leave behind excepted, up to a limit."""
-    found = []
-    for child in folder.iterdir():
-        if child.name.startswith((".", "__MACOSX", "__pycache__")):
-            continue
-        found.append(child)
-        if len(found) >= MAX_LISTED:
-            break
-    return sorted(found)
-
-
-def _unreadable(path: Path, error: OSError) -> str:
-    return f"{path.name} cannot be read ({error.strerror or error}); check its permissions"
+    plain = [child.name for child in children(folder) if is_source(child)]
+    return bool(plain) and not any(map(named, plain))

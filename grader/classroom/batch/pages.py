@@ -15,7 +15,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 
-from grader.classroom.batch.similarity import WORTH_TELLING, Comparison, Pair, similar_kernels
+from grader.classroom.batch.similarity import WORTH_TELLING, Alike, Comparison, similar_kernels
 from grader.classroom.batch.standing import Graded, Standing
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
@@ -93,7 +93,7 @@ class Pages:
         for row in rows:
             write_whole(out / row.page, self._text(row.standing.graded))
         overview = summaries(standings, names=names)
-        pairs: list[Pair] = []
+        alike: list[Alike] = []
         uncompared: list[str] = []
         for comparison in comparisons:
             try:
@@ -101,9 +101,9 @@ class Pages:
             except WorkFailed as failure:
                 uncompared.append(f"The kernels of a lab could not be compared: {failure}.")
             else:
-                pairs += found.pairs
+                alike += found.found
                 uncompared += found.left_out
-        write_whole(out / "index.html", class_page(rows, overview, Comparison(pairs, uncompared), setup, names=names))
+        write_whole(out / "index.html", class_page(rows, overview, Comparison(alike, uncompared), setup, names=names))
 
     def _text(self, graded: Graded) -> str:
         try:
@@ -146,7 +146,7 @@ def class_page(
         summaries=overview,
         mistakes=_mistakes(standings),
         look=[row for row in rows if row.standing.graded.look],
-        pairs=compared.pairs,
+        alike=compared.found,
         uncompared=compared.left_out,
         device=setup.device,
         median=statistics.median(known) if known else 0.0,

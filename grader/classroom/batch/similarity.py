@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,21 +16,27 @@ WORTH_TELLING = 0.8
 """Share of the shorter kernel's own tokens; two honest solutions of one lab share up to about half."""
 
 MAX_CHARACTERS = 100_000
-MAX_PAIRS = 200
+MAX_TOLD = 200
 MAX_COMPARED = 400
 """Pairs with the most fingerprints in common, which are compared token by token."""
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two students' kernels: what share of either is found in the other, from 0 to 1."""
+class Alike:
+    """Students whose kernels are alike: the same text, or two texts and the share of either that is found in the other, 0 to 1.
+
+    first, second: who handed in the one text and the other; `second` is empty where all have the same.
+    """
 
     lab_id: str
-    first: str
-    second: str
-    share_of_first: float
-    share_of_second: float
-    identical: bool
+    first: tuple[str, ...]
+    second: tuple[str, ...] = ()
+    share_of_first: float = 1.0
+    share_of_second: float = 1.0
+
+    @property
+    def identical(self) -> bool:
+        return not self.second
 
     @property
     def share(self) -> float:
@@ -38,52 +45,56 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The pairs worth telling, and sentences on the kernels that were not compared."""
+    """What is worth telling, and sentences on the kernels that were not compared."""
 
-    pairs: Sequence[Pair]
+    found: Sequence[Alike]
     left_out: Sequence[str] = ()
 
 
 def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
-    """The pairs of students whose kernels are alike, the most alike first. `modules`: source text by student."""
+    """Whose kernels are alike, the most alike first. `modules`: source text by student. The same text is compared once for all."""
     from copydetect import CodeFingerprint, compare_files
 
-    given = _stub_hashes(lab_id)
-
-    def fingerprint(text: str) -> CodeFingerprint:
-        return CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text))
-
+    given, whose = _stub_hashes(lab_id), _by_text(modules)
     prints: dict[str, CodeFingerprint] = {}
     left_out = []
-    for student, text in modules.items():
+    for text, students in whose.items():
         try:
             if len(text) > MAX_CHARACTERS:
                 raise ValueError(f"it has {len(text)} characters, at most {MAX_CHARACTERS} are compared")
-            prints[student] = fingerprint(text)
-        except Exception as error:  # a text that cannot be compared is its student's alone
-            left_out.append(f"{lab_id} of {student} was not compared: {error}.")
-    holders: dict[int, list[str]] = {}
-    for student, one in prints.items():
-        for value in one.hashes:
-            holders.setdefault(int(value), []).append(student)
-    shared: Counter[tuple[str, str]] = Counter()
-    for students in holders.values():
-        for place, first in enumerate(students):
-            for second in students[place + 1 :]:
-                shared[first, second] += 1
-    rough = {pair: count / min(len(prints[student].hashes) for student in pair) for pair, count in shared.items()}
-    likely = sorted(
-        (pair for pair, share in rough.items() if share >= WORTH_TELLING / 2), key=lambda pair: -rough[pair]
-    )
-    pairs = []
+            prints[text] = CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text))
+        except Exception as error:  # a text that cannot be compared is its students' alone
+            left_out.append(f"{lab_id} of {', '.join(students)} was not compared: {error}.")
+    found = [Alike(lab_id, students) for text, students in whose.items() if text in prints and len(students) > 1]
+    likely = _likely({text: {int(value) for value in one.hashes} for text, one in prints.items()})
     for first, second in likely[:MAX_COMPARED]:
         _, (one, other), _ = compare_files(prints[first], prints[second])
-        identical = modules[first] == modules[second]
-        pair = Pair(lab_id, first, second, min(1.0, float(one)), min(1.0, float(other)), identical)
+        pair = Alike(lab_id, whose[first], whose[second], min(1.0, float(one)), min(1.0, float(other)))
         if pair.share >= WORTH_TELLING:
-            pairs.append(pair)
-    pairs.sort(key=lambda pair: (-pair.share, pair.first, pair.second))
-    return Comparison(pairs[:MAX_PAIRS], left_out)
+            found.append(pair)
+    if len(likely) > MAX_COMPARED or len(found) > MAX_TOLD:
+        left_out.append(f"{lab_id}: more kernels are alike than are told here; those that are most alike come first.")
+    found.sort(key=lambda alike: (-alike.share, bool(alike.second), -len(alike.first), alike.first, alike.second))
+    return Comparison(found[:MAX_TOLD], left_out)
+
+
+def _by_text(modules: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The students of each text."""
+    found: dict[str, tuple[str, ...]] = {}
+    for student, text in modules.items():
+        found[text] = (*found.get(text, ()), student)
+    return found
+
+
+def _likely(hashes: Mapping[str, set[int]]) -> list[tuple[str, str]]:
+    """Pairs of texts that have enough fingerprints in common to be compared, those with the most first."""
+    holders: dict[int, list[str]] = {}
+    for text, values in hashes.items():
+        for value in values:
+            holders.setdefault(value, []).append(text)
+    shared = Counter(pair for texts in holders.values() for pair in itertools.combinations(texts, 2))
+    rough = {pair: count / min(len(hashes[text]) for text in pair) for pair, count in shared.items()}
+    return sorted((pair for pair, share in rough.items() if share >= WORTH_TELLING / 2), key=lambda pair: -rough[pair])
 
 
 def _stub_hashes(lab_id: str) -> list[int]:

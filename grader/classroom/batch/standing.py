@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Literal
 
-from grader.classroom.batch.intake import HandIn
+from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.questions import MarkedAnswer, marked
 from grader.model import LabReport, Report
 from grader.reading.answers import Answers

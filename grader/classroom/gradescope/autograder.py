@@ -16,10 +16,10 @@ from grader.classroom.hidden_cases import Secrets, load_secrets
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.pipeline.grading import GradeOptions, grade
+from grader.reading.files import is_source
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import json_text, name
 
-SOURCES = (".py", ".ipynb")
 SETTINGS = "settings.toml"
 SECRETS = "secrets.toml"
 
@@ -54,7 +54,7 @@ def _sources(folder: Path) -> Path:
     """The folder with the sources: the submission itself, or the one folder in it that has some."""
 
     def has_sources(place: Path) -> bool:
-        return any(child.suffix in SOURCES for child in place.iterdir())
+        return any(map(is_source, place.iterdir()))
 
     below = [child for child in sorted(folder.iterdir()) if child.is_dir() and not child.is_symlink()]
     found = [child for child in below if has_sources(child)]

@@ -17,7 +17,24 @@ from tests.commands import invoked
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
-PARTS = ("grader", "bench", "solutions", "assignment", "notebooks", "pyproject.toml", "README.md", "LICENSE")
+PARTS = ("grader", "bench", "docs", "model", "solutions", "assignment", "notebooks", "tests", "pyproject.toml", "README.md", "LICENSE")
+RUN_ELSEWHERE = "solution_is_right or freivalds or stored_is_like or noise_is or can_be_told"
+"""Tests of every lab that take long and have no list of labs of their own."""
+PLAIN = '''
+    configs=[triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 64}, num_warps=4)],
+    key=["M", "N", "K"],
+'''
+MISTAKES = """
+base = "student_w16a16.py"
+
+[[mistake]]
+name = "last_k_block_dropped"
+says = "leaves out what is left of K after the last whole tile"
+edits = [{ find = "range(0, K, BLOCK_K)", replace = "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)" }]
+fails = ["k_tail"]
+diagnosis = "last_k_block_dropped"
+"""
+
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -63,6 +80,24 @@ def test_the_solution_of_a_new_lab_is_right(repository):
 def test_its_stub_is_not_attempted_and_its_notebook_is_there(repository):
     assert graded(repository, repository / "assignment")["status"] == "not_attempted"
     assert graded(repository, repository / "notebooks")["status"] == "not_attempted"
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("new_lab")
+def test_no_test_has_to_be_told_of_it(repository):
+    """Those that take the labs from all_labs() pass with a lab that none of them names, and with wrong kernels of its own."""
+    data, solved = repository / "tests" / "mistakes", (repository / "solutions" / "w16a16.py").read_text(encoding="utf-8")
+    student = solved[solved.index("import triton") : solved.index("def naive")]
+    student = student.replace('configs=CONFIGS, key=["M", "N", "K"]', PLAIN).replace("### BEGIN", "#").replace("### END", "#")
+    (data / "student_w16a16.py").write_text(student, encoding="utf-8")
+    (data / "w16a16.toml").write_text(MISTAKES, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "markers=gpu\nbrowser\nslow\nxdist_group",
+         "-m", "not gpu and not slow", "-k", f"w16a16 and not ({RUN_ELSEWHERE})"],
+        cwd=repository, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
 
 
 @pytest.mark.slow

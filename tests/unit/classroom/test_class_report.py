@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, rehearse, write_exports
-from grader.classroom.batch.intake import HandIn
+from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
-from grader.classroom.batch.similarity import Comparison, Pair, similar_kernels
+from grader.classroom.batch.similarity import Alike, Comparison, similar_kernels
 from grader.classroom.batch.standing import Graded, Rules, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
@@ -108,7 +108,8 @@ def rows_of(text):
 
 
 def test_tables_for_other_programs(tmp_path):
-    found = standings([graded(hand_in("doejane_1234")), graded(hand_in('=HYPERLINK("x")'), points=30.0)], Rules())
+    named = hand_in("doejane_1234", platform="canvas", number="1234")
+    found = standings([graded(named), graded(hand_in('=HYPERLINK("x")'), points=30.0)], Rules())
     assert {row["student"]: row["points"] for row in rows_of(grades_csv(found))} == {
         "doejane_1234": "80.0", "'=HYPERLINK(\"x\")": "50.0",
     }  # fmt: skip
@@ -122,6 +123,16 @@ def test_tables_for_other_programs(tmp_path):
     suites = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert {suite.get("name") for suite in suites} == {"doejane_1234/w8a8", '=HYPERLINK("x")/w8a8'}
     assert ElementTree.fromstring(junit(found[0].graded.report))[0].get("name") == "w8a8"
+
+
+def test_a_platforms_number_is_nobodys_guess():
+    """A folder called ann_2 is no Canvas user 2, and Moodle's download knows no user names."""
+    found = standings([graded(hand_in("ann_2")), graded(hand_in("Jane Doe", platform="moodle", number="501"))], Rules())
+    jane, ann = sorted(rows_of(canvas_csv(found))[1:], key=lambda row: row["Student"])
+    assert [(row["Student"], row["ID"], row["SIS Login ID"]) for row in (jane, ann)] == [
+        ("Jane Doe", "", "Jane Doe"), ("ann_2", "", "ann_2"),
+    ]  # fmt: skip
+    assert {(row["Identifier"], row["Full name"]) for row in rows_of(moodle_csv(found))} == {("", "ann_2"), ("Participant 501", "Jane Doe")}
 
 
 def with_bonus(one, points):
@@ -206,7 +217,7 @@ def test_the_class_page_tells_what_an_instructor_asks():
         ],
         Rules(),
     )
-    compared = Comparison([Pair("w8a8", "ann", "ben", 1.0, 1.0, identical=True)], ["w8a8 of eve was not compared."])
+    compared = Comparison([Alike("w8a8", ("ann", "ben"))], ["w8a8 of eve was not compared."])
     rows = [Row(one, f"feedback/{page_name(one)}") for one in found]
     text = class_page(rows, summaries(found, names=False), compared, SETUP, names=False)
     truncation = next(mistake for mistake in get_lab("w8a8").mistakes if mistake.name == "truncation")
@@ -232,11 +243,22 @@ def test_similar_kernels_are_told_and_honest_ones_are_not():
     odd = {"fay": "x = 1\n" * 20_000, "gus": "\x00 = ?", "\udcce": ""}
     compared = similar_kernels("w8a8", {"ann": KERNEL, "ben": renamed, **honest, "eve": KERNEL, **odd})
     assert "w8a8 of fay was not compared" in compared.left_out[0]
-    told = {frozenset((pair.first, pair.second)): pair for pair in compared.pairs}
-    assert told[frozenset(("ann", "eve"))].identical
-    assert told[frozenset(("ann", "ben"))].share > 0.9
-    assert not told[frozenset(("ann", "ben"))].identical
-    assert not any("cat" in pair for pair in told)
+    same, *others = compared.found
+    assert (same.first, same.identical) == (("ann", "eve"), True)
+    renaming = next(one for one in others if one.second == ("ben",))
+    assert renaming.first == ("ann", "eve")
+    assert renaming.share > 0.9
+    assert not renaming.identical
+    assert not any("cat" in (*one.first, *one.second) for one in compared.found)
+
+
+def test_copies_of_one_text_hide_no_other_copy():
+    """However many hand in the same, it is one row, and compared once."""
+    other = (TESTS / "styles" / "w8a8_grid2d.py").read_text(encoding="utf-8")
+    many = {f"student{number}": KERNEL for number in range(60)}
+    compared = similar_kernels("w8a8", {**many, "ann": other, "ben": other.replace("acc", "total")})
+    assert [(len(one.first), len(one.second)) for one in compared.found] == [(60, 0), (1, 1)]
+    assert compared.left_out == []
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +289,7 @@ def test_pages_in_a_browser(browser, class_pages, width, scheme):  # noqa: F811
     page.goto((class_pages / "index.html").as_uri())
     assert page.locator("h1").inner_text() == "Class report"
     assert page.locator("section:has(#students) tbody tr").count() == 12
-    assert page.locator("section:has(#similar) tbody tr").count() == 66, "all twelve handed in the same"
+    assert page.locator("section:has(#similar) tbody tr").count() == 1, "all twelve handed in the same"
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     page.locator("section:has(#students) tbody a").first.click()
     assert "student0" in page.locator("h1").inner_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import zipfile
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import pytest
 
 from grader.classroom.batch import archives
 from grader.classroom.batch.archives import UnusableArchive, unpack
+from grader.classroom.batch.folders import ROOT
 from grader.classroom.batch.intake import UnusableSubmissions, collect
 
 KERNEL = "x = 1\n"
@@ -62,7 +64,7 @@ def test_a_folder_of_folders_and_of_archives(tmp_path):
     assert set(found) == {"ann", "ben", "cat", "dan", "eve"}
     assert not found["ann"].refused
     assert not found["ben"].refused
-    assert "no .py or .ipynb" in found["ben"].notes[0]
+    assert "holds readme.txt and no .py, .ipynb or .zip file" in found["ben"].notes[0]
     assert (found["cat"].path / "w8a8.py").read_text() == KERNEL
     assert (found["dan"].path / "w8a8.py").read_text() == KERNEL
     assert "no readable zip" in found["eve"].refused
@@ -93,7 +95,8 @@ def test_canvas_download(tmp_path):
     assert {path.name for path in found["doejane_1234"].path.iterdir()} == {"w8a8.ipynb", "dds.ipynb"}
     assert found["roerichard_9"].late
     assert not found["doejane_1234"].late
-    assert "no .py or .ipynb" in found["empty_77"].refused
+    assert "holds notes.pdf and no .py" in found["empty_77"].refused
+    assert {(one.platform, one.number) for one in found.values()} == {("canvas", "1234"), ("canvas", "9"), ("canvas", "77")}
 
 
 def test_moodle_downloads(tmp_path):
@@ -101,11 +104,14 @@ def test_moodle_downloads(tmp_path):
         tmp_path / "folders.zip",
         {
             "Jane Doe_501_assignsubmission_file_/w8a8.ipynb": "a",
-            "José Ñandú_502_assignsubmission_file_/dds.py": "b",
+            "José Ñandú_502_assignsubmission_file_/dds/dds.py": "b",
+            "José Ñandú_502_assignsubmission_file_/w8a8/w8a8.py": "c",
         },
     )
     found = by_student(folders, tmp_path)
     assert set(found) == {"Jane Doe", "José Ñandú"}
+    assert {(one.platform, one.number) for one in found.values()} == {("moodle", "501"), ("moodle", "502")}
+    assert {path.name for path in found["José Ñandú"].path.iterdir()} == {"dds.py", "w8a8.py"}
     flat = zipped(tmp_path / "flat.zip", {"Jane Doe_501_assignsubmission_file_w8a8.ipynb": "a"})
     assert (by_student(flat, tmp_path)["Jane Doe"].path / "w8a8.ipynb").read_text() == "a"
 
@@ -209,6 +215,44 @@ def test_damaged_entries_and_no_archive_at_all(tmp_path):
         unpack(tmp_path / "text.zip", tmp_path / "nowhere")
 
 
+def test_all_of_a_students_work_is_one_hand_in(tmp_path):
+    """Whether each lab lies in a folder or an archive of its own, deeper down, or under names in capitals."""
+    root = write(tmp_path / "class", "ann/kernels/w8a8/w8a8.py", "ann/kernels/dds/dds.py", "ben/kernels/my/own/W8A8.PY")
+    for number, lab in enumerate(("w8a8", "dds")):
+        (root / "cat" / "kernels").mkdir(parents=True, exist_ok=True)
+        zipped(root / "cat" / "kernels" / f"part{number}.zip", {f"{lab}.py": KERNEL})
+    zipped(root / "dan.zip", {"a/w8a8.py": KERNEL, "b/w8a8.py": "y = 2", "b/DDS.IPYNB": "{}"})
+    found = by_student(root, tmp_path)
+    assert {who: sorted(path.name for path in one.path.iterdir()) for who, one in found.items()} == {
+        "ann": ["dds.py", "w8a8.py"], "ben": ["W8A8.PY"], "cat": ["dds.py", "w8a8.py"], "dan": ["DDS.IPYNB", "w8a8.py"],
+    }  # fmt: skip
+    assert [one.refused for one in found.values()] == [""] * 4
+    assert "w8a8.py was handed in more than once; that of b was left out" in found["dan"].notes
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_clone_of_the_repository_is_one_hand_in(tmp_path, packed):
+    """As from GitHub Classroom: only what is not as it was given out, and never the grader's own files."""
+    root, given = tmp_path / "class", "notebooks/w8a8.ipynb"
+    clone = write(root / "lab-ann", "grader/model.py", "model/swap.py", "notebooks/zh/dds.ipynb", "assignment/w8a8.py", "own_test.py")
+    (clone / given).write_bytes((ROOT / given).read_bytes())
+    if packed:
+        files = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in clone.rglob("*.*") if path.is_file()}
+        shutil.rmtree(clone)
+        zipped(root / "lab-ann.zip", files)
+    found = collect(root, tmp_path / "w")
+    assert [(one.student, one.assignment, one.notes) for one in found] == [("lab-ann", "", ())]
+    assert {path.name for path in found[0].path.iterdir()} == {"zh_dds.ipynb", "assignment_w8a8.py"}
+
+
+@pytest.mark.parametrize("name", ["work.tar.gz", "work.rar", "w8a8.txt"])
+def test_what_cannot_be_read_is_named(tmp_path, name):
+    root = write(tmp_path / "class", f"ann/kernels/{name}")
+    assert by_student(root, tmp_path)["ann"].notes == (
+        f"kernels holds {name} and no .py, .ipynb or .zip file; ask for the notebook itself",
+    )
+
+
 def test_links_are_not_followed(tmp_path):
     root = write(tmp_path / "class", "ann/w8a8.py")
     (root / "bob").symlink_to(root / "ann")
@@ -216,6 +260,14 @@ def test_links_are_not_followed(tmp_path):
     (root / "eve" / "w8a8.py").symlink_to("/etc/passwd")
     found = by_student(root, tmp_path)
     assert set(found) == {"ann", "eve"}
+
+
+def test_a_clone_whose_folder_leads_elsewhere_is_not_entered(tmp_path):
+    outside = write(tmp_path / "outside", "secret.py")
+    clone = write(tmp_path / "class" / "ann", "grader/model.py", "assignment/w8a8.py")
+    (clone / "notebooks").symlink_to(outside)
+    found = by_student(tmp_path / "class", tmp_path)["ann"]
+    assert {path.name for path in found.path.iterdir()} == {"assignment_w8a8.py"}
 
 
 def test_nothing_there(tmp_path):

@@ -16,14 +16,13 @@ from grader.labs import all_labs, get_lab
 from grader.labs.probe import ScaleProbe, SubtractedProbe, paired, places, probe_of, scaled, shifts
 from grader.labs.problems import generator_for, make_problem
 from grader.running.interpreter import InterpretOptions, interpret
+from tests.planting import base
 from tests.probes import OPTIONS, described, probed
-from tests.submissions import TESTS, all_mistakes
+from tests.submissions import TESTS, all_mistakes, with_data
 
-PLAIN = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in all_labs()}
-CASES = {
-    "w8a8": ("one_tile", "all_tails"), "w4a16": ("one_tile", "all_tails"), "dds": ("one_block", "rectangular"),
-    "w8a16": ("one_tile", "all_tails"), "gptq": ("one_tile", "groups_of_32"),
-}  # fmt: skip
+PLAIN = {lab: base(lab).source for lab in with_data("mistakes")}
+OWN = {"dds": ("one_block", "rectangular"), "gptq": ("one_tile", "groups_of_32")}
+CASES = {lab: OWN.get(lab, ("one_tile", "all_tails")) for lab in all_labs()}
 Y = "    y = acc.to(tl.float32) * x_scale[:, None] * w_scale[None, :]\n"
 
 
@@ -278,7 +277,7 @@ def test_a_kernel_says_what_it_does(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lab", CASES)
+@pytest.mark.parametrize("lab", PLAIN)
 def test_a_right_kernel_is_accused_of_nothing(lab):
     """Asked as if it had failed, a probe finds the right elements and scales everywhere."""
     found = probed(PLAIN[lab], lab, CASES[lab], forced=True)

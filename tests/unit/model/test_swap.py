@@ -84,9 +84,8 @@ def test_perplexity_is_measured_with_swapped_layers():
     assert measure(model, text, TINY.context).bits_per_byte == pytest.approx(before, abs=0.01)
 
 
-def test_one_swap_says_nothing_to_another(monkeypatch):
+def test_one_swap_says_nothing_to_another():
     """Each has a module of its own: naive in one leaves the kernel in the other."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # a notebook's module sets it, in tests before this one too
     first, second = tiny_model(), tiny_model()
     swap(first, "w8a8", runs="naive")
     swap(second, "w8a8", runs="kernel")

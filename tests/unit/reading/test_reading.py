@@ -262,6 +262,12 @@ def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
     submission = read(tmp_path, [get_lab("w8a8")])
     assert "copied" not in submission.labs["w8a8"].module
     assert any("taken from w8a8.ipynb" in note and "w8a8-Copy1.ipynb" in note for note in submission.notes)
+    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    message = refusal(read(tmp_path, [get_lab("w8a8")]).labs["w8a8"])
+    assert "w8a8.ipynb cell" in message
+    assert "w8a8.py line" in message
+    assert "Copy1" not in message
+    (tmp_path / "w8a8.py").unlink()
     (tmp_path / "w8a8.ipynb").rename(tmp_path / "mine.ipynb")
     message = refusal(read(tmp_path, [get_lab("w8a8")]).labs["w8a8"])
     assert "mine.ipynb" in message

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv
-from grader.classroom.batch.intake import HandIn
+from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.pages import page_name
 from grader.classroom.batch.standing import Graded, Rules, standings

@@ -193,8 +193,7 @@ def test_without_bubblewrap_your_own_work_is_still_graded(monkeypatch):
     assert isinstance(build(LAB, source(), BuildOptions((90,), "check", 1)), KernelBundle)
 
 
-def test_the_worker_prints_nowhere(capfd, monkeypatch):
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+def test_the_worker_prints_nowhere(capfd):
     ask("print('points: 100')")
     assert "points" not in capfd.readouterr().out
     assert os.environ.get("TRITON_INTERPRET") is None

@@ -1,0 +1,176 @@
+"""Which of a student's files are graded? The topmost .py and .ipynb files of what was handed in, in one folder.
+
+Students wrap their work in folders, put each lab into one of its own, or hand in several archives: all of it is one hand-in. So is a
+clone of the repository that they were given, in which only the files that they were to change are theirs.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import itertools
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader.classroom.batch.archives import (
+    MAX_FILE_BYTES,
+    MAX_STUDENT_BYTES,
+    RefusedMember,
+    UnusableArchive,
+    newest_of,
+    notes_on,
+    unpack,
+)
+from grader.reading.files import UnreadableFile, is_source, opened_plain
+
+MAX_LISTED = 20_000
+DEEPEST = 4
+"""Folders within folders that are looked through for sources."""
+MAX_FOLDERS = 50
+FEW = 3
+"""Names that a sentence lists."""
+
+ROOT = Path(__file__).parents[3]
+PLACES = {"notebooks": "", "notebooks/zh": "zh_", "assignment": "assignment_"}
+"""Where work lies in the repository that students get, and what tells its files from those of the same name: as in `make grade`, the
+notebook w8a8.ipynb goes before zh_w8a8.ipynb and assignment_w8a8.py where several were begun."""
+
+Unpack = Callable[[Path, Path, int], list[RefusedMember]]
+"""Unpacks an archive into a folder, at most so many bytes, as `archives.unpack` does."""
+
+
+def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
+    """Unpacks in this process."""
+    return unpack(archive, target, max_bytes=max_bytes)
+
+
+@dataclass(frozen=True)
+class Unpacking:
+    """Where archives are unpacked and files put together, and by what."""
+
+    workspace: Path
+    unpack: Unpack
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def fresh(self, name: str) -> Path:
+        """A folder of its own for every hand-in."""
+        safe = re.sub(r"[^A-Za-z0-9.-]+", "_", name)[:80]
+        folder = self.workspace / f"{safe}.{next(self._numbers)}"
+        folder.mkdir(parents=True)
+        return folder
+
+    def all(self, archives: Sequence[Path], name: str, room: int = MAX_STUDENT_BYTES) -> tuple[Path, tuple[str, ...]]:
+        """One student's archives, unpacked side by side to `room` bytes in all, and what was left out of them."""
+        chosen, left_out = newest_of(list(archives))
+        folder, notes = self.fresh(name), list(left_out)
+        for number, archive in enumerate(chosen):
+            target = folder if len(chosen) == 1 else folder / f"{number} {archive.stem[:40]}"
+            target.mkdir(exist_ok=True)
+            try:
+                notes += notes_on(archive.name, self.unpack(archive, target, room // len(chosen)))
+            except UnusableArchive as error:
+                notes.append(str(error))
+        return folder, tuple(notes)
+
+
+def children(folder: Path) -> list[Path]:
+    """What a folder holds, hidden entries and what unpackers leave behind excepted, up to a limit."""
+    found = []
+    for child in folder.iterdir():
+        if child.name.startswith((".", "__MACOSX", "__pycache__")):
+            continue
+        found.append(child)
+        if len(found) >= MAX_LISTED:
+            break
+    return sorted(found)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether its name is that of an archive that is read."""
+    return path.suffix.lower() == ".zip"
+
+
+def source_root(folder: Path, unpacking: Unpacking) -> tuple[Path | None, tuple[str, ...]]:
+    """The folder to grade, with what has to be said of it: the topmost that holds sources itself, looking through those that wrap others.
+
+    Where several side by side hold some, their files are copied into one. None where there are no sources.
+    """
+    level = [folder]
+    for _ in range(DEEPEST):
+        clone = next(filter(is_repository, level), None)
+        if clone is not None:
+            return _work_in(clone, unpacking)
+        holding = [candidate for candidate in level if any(map(is_source, children(candidate)))]
+        if len(holding) == 1:
+            return holding[0], ()
+        if holding:
+            together = unpacking.fresh(folder.name)
+            files = [(file, file.name) for place in holding for file in children(place) if is_source(file)]
+            return together, copied(files[:MAX_LISTED], together)
+        level = [child for candidate in level for child in children(candidate) if child.is_dir() and not child.is_symlink()][:MAX_FOLDERS]
+    return None, ()
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether it is what students were given as a whole, the grader included."""
+    return (folder / "grader").is_dir() and any(_plain_folder(folder, place) for place in PLACES)
+
+
+def _work_in(repository: Path, unpacking: Unpacking) -> tuple[Path, tuple[str, ...]]:
+    """The files of a student's repository that are not as they were given out; all of them where nothing was begun."""
+    places = [repository / place for place in PLACES if _plain_folder(repository, place)]
+    files = [file for place in places for file in children(place) if is_source(file)]
+    begun = [file for file in files if not _as_given_out(file, repository)]
+    together = unpacking.fresh(repository.name)
+    return together, copied([(file, _told_apart(file, repository)) for file in begun or files], together)
+
+
+def _plain_folder(repository: Path, place: str) -> bool:
+    """Whether a folder is there, and no link leads to it out of the repository."""
+    folder = repository / place
+    return folder.is_dir() and folder.resolve() == repository.resolve() / place
+
+
+def _as_given_out(file: Path, repository: Path) -> bool:
+    given = ROOT / file.relative_to(repository)
+    return given.is_file() and not file.is_symlink() and filecmp.cmp(file, given, shallow=False)
+
+
+def _told_apart(file: Path, repository: Path) -> str:
+    return PLACES[file.parent.relative_to(repository).as_posix()] + file.name
+
+
+def copied(files: Iterable[tuple[Path, str]], folder: Path) -> tuple[str, ...]:
+    """Copies plain files into a folder, each under the name beside it; returns what was left out and why."""
+    notes = []
+    for file, name in files:
+        target = folder / Path(name).name
+        try:
+            if file.is_symlink():
+                notes.append(f"{file.name} is a link and was left out")
+            elif file.stat().st_size > MAX_FILE_BYTES:
+                notes.append(f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out")
+            elif target.exists():
+                notes.append(f"{target.name} was handed in more than once; that of {file.parent.name} was left out")
+            else:
+                with opened_plain(file) as source, target.open("wb") as copy:
+                    shutil.copyfileobj(source, copy)
+        except UnreadableFile as error:
+            notes.append(str(error))
+        except PermissionError as error:
+            notes.append(unreadable(file, error))
+    return tuple(notes)
+
+
+def nothing_to_grade(place: str, found: Sequence[Path]) -> str:
+    """The sentence for a hand-in without sources, which says what is there instead."""
+    names = ", ".join(path.name for path in found[:FEW]) + (" and more" if len(found) > FEW else "")
+    what = f"holds {names} and no .py, .ipynb or .zip file" if found else "holds no .py or .ipynb file"
+    return f"{place} {what}; ask for the notebook itself"
+
+
+def unreadable(path: Path, error: OSError) -> str:
+    """The sentence for what this user may not read."""
+    return f"{path.name} cannot be read ({error.strerror or error}); check its permissions"
