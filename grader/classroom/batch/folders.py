@@ -62,8 +62,12 @@ class Unpacking:
         return folder
 
     def all(self, archives: Sequence[Path], name: str, room: int = MAX_STUDENT_BYTES) -> tuple[Path, tuple[str, ...]]:
-        """One student's archives, unpacked side by side to `room` bytes in all, and what was left out of them."""
+        """One student's archives, unpacked side by side to `room` bytes in all, and what was left out of them.
+
+        The newest come first: of files of one name, those count.
+        """
         chosen, left_out = newest_of(list(archives))
+        chosen = sorted(chosen, key=lambda archive: -archive.lstat().st_mtime_ns)
         folder, notes = self.fresh(name), list(left_out)
         for number, archive in enumerate(chosen):
             target = folder if len(chosen) == 1 else folder / f"{number} {archive.stem[:40]}"

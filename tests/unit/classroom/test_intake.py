@@ -172,18 +172,20 @@ def test_hostile_archives_lose_entries_not_neighbours(tmp_path, monkeypatch):
 def test_many_archives_of_one_student_unpack_to_what_one_may(tmp_path):
     """Hundreds of them would fill the disk that the others' are unpacked to, and be graded one after the other."""
     folder = tmp_path / "class" / "mal"
-    rooms = []
+    rooms, unpacked = [], []
 
     def unpacking(archive, target, max_bytes):
         rooms.append(max_bytes)
+        unpacked.append(archive.stem)
         return unpack(archive, target, max_bytes=max_bytes)
 
     for number in range(archives.MAX_ARCHIVES + 3):
-        path = zipped(folder / f"{number:03}.zip", {"w8a8.py": KERNEL})
-        os.utime(path, (1e9 - number, 1e9 - number))
-    found = collect(tmp_path / "class", tmp_path / "work", unpack=unpacking)
-    assert [one.path.name for one in found] == [f"mal_{number:03}.{number}" for number in range(archives.MAX_ARCHIVES)]
-    assert "11 archives were handed in, only the newest 8" in found[0].notes[0]
+        path = zipped(folder / f"{number:03}.zip", {"w8a8.py": f"# of {number}\n{KERNEL}"})
+        os.utime(path, (1e9 + number, 1e9 + number))
+    (found,) = collect(tmp_path / "class", tmp_path / "work", unpack=unpacking)
+    assert unpacked == [f"{number:03}" for number in (10, 9, 8, 7, 6, 5, 4, 3)]
+    assert (found.path / "w8a8.py").read_text(encoding="utf-8").startswith("# of 10\n")
+    assert "11 archives were handed in, only the newest 8" in found.notes[0]
     assert sum(rooms) <= archives.MAX_STUDENT_BYTES
     rooms.clear()
     for number in range(archives.MAX_ARCHIVES + 3):
