@@ -1,6 +1,6 @@
 """Types of tiles, made once each, and operations between equals without asking twice what their type will be.
 
-Triton's interpreter makes the type and the shape of every value anew, which takes longer than its arithmetic.
+Triton's interpreter makes the type and the shape of every value anew, and measures its data, which takes longer than its arithmetic.
 """
 
 from __future__ import annotations
