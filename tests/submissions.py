@@ -83,6 +83,45 @@ def all_mistakes() -> tuple[Mistake, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class Exploit:
+    """One hostile submission and what must come of it, as tests/exploits/exploits.toml says."""
+
+    number: int
+    name: str
+    lab: str
+    source: str
+    expect: str
+    fails: tuple[str, ...] = ()
+    message: str = ""
+
+
+IMPORTS = "import triton\nimport triton.language as tl\n"
+
+
+@cache
+def exploits() -> tuple[Exploit, ...]:
+    """Every entry of tests/exploits/exploits.toml, its edits applied to its lab's right kernel."""
+    data = tomllib.loads((TESTS / "exploits" / "exploits.toml").read_text(encoding="utf-8"))
+    found = []
+    for entry in data["exploit"]:
+        lab = entry.get("lab", "w8a8")
+        source = (TESTS / "exploits" / data["base"].format(lab=lab)).read_text(encoding="utf-8")
+        for edit in entry.get("edits", ()):
+            assert source.count(edit["find"]) == 1, f"{entry['name']}: {edit['find']!r} is not there once"
+            source = source.replace(edit["find"], edit["replace"])
+        assert source.count(IMPORTS) == 1
+        source = source.replace(IMPORTS, IMPORTS + entry.get("top", "")) + entry.get("bottom", "")
+        for word, times in entry.get("repeat", {}).items():
+            source = source.replace(word, times * "f")
+        found.append(
+            Exploit(
+                entry["number"], entry["name"], lab, source, entry["expect"], tuple(entry.get("fails", ())), entry.get("message", "")
+            )
+        )
+    return tuple(found)
+
+
 def graded(
     path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = (),
     capabilities: tuple[int, ...] = (90,), without: tuple[str, ...] = (),

@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -31,7 +30,7 @@ from grader.pipeline.grading import launch_pairs
 from grader.pipeline.judging import Ran, in_every_order
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
-from tests.submissions import TESTS, mistakes
+from tests.submissions import TESTS, exploits, mistakes
 
 
 @dataclass(frozen=True)
@@ -54,20 +53,14 @@ class Verdict:
 
 
 def submissions() -> Iterator[tuple[str, str, str]]:
-    """(name, lab, source text or path) of everything that the tests hand in and that can be built."""
+    """(name, lab, source text) of everything that the tests hand in, but for exploits that must not end in time."""
     for mistake in mistakes():
         yield f"mistakes/{mistake.lab}/{mistake.name}", mistake.lab, mistake.source
     for path in sorted((TESTS / "styles").glob("*.py")):
         yield f"styles/{path.stem}", path.stem.split("_")[0], path.read_text(encoding="utf-8")
-    data = tomllib.loads((TESTS / "exploits" / "exploits.toml").read_text(encoding="utf-8"))
-    base = (TESTS / "exploits" / data["base"]).read_text(encoding="utf-8")
-    imports = "import triton\nimport triton.language as tl\n"
-    for exploit in data["exploit"]:
-        source = base
-        for edit in exploit.get("edits", ()):
-            source = source.replace(edit["find"], edit["replace"])
-        source = source.replace(imports, imports + exploit.get("top", "")) + exploit.get("bottom", "")
-        yield f"exploits/{exploit['number']}-{exploit['name']}", "w8a8", source
+    for exploit in exploits():
+        if exploit.expect != "late":
+            yield f"exploits/{exploit.number}-{exploit.name}", exploit.lab, exploit.source
 
 
 def source_of(lab: Lab, text: str) -> KernelSource | None:

@@ -43,7 +43,7 @@ CASES = (
     Case("scale_axes", "scales that differ 1000-fold between tokens and channels", 64, 64, 128, x="graded", w="graded"),
     Case("long_k", "a long K", 16, 32, 4096, x="positive", w="positive"),
     Case("every_config", "each of your configs on rows of every kind: tails in M and N and at the end of a long K, Y strided",
-         19, 272, 1232, x="traps", w="traps", y_layout="column_slice", configs="all"),
+         32, 272, 1232, x="traps", w="traps", y_layout="column_slice", configs="all"),
     Case("every_config_tall", "each of your configs on more tokens than a tile has: tails everywhere, X transposed, Y strided",
          269, 48, 592, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
 )  # fmt: skip
