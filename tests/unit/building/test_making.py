@@ -391,3 +391,14 @@ def test_prints_are_left_out_and_lines_stay_where_they_are():
     assert "print" not in bundle.made.text
     at = made.index("    seen = M + 1")
     assert [line.strip() for line in made[at - 5 : at]] == ["pass", "pass", "", "", ""]
+
+
+@pytest.mark.parametrize("lab", [lab for lab in all_labs().values() if not lab.bonus], ids=lambda lab: lab.id)
+def test_the_first_case_of_all_configs_runs_the_binary_that_is_timed(lab):
+    """Sizes and strides that 16 divides, as those of the speed cases: a GPU machine checks what it times, and compiles it once."""
+    bundle = describe(lab, read(TESTS.parent / "solutions", [lab], all_labs=True).labs[lab.id], OPTIONS)
+    assert isinstance(bundle, KernelBundle)
+    first = next(case for case in lab.cases if case.configs == "all")
+    for config in bundle.configs:
+        timed = {bundle.launches[case.name, config.index].key for case in lab.speed_cases}
+        assert bundle.launches[first.name, config.index].key in timed, str(config)

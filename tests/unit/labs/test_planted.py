@@ -29,7 +29,7 @@ SAMPLE = [(mistake, plans(mistake)[number % len(plans(mistake))]) for number, mi
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("PLANTED" not in os.environ, reason="takes half an hour; PLANTED=all runs it, a sample runs always")
+@pytest.mark.skipif("PLANTED" not in os.environ, reason="takes minutes; PLANTED=all runs it, a sample runs always")
 @pytest.mark.parametrize(("mistake", "plan"), EVERY, ids=name)
 def test_a_mistake_behind_any_tile_fails(mistake, plan, tmp_path):
     found = survivors(mistake, plan, tmp_path)
