@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from crashes import refuse
@@ -37,7 +39,7 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
 def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     """Compiles as the request says, down to LLVM IR, and returns the shared memory in bytes. Raises what Triton raises.
 
-    What follows, PTX and machine code, refuses next to nothing and takes half of the time.
+    What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
     """
     from triton.compiler.compiler import Language
 
@@ -45,11 +47,25 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     metadata = {"target": target, **options.__dict__}
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)
-    for name, stage in stages.items():
-        made = stage(made, metadata)
-        if name == "llir":
-            break
+    with _not_optimised():
+        for name, stage in stages.items():
+            made = stage(made, metadata)
+            if name == "llir":
+                break
     return {"shared_bytes": metadata["shared"]}
+
+
+@contextlib.contextmanager
+def _not_optimised() -> Iterator[None]:
+    """LLVM IR as it comes from Triton's own passes."""
+    from triton._C.libtriton import llvm
+
+    kept = llvm.optimize_module
+    llvm.optimize_module = lambda *_given, **_named: None
+    try:
+        yield
+    finally:
+        llvm.optimize_module = kept
 
 
 def read_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
