@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import importlib
 from collections.abc import Iterator
 from functools import cache
 
@@ -16,11 +17,14 @@ from grader.reading.selection import Statement
 from grader.teaching import refused
 from grader.teaching.names import attribute
 
-MODULES = ("triton", "torch", "math", "typing", "itertools", "functools", "__future__")
+PLAIN_MODULES = ("math", "itertools", "functools", "typing", "operator", "collections", "dataclasses", "enum")
+"""Of Python's own: what tables of configs and their grids are written with."""
+
+MODULES = ("triton", "torch", "__future__", *PLAIN_MODULES)
 BUILTINS = frozenset(
     "abs all any bool dict divmod enumerate filter float frozenset int isinstance issubclass len list map max min "
     "pow range reversed round set sorted str sum tuple zip print slice "
-    "True False None Exception ImportError ModuleNotFoundError AttributeError AssertionError "
+    "property staticmethod classmethod True False None Exception ImportError ModuleNotFoundError AttributeError AssertionError "
     "NotImplementedError RuntimeError TypeError ValueError KeyError".split()
 )
 FORBIDDEN = frozenset(dir(builtins)) - BUILTINS
@@ -38,7 +42,7 @@ PLAIN_ATTRIBUTES = frozenset(
     "append extend insert items keys values get copy update pop sort index count join format split strip lower upper "
     "replace startswith endswith zero_ kwargs num_warps num_stages num_ctas maxnreg value shape dtype T type element_ty "
     "primitive_bitwidth load store gather scatter bit_length "
-    "Any Optional Union List Dict Tuple Callable Literal Sequence Mapping Iterable".split()
+    "Any Optional Union List Dict Tuple Callable Literal Sequence Mapping Iterable NamedTuple _asdict _replace _fields".split()
 )
 STATEMENTS = (
     ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.If, ast.For,
@@ -65,7 +69,7 @@ def _language_attributes() -> frozenset[str]:
 
 def violation(selected: list[Statement], kernel: str) -> str | None:
     """The first thing that a submission may not hold, as a sentence; None when there is nothing."""
-    own = frozenset(name for statement in selected for name in _class_attributes(statement.node))
+    own = frozenset(name for statement in selected for name in _class_attributes(statement.node) | _tuple_fields(statement.node))
     imported = {name for statement in selected if isinstance(statement.node, ast.Import) for name in statement.binds}
     for statement in selected:
         message = _foreign_call(statement, imported)
@@ -112,6 +116,13 @@ def _class_attributes(node: ast.stmt) -> set[str]:
     names |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)}
     names |= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
     return {name for name in names if not name.startswith("_")}
+
+
+def _tuple_fields(node: ast.stmt) -> set[str]:
+    """The fields of `Tile = namedtuple("Tile", "m n k")`, or of a list of their names."""
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and _last_name(part) == "namedtuple"]
+    texts = [part.value for call in calls for part in ast.walk(call) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return {name for text in texts for name in text.replace(",", " ").split() if name.isidentifier() and not name.startswith("_")}
 
 
 def _statement_violation(statement: Statement, attributes: frozenset[str]) -> str | None:
@@ -197,7 +208,7 @@ def _module_allowed(module: str) -> bool:
     return head != "triton" or all(part in LANGUAGE_MODULES | {"language"} for part in rest)
 
 
-_OWN = "math, itertools, functools and typing"
+_OWN = f"{', '.join(PLAIN_MODULES[:-1])} and {PLAIN_MODULES[-1]}"
 
 
 def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
@@ -209,11 +220,8 @@ def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
 
 @cache
 def _allowed_attributes() -> frozenset[str]:
-    import functools
-    import itertools
-    import math
-
-    plain = {name for module in (math, itertools, functools) for name in dir(module) if not name.startswith("_")}
+    modules = [importlib.import_module(name) for name in PLAIN_MODULES if name != "typing"]
+    plain = {name for module in modules for name in getattr(module, "__all__", dir(module)) if not name.startswith("_")}
     return TORCH | TRITON | LANGUAGE_MODULES | PLAIN_ATTRIBUTES | _language_attributes() | plain
 
 

@@ -20,6 +20,14 @@ TARGET = "def is_cuda():\n    return triton.runtime.driver.active.get_current_ta
 PRUNE = "def prune(configs, nargs, **kwargs):\n    return [c for c in configs if c.kwargs['BLOCK_M'] <= nargs['M']] or configs\n\n\n"
 EVEN_K = "@triton.heuristics({'EVEN_K': lambda args: args['K'] % args['BLOCK_K'] == 0})\n"
 DEFAULTS = "ACC: tl.constexpr = tl.int32, GROUP: tl.constexpr = GROUP,\n"
+TILES = (
+    "from dataclasses import dataclass\nfrom enum import IntEnum\n\n\nclass Rows(IntEnum):\n    FEW = 16\n\n\n"
+    "@dataclass(frozen=True)\nclass Tile:\n    m: int\n    n: int = 32\n\n    @property\n    def area(self):\n        return self.m * self.n\n\n\nTILES = [Tile(m=int(Rows.FEW))]\n\n\n"
+)
+TUPLES = (
+    "import collections\nfrom operator import itemgetter\n\nTile = collections.namedtuple('Tile', 'm n')\n"
+    "TILES = collections.OrderedDict(sorted({'small': Tile(16, 32)}.items(), key=itemgetter(0)))\n\n\n"
+)
 
 IDIOMS = {
     "names_from_triton": BASE.replace("import triton\n", "import triton\nfrom triton import autotune, jit, Config\n")
@@ -48,6 +56,8 @@ IDIOMS = {
     .replace("tl.minimum(tl.maximum(x, -128.0), 127.0)", "tl.clamp(x, -128.0, 127.0, propagate_nan=tl.PropagateNan.ALL)"),
     "element_type": BASE.replace("y.to(tl.float16)", "y.to(y_ptr.dtype.element_ty)"),
     "star_import": BASE.replace("import triton\n", "import triton\nfrom triton.language import *\n"),
+    "tiles_in_a_dataclass": BASE.replace(TUNE, TILES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES[0].m, '),
+    "tiles_in_a_namedtuple": BASE.replace(TUNE, TUPLES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES["small"].m, '),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
 }  # fmt: skip
 
