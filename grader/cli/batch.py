@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from datetime import UTC, datetime, timedelta
@@ -19,8 +20,10 @@ from rich.text import Text
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+
+    from rich.console import Console
 
     from grader.classroom.batch.coordinating import BatchProgress
     from grader.classroom.batch.engine import Engine
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
     from grader.classroom.batch.workers import WorkerPool
     from grader.classroom.hidden_cases import Secrets
     from grader.model import Device, LabReport
+
+
+LOG_SECONDS = 30.0
+"""Between two lines of progress in a log file."""
 
 
 class AttemptChoice(StrEnum):
@@ -119,13 +126,7 @@ def batch(
                 setup = Setup(chosen, _secrets(secrets_file, journal))
                 lab_ids = tuple(lab.id for lab in labs)
                 plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade)
-                with Live(console=errors, refresh_per_second=4, transient=True) as live:
-                    began = time.monotonic()
-                    on_gpu = chosen.kind == "cuda"
-
-                    def listen(progress: BatchProgress) -> None:
-                        live.update(_progress(progress, time.monotonic() - began, on_gpu))
-
+                with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
                     pages = Pages(pool)
                     start_engine = _engine(engine, accelerator, setup, pool)
                     graded = run_batch(plan, journal, pool, start_engine, listen, pages.draw)
@@ -229,6 +230,25 @@ def _engine(
 
 
 # ---------------------------------------------------------------- what is shown and written
+
+
+@contextlib.contextmanager
+def _shown_progress(console: Console, *, on_gpu: bool) -> Iterator[Callable[[BatchProgress], None]]:
+    """Shows what it is called with: on a terminal in one line that changes, in a log file as a line every LOG_SECONDS."""
+    began = told = time.monotonic()
+
+    with Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else contextlib.nullcontext() as live:
+
+        def listen(progress: BatchProgress) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if live:
+                live.update(_progress(progress, now - began, on_gpu))
+            elif now - told >= LOG_SECONDS:
+                told = now
+                console.print(_progress(progress, now - began, on_gpu), soft_wrap=True)
+
+        yield listen
 
 
 def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:

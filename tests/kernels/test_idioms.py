@@ -22,7 +22,8 @@ EVEN_K = "@triton.heuristics({'EVEN_K': lambda args: args['K'] % args['BLOCK_K']
 DEFAULTS = "ACC: tl.constexpr = tl.int32, GROUP: tl.constexpr = GROUP,\n"
 TILES = (
     "from dataclasses import dataclass\nfrom enum import IntEnum\n\n\nclass Rows(IntEnum):\n    FEW = 16\n\n\n"
-    "@dataclass(frozen=True)\nclass Tile:\n    m: int\n    n: int = 32\n\n    @property\n    def area(self):\n        return self.m * self.n\n\n\nTILES = [Tile(m=int(Rows.FEW))]\n\n\n"
+    "@dataclass(frozen=True)\nclass Tile:\n    m: int\n    n: int = 32\n\n"
+    "    @property\n    def area(self):\n        return self.m * self.n\n\n\nTILES = [Tile(m=int(Rows.FEW))]\n\n\n"
 )
 TUPLES = (
     "import collections\nfrom operator import itemgetter\n\nTile = collections.namedtuple('Tile', 'm n')\n"

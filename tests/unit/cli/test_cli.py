@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,8 +11,11 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from grader.authoring.release import BadMarkers, assignment_files, release, strip_solution
+from grader.classroom.batch.coordinating import BatchProgress
+from grader.cli import batch
 from grader.labs import all_labs
 from tests.commands import invoked
 from tests.submissions import TESTS
@@ -223,3 +227,15 @@ def test_no_lab_is_named_outside_its_folder():
         if "labs" not in path.relative_to(ROOT / "grader").parts:
             text = path.read_text(encoding="utf-8")
             assert not any(f'"{lab}"' in text for lab in all_labs()), path
+
+
+def test_a_class_graded_into_a_log_file_says_how_far_it_is(monkeypatch):
+    log = io.StringIO()
+    clock = iter([0.0, 10.0, 31.0, 40.0, 62.0])
+    monkeypatch.setattr(batch.time, "monotonic", lambda: next(clock))
+    with batch._shown_progress(Console(file=log, width=60), on_gpu=False) as listen:
+        for graded in range(4):
+            listen(BatchProgress(hand_ins=9, read=9, kernels=9, graded=graded))
+    first, second = log.getvalue().splitlines()
+    assert first == "0:00:31  read 9 of 9 hand-ins, 9 different kernels, graded 1 of 9"
+    assert second == "0:01:02  read 9 of 9 hand-ins, 9 different kernels, graded 3 of 9, 0:02:04 left"
