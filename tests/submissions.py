@@ -122,6 +122,15 @@ def exploits() -> tuple[Exploit, ...]:
     return tuple(found)
 
 
+@cache
+def styles() -> tuple[Path, ...]:
+    """The right kernels of tests/styles/ that this Triton can build: 3.9 has no `tl.advance` any more."""
+    import triton.language as tl
+
+    found = sorted(path for path in (TESTS / "styles").iterdir() if path.suffix in (".py", ".ipynb"))
+    return tuple(path for path in found if hasattr(tl, "advance") or "tl.advance(" not in path.read_text(encoding="utf-8"))
+
+
 def graded(
     path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = (),
     capabilities: tuple[int, ...] = (90,), without: tuple[str, ...] = (),

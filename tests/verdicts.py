@@ -30,7 +30,7 @@ from grader.pipeline.grading import launch_pairs
 from grader.pipeline.judging import Ran, in_every_order
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
-from tests.submissions import TESTS, exploits, mistakes
+from tests.submissions import exploits, mistakes, styles
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def submissions() -> Iterator[tuple[str, str, str]]:
     """(name, lab, source text) of everything that the tests hand in, but for exploits that must not end in time."""
     for mistake in mistakes():
         yield f"mistakes/{mistake.lab}/{mistake.name}", mistake.lab, mistake.source
-    for path in sorted((TESTS / "styles").glob("*.py")):
+    for path in (path for path in styles() if path.suffix == ".py"):
         yield f"styles/{path.stem}", path.stem.split("_")[0], path.read_text(encoding="utf-8")
     for exploit in exploits():
         if exploit.expect != "late":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from grader.gpu.devices import choose
-from tests.submissions import CORES, TESTS, mistakes
+from tests.submissions import CORES, mistakes, styles
 from tests.verdicts import compare_all
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
-STYLES = sorted((TESTS / "styles").glob("*.py"))
+STYLES = [path for path in styles() if path.suffix == ".py"]
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from grader.labs import get_lab
-from tests.submissions import LABS, TESTS, graded, graded_as_read, with_data
+from tests.submissions import LABS, TESTS, graded, graded_as_read, styles, with_data
 
 SOLUTIONS = TESTS.parent / "solutions"
-STYLES = sorted(path for path in (TESTS / "styles").iterdir() if path.suffix in (".py", ".ipynb"))
+STYLES = styles()
 
 
 DEAR = {"w4a16_many_programs": ("several_tiles",)}

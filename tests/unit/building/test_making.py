@@ -26,7 +26,7 @@ from grader.building.resolving import MODULES, permitted
 from grader.labs import all_labs, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.reading import read
-from tests.submissions import TESTS
+from tests.submissions import TESTS, styles
 
 LAB = get_lab("w8a8")
 BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
@@ -348,7 +348,7 @@ def test_nothing_that_is_plain_python_is_permitted():
             ), f"{name}.{attribute}"
 
 
-@pytest.mark.parametrize("path", sorted((TESTS / "styles").glob("*.*")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", styles(), ids=lambda path: path.name)
 def test_every_style_is_made(path):
     if path.suffix not in (".py", ".ipynb"):
         pytest.skip("no submission")

@@ -19,12 +19,13 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from grader.reporting.terminal import next_step
 from tests.ledgers import recorded, several, walked
-from tests.submissions import TESTS, mistakes
+from tests.submissions import TESTS, mistakes, styles
 
 RIGHT = sorted(
     path
-    for folder in ("styles", "../solutions", "../solutions/ladder", "mistakes")
-    for path in (TESTS / folder).resolve().glob("*.py")
+    for paths in (styles(), *((TESTS / folder).resolve().iterdir() for folder in ("../solutions", "../solutions/ladder", "mistakes")))
+    for path in paths
+    if path.suffix == ".py"
 )
 SMALL = {
     "w8a8": ("all_tails", "transposed_x"), "w4a16": ("all_tails", "strided_y"), "dds": ("odd_m", "transposed_x"),
