@@ -34,9 +34,7 @@ OF_THE_ENTRY = (".text.{}", ".nv.constant0.{}", ".nv.constant2.{}", ".nv.shared.
 OF_THE_DRIVER = (".nv.shared.reserved.", ".nv.merc.nv.shared.reserved.")
 """What the driver reserves of shared memory."""
 
-RESERVED = (".nv.reservedSmem", "__cuda_syscall_cp_async_bulk_tensor_")
-"""Names that the driver fills in: its shared memory, and copies of a tensor descriptor's tiles on GPUs that an older ptxas knows half."""
-
+RESERVED = ".nv.reservedSmem"
 LEFT_OVER = ".nv.global.init"
 QUESTIONS = frozenset((b"__CUDA_FTZ", b"__CUDA_PREC_SQRT", b"__CUDA_ARCH"))
 """What libdevice asks: whether denormal numbers become 0, whether square roots are exact, for which GPU; answered at compile time."""
