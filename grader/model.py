@@ -313,14 +313,14 @@ OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused", "lo
 class MemoryFinding:
     """One line of a kernel that touched memory it may not, as the interpreter saw it.
 
-    kind: "load", "store" or "atomic". fault: "beyond" (the end of a tile that begins inside lies past a dimension's
-    end), "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside"
-    (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote), "mixed" (a store to one that others
-    add to), "lanes" (an element to which one store brings different numbers), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the same in
-    elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its
-    axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of
-    the calls that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go.
-    `differs`: of a race between stores, that they bring different numbers.
+    kind: "load", "store" or "atomic". fault: "beyond" (the end of a tile that begins inside lies past a dimension's end), "past" (the
+    tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside" (elsewhere), "wild" (near no
+    tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element to which
+    one store brings different numbers), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed,
+    `offset` the same in elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile
+    moves along its axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the
+    lines of the calls that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to
+    go. `differs`: of a race between stores, that they bring different numbers.
     """
 
     kind: Literal["load", "store", "atomic"]

@@ -47,6 +47,8 @@ IDIOMS = {
     .replace("    # dequantise\n", "    x_scale = tl.sqrt(x_scale * x_scale)\n")
     .replace("tl.minimum(tl.maximum(x, -128.0), 127.0)", "tl.clamp(x, -128.0, 127.0, propagate_nan=tl.PropagateNan.ALL)"),
     "element_type": BASE.replace("y.to(tl.float16)", "y.to(y_ptr.dtype.element_ty)"),
+    "constexpr_sizes": BASE.replace("    M, N, K,\n", "    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,\n")
+    .replace("stride_ym, stride_yn,", "stride_ym: 'tl.constexpr', stride_yn: tl.constexpr,"),
     "star_import": BASE.replace("import triton\n", "import triton\nfrom triton.language import *\n"),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
 }  # fmt: skip
