@@ -71,7 +71,8 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
     """Races first; then indices read outside, which lead other accesses astray."""
     astray = finding.out_of_bounds and _is_index(kernel, finding)
     return (
-        finding.fault not in ("race", "mixed", "lanes"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
+        finding.fault not in ("race", "mixed", "lanes"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load",
+        finding.line or 0,
     )  # fmt: skip
 
 

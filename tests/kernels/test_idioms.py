@@ -36,6 +36,8 @@ IDIOMS = {
     "heuristics": BASE.replace("@triton.jit\n", EVEN_K + "@triton.jit\n")
     .replace("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,\n"),
     "constexpr_constant": BASE.replace(TUNE, "QMAX = tl.constexpr(127)\n" + TUNE).replace(", 127.0)", ", QMAX)"),
+    "constexpr_constant_first": BASE.replace(TUNE, "UNIT = tl.constexpr(1.0)\n" + TUNE)
+    .replace("y = acc.to(tl.float32)", "y = (UNIT * acc).to(tl.float32)"),
     "do_not_specialize": BASE.replace("@triton.jit\n", "@triton.jit(do_not_specialize=['M'])\n"),
     "asserts_and_prints": BASE.replace(AT, "    tl.static_assert(BLOCK_M >= 16, f'{BLOCK_M}')\n    tl.device_print('pid', pid)\n"),
     "pipelined_range": BASE.replace("in range(0, tl.cdiv(K, BLOCK_K))", "in tl.range(0, tl.cdiv(K, BLOCK_K), num_stages=2)"),
