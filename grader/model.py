@@ -313,18 +313,18 @@ OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused", "lo
 class MemoryFinding:
     """One line of a kernel that touched memory it may not, as the interpreter saw it.
 
-    kind: "load", "store" or "atomic". fault: "beyond" (the end of a tile that begins inside lies past a dimension's
-    end), "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside"
-    (elsewhere), "wild" (near no tensor), "race" (an element that another program wrote), "mixed" (a store to one that others
-    add to), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the same in
-    elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its
-    axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of
-    the calls that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go.
-    `differs`: of a race between stores, that they bring different numbers.
+    kind: "load", "store" or "atomic". fault: "beyond" (the end of a tile that begins inside lies past a dimension's end), "past" (the
+    tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside" (elsewhere), "wild" (near no
+    tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element to which
+    one store brings different numbers), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed,
+    `offset` the same in elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile
+    moves along its axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the
+    lines of the calls that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to
+    go. `differs`: of a race between stores, that they bring different numbers.
     """
 
     kind: Literal["load", "store", "atomic"]
-    fault: Literal["beyond", "past", "gap", "outside", "wild", "race", "mixed", "unwritten"]
+    fault: Literal["beyond", "past", "gap", "outside", "wild", "race", "mixed", "lanes", "unwritten"]
     line: int | None
     tensor: str = ""
     index: tuple[int, ...] = ()
@@ -340,15 +340,16 @@ class MemoryFinding:
     @property
     def out_of_bounds(self) -> bool:
         """Whether it is about an access outside the tensors, whose place is certain."""
-        return self.fault not in ("race", "mixed", "unwritten")
+        return self.fault not in ("race", "mixed", "lanes", "unwritten")
 
     @property
     def unordered(self) -> bool:
-        """Whether what the kernel computes depends on which program comes first: one reads, adds to or changes what another stores.
+        """Whether what the kernel computes depends on which program comes first, or which lane of one store: one reads, adds to or
+        changes what another stores.
 
         Two stores of the same number do not.
         """
-        return self.fault == "mixed" or (self.fault == "race" and (self.kind != "store" or self.differs))
+        return self.fault in ("mixed", "lanes") or (self.fault == "race" and (self.kind != "store" or self.differs))
 
 
 NOT_RUN = "not run: "
@@ -384,7 +385,7 @@ class Outcome:
 
     def stored_inputs(self, output: str) -> tuple[str, ...]:
         """Tensors besides `output` that were stored to: those that changed, and those that programs wrote at odds with others."""
-        raced = (found.tensor for found in self.memory or () if found.fault in ("race", "mixed") and found.tensor != output)
+        raced = (found.tensor for found in self.memory or () if found.fault in ("race", "mixed", "lanes") and found.tensor != output)
         return tuple(dict.fromkeys((*self.changed, *raced)))
 
 

@@ -22,6 +22,7 @@ from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.student import MAX_CONFIGS
 from grader.sandbox.inside.wire import WireError
 from grader.teaching import teach_launch
+from grader.teaching.excerpt import paragraph
 
 MAX_CONSTANTS = 64
 MAX_TOLD = 8
@@ -121,6 +122,9 @@ def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[
         return Refusal(
             "rejected", f"{lab.kernel} has other parameters than the lab's once the file has run; put no decorators but Triton's above it"
         )
+    constant = _constant_tensor(lab, source, made)
+    if constant is not None:
+        return Refusal("rejected", constant)
     launches, refused = _launches(lab, source, cases, configs, own, answer)
     return KernelBundle(lab.id, configs, launches, refused, made)
 
@@ -159,6 +163,23 @@ def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
     names = [argument.arg for argument in kernel.args.posonlyargs + kernel.args.args]
     expected = [parameter.name for parameter in lab.parameters]
     return frozenset(names[len(expected) :]) if names[: len(expected)] == expected else None
+
+
+def _constant_tensor(lab: Lab, source: KernelSource, made: MadeModule) -> str | None:
+    """That the kernel takes one of the lab's tensors for a constant, with which Triton launches nothing."""
+    kernel = next(node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel)
+    tensors = {parameter.name for parameter in lab.parameters if parameter.type.startswith("*")}
+    found = next((one for one in kernel.args.args if one.annotation is not None and one.arg in tensors), None)
+    if found is None:
+        return None
+    line = made.origin(kernel.lineno)
+    written = next((node for node in ast.walk(parse(source.module)) if isinstance(node, ast.FunctionDef) and node.lineno == line), kernel)
+    place = next((one for one in written.args.args if one.arg == found.arg), found)
+    return paragraph(
+        source.locate(place.lineno), f"`{found.arg}` is a tl.constexpr by its annotation, and the lab passes a tensor",
+        "take the annotation away", text=source.module.split("\n")[place.lineno - 1], column=place.col_offset,
+        end_column=place.end_col_offset,
+    )  # fmt: skip
 
 
 def _config(index: int, data: dict[str, Any]) -> Config:

@@ -63,18 +63,25 @@ def check(
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
 
 
+ORDER_OF_PROGRAMS = (
+    "what is in Y depends on which program comes first, and on a GPU they run at the same time; let no program read, add to or "
+    "change what another one stores (the line `memory` says where)"
+)
+ORDER_OF_LANES = (
+    "one call of tl.store brings different numbers to one element of Y, and on a GPU any of them may stay; store to each element "
+    "once (the line `memory` says where)"
+)
+
+
 def in_any_order(finding: Finding, watched: Outcome) -> Finding:
-    """The finding, and no longer right where a launch that was watched shows that Y depends on the order of programs.
+    """The finding, and no longer right where a launch that was watched shows that Y depends on the order of programs or of lanes.
 
     The interpreter runs one program after the other, a GPU many at once: then what one reads, another may not have stored yet.
     """
-    if not finding.ok or not any(found.unordered for found in watched.memory or ()):
+    faults = {found.fault for found in watched.memory or () if found.unordered}
+    if not finding.ok or not faults:
         return finding
-    message = (
-        "what is in Y depends on which program comes first, and on a GPU they run at the same time; let no program read, add to or "
-        "change what another one stores (the line `memory` says where)"
-    )
-    return replace(finding, ok=False, message=message, unordered=True)
+    return replace(finding, ok=False, message=ORDER_OF_LANES if faults == {"lanes"} else ORDER_OF_PROGRAMS, unordered=True)
 
 
 def _overrun(outcome: Outcome) -> str:

@@ -16,7 +16,7 @@ VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
 NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "block row", "block column")}
 MAX_SENTENCES = 6
-WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "unwritten")
+WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "unwritten")
 
 
 def sentences(
@@ -58,7 +58,9 @@ def _causes(found: Said) -> Said:
     for finding, _ in found.values():
         faults.setdefault((finding.line, finding.kind, finding.tensor), set()).add(finding.fault)
     elsewhere = {"outside", "past", "gap", "beyond"}
-    explained = {"beyond": {"past"}, "gap": {"outside"}, "race": elsewhere, "mixed": elsewhere}
+    explained = {
+        "beyond": {"past"}, "gap": {"outside"}, "race": elsewhere, "mixed": elsewhere, "lanes": {"race", "mixed", *elsewhere}
+    }  # fmt: skip
     return {
         key: (finding, cases) for key, (finding, cases) in found.items()
         if not explained.get(finding.fault, set()) & faults[finding.line, finding.kind, finding.tensor]
@@ -69,7 +71,8 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
     """Races first; then indices read outside, which lead other accesses astray."""
     astray = finding.out_of_bounds and _is_index(kernel, finding)
     return (
-        finding.fault not in ("race", "mixed"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load", finding.line or 0
+        finding.fault not in ("race", "mixed", "lanes"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load",
+        finding.line or 0,
     )  # fmt: skip
 
 
@@ -135,7 +138,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
         return _unmasked(kernel, tensor, name, finding, finding.index)
     if finding.fault in ("past", "gap", "outside", "beyond"):
         return _misplaced(tensor, name, finding)
-    if finding.fault == "race":
+    if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element)
     if finding.fault == "mixed":
         return f"{element}, to which other programs add", "their order is not defined"
@@ -143,19 +146,25 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
 
 
 def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str) -> tuple[str, str]:
-    """Two programs at one element: by intent, by the wrong strides, or because a tile runs over the end of a row into the next."""
+    """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
+    a row into the next."""
     pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
+    lanes = finding.fault == "lanes"
+    who = "which another element of the same tile is stored to" if lanes else "which another program writes"
+    too = f"{element}, to which the same call brings another number; which of them stays is not defined" if lanes else ""
     if finding.kind == "load":
         return f"{element}, which another program writes{pair}", "their order is not defined"
     if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
         fact, step = _unmasked(kernel, tensor, name, finding, finding.meant)
-        return f"{fact}: it lands in {element}, which another program writes{pair}", step
-    if finding.kind == "atomic":
+        return f"{fact}: it lands in {element}, {who}{pair}", step
+    if finding.kind == "atomic" and not lanes:
         only = "add with tl.atomic_add alone, and use nothing of what it gives back"
         return f"{element}, which another program writes too{pair}; their order is not defined", only
     moves = _moves(tensor, name, finding)
     if moves:
-        return f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"
+        return too or f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"
+    if lanes:
+        return too, "store to each element once: mask the others, or make one number of them with tl.sum or tl.max"
     return f"{element}, which another program writes too{pair}", "give each program its own tile, or add with tl.atomic_add"
 
 

@@ -311,7 +311,7 @@ LESSONS = (
     ),
     Lesson(
         r"static_range .*value is not a constexpr",
-        "tl.static_range unrolls its loop while compiling, so its bounds must be constexpr",
+        "tl.static_range unrolls its loop while compiling, so its bounds must be constexpr{passed}",
         "use range(...) or tl.range(...) for bounds that are known only at run time",
     ),
     Lesson(

@@ -196,10 +196,22 @@ def _about_values(setting: Setting, at: str) -> dict[str, str]:
         values = ((unparsed(shapes[0].elts[int(at)]), "scalar"),)
     runtime = next((text for text, kind in values if kind.startswith("scalar") or ("[" in kind and "const" not in kind)), None)
     tile = next((kind for _, kind in values if kind.startswith("constexpr") and not _power_of_two(kind)), None)
+    passed = [text for text, kind in values if kind.startswith("scalar") and text in _annotated_constexpr(setting)]
+    said = f"; the lab passes `{passed[0]}` at run time, whatever its annotation says" if passed else ""
     return {
-        "not_constexpr": "" if runtime is None else f"; `{shortened(runtime)}` is known only at run time",
+        "not_constexpr": said or ("" if runtime is None else f"; `{shortened(runtime)}` is known only at run time"),
+        "passed": said,
         "tile_found": "" if tile is None else f", found {tile.removeprefix('constexpr ')}",
     }
+
+
+def _annotated_constexpr(setting: Setting) -> frozenset[str]:
+    """The kernel's parameters that are constexpr by how they are annotated."""
+    kernel = next((part for part in setting.tree.body if isinstance(part, ast.FunctionDef) and part.name == setting.source.kernel), None)
+    return frozenset(
+        argument.arg for argument in (kernel.args.args if kernel else ())
+        if argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
+    )  # fmt: skip
 
 
 def _about_comparison(node: ast.AST | None) -> dict[str, str]:

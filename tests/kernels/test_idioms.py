@@ -45,6 +45,8 @@ IDIOMS = {
     "heuristics": BASE.replace("@triton.jit\n", EVEN_K + "@triton.jit\n")
     .replace("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,\n"),
     "constexpr_constant": BASE.replace(TUNE, "QMAX = tl.constexpr(127)\n" + TUNE).replace(", 127.0)", ", QMAX)"),
+    "constexpr_constant_first": BASE.replace(TUNE, "UNIT = tl.constexpr(1.0)\n" + TUNE)
+    .replace("y = acc.to(tl.float32)", "y = (UNIT * acc).to(tl.float32)"),
     "do_not_specialize": BASE.replace("@triton.jit\n", "@triton.jit(do_not_specialize=['M'])\n"),
     "asserts_and_prints": BASE.replace(AT, "    tl.static_assert(BLOCK_M >= 16, f'{BLOCK_M}')\n    tl.device_print('pid', pid)\n"),
     "pipelined_range": BASE.replace("in range(0, tl.cdiv(K, BLOCK_K))", "in tl.range(0, tl.cdiv(K, BLOCK_K), num_stages=2)"),
@@ -56,6 +58,8 @@ IDIOMS = {
     .replace("    # dequantise\n", "    x_scale = tl.sqrt(x_scale * x_scale)\n")
     .replace("tl.minimum(tl.maximum(x, -128.0), 127.0)", "tl.clamp(x, -128.0, 127.0, propagate_nan=tl.PropagateNan.ALL)"),
     "element_type": BASE.replace("y.to(tl.float16)", "y.to(y_ptr.dtype.element_ty)"),
+    "constexpr_sizes": BASE.replace("    M, N, K,\n", "    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,\n")
+    .replace("stride_ym, stride_yn,", "stride_ym: 'tl.constexpr', stride_yn: tl.constexpr,"),
     "star_import": BASE.replace("import triton\n", "import triton\nfrom triton.language import *\n"),
     "tiles_in_a_dataclass": BASE.replace(TUNE, TILES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES[0].m, '),
     "tiles_in_a_namedtuple": BASE.replace(TUNE, TUPLES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES["small"].m, '),

@@ -236,13 +236,15 @@ class _Reading(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is None:
             return node
-        last = ast.unparse(node.annotation).strip("'\"").rpartition(".")[2]
-        how = "constant" if last == "constexpr" or self._names_constexpr(node.annotation) else "assigned"
+        how = "constant" if self._names_constexpr(node.annotation) else "assigned"
         return ast.Assign([node.target], self._call(how, self.visit(node.value)))
 
     constexpr_names: frozenset[str] = frozenset()
 
     def _names_constexpr(self, annotation: ast.expr) -> bool:
+        """Whether the annotation of a variable is constexpr itself; in quotes it says nothing to the compiler."""
+        if isinstance(annotation, ast.Attribute):
+            return annotation.attr == "constexpr"
         return isinstance(annotation, ast.Name) and annotation.id in self.constexpr_names
 
     def visit_Return(self, node: ast.Return) -> ast.Return:
@@ -312,7 +314,7 @@ def rewrite(function: Any, patched: dict[int, Any]) -> Any:
     tree = ast.parse(textwrap.dedent("".join(lines)))
     (definition,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    scope = {name: patched.get(id(value), value) for name, value in scope.items()}
+    scope = {name: plain(patched.get(id(value), value)) for name, value in scope.items()}
     reading = _Reading(set(scope))
     reading.constexpr_names = frozenset(name for name, value in scope.items() if value is tl.constexpr)
     tree.body = [reading.visit(definition)]

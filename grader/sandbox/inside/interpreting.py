@@ -44,6 +44,8 @@ def interpret_one(
         areas[name] = memory_check.Area(
             name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten")
         )
+    for name in arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
+        module.jit.fn.__annotations__.pop(name, None)
     arguments.update(constants(request["constants"]))
     names = [parameter.name for parameter in module.parameters]
     check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"),

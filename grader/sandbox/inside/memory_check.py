@@ -183,7 +183,7 @@ class MemoryCheck:
     def look(
         self, kind: str, pointers: Any, mask: Any, width: int, program: int, values: Any = None, operation: str = ""
     ) -> tuple[Any, Any, Any]:
-        """Checks the active lanes of one access. values: what a store brings. operation: the name of an atomic.
+        """Checks the active lanes of one access. values: what a store or an atomic brings. operation: the name of an atomic.
 
         Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none). `shared` is
         then the lanes of an atomic whose element another program stored or added to before (None: none).
@@ -256,6 +256,8 @@ class MemoryCheck:
         values: Any, operation: str,
     ) -> None:  # fmt: skip
         """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
+        if kind == "store" or operation == "XCHG":
+            self._look_at_lanes(kind, area, active, pointers, mask, np.broadcast_to(values, pointers.shape)[mask])
         elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
         if width > area.width:
             elements = (elements[:, None] + np.arange(width // area.width)).reshape(-1)
@@ -287,6 +289,26 @@ class MemoryCheck:
         elif kind == "atomic":
             alone = (before == 0) | (before == -(program + 1))
             area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
+
+    def _look_at_lanes(
+        self, kind: str, area: Area, active: np.ndarray, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray
+    ) -> None:
+        """One store that brings different numbers to one element: on a GPU its lanes come in no order. values: of the lanes `active`."""
+        unit = min(values.itemsize, area.width)
+        if unit != values.itemsize:
+            values = values.view(f"u{unit}")
+        places = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // unit
+        places = (places[:, None] + np.arange(len(values) // len(places))).reshape(-1)
+        within = (places >= 0) & (places < area.size // unit)
+        places, values = places[within], values[within]
+        lanes, last = np.arange(len(places)), np.empty(area.size // unit, dtype=np.int64)
+        last[places] = lanes
+        stays = last[places]
+        if (stays != lanes).any():
+            differ = _differ(values[stays], values)
+            if differ.any():
+                element = int(places[np.flatnonzero(differ)[0]]) * unit // area.width
+                self._race("lanes", kind, area, pointers, mask, element, differs=True)
 
     def _share(self, others: np.ndarray, within: np.ndarray, pointers: np.ndarray, mask: np.ndarray) -> None:
         """Keeps which lanes of an atomic met what other programs had left. others: of the elements `within` the tensor's buffer."""
@@ -385,12 +407,19 @@ class MemoryCheck:
 
 
 def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which elements a store changes: by more than what another order of a sum comes to, where they are floating-point numbers."""
+    """Which elements a store changes."""
     whole = area.buffer[: len(area.valid) * area.width]
     if values.dtype.kind != "f":
         bits = f"u{area.width}"
-        return whole.view(bits)[elements] != np.ascontiguousarray(values).view(bits)
-    there, values = whole.view(values.dtype)[elements].astype(np.float64), values.astype(np.float64)
+        return _differ(whole.view(bits)[elements], np.ascontiguousarray(values).view(bits))
+    return _differ(whole.view(values.dtype)[elements], values)
+
+
+def _differ(there: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Which numbers are others: by more than what another order of a sum comes to, where they are floating-point numbers."""
+    if values.dtype.kind != "f":
+        return there != values
+    there, values = there.astype(np.float64), values.astype(np.float64)
     finite = np.abs(values[np.isfinite(values)])
     apart = SAME * np.abs(values) + SAME / 4 * (finite.max() if finite.size else 0.0)
     with np.errstate(all="ignore"):
@@ -497,19 +526,19 @@ class _Watched(NativeMemory):
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         values = np.asarray(values)
-        real, allowed, shared = self._looked(pointers, mask, values.itemsize, operation.name)
+        real, allowed, shared = self._looked(pointers, mask, values, operation.name)
         return _unknown(self._memory.atomic_rmw(operation, real, values, allowed, order), shared)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         pointers, values = np.asarray(pointers), np.asarray(values)
         everywhere = np.ones(pointers.shape, dtype=bool)
-        real, allowed, shared = self._looked(pointers, everywhere, values.itemsize, "CAS")
+        real, allowed, shared = self._looked(pointers, everywhere, values, "CAS")
         if not allowed.all():
             return values
         return _unknown(self._memory.atomic_cas(real, expected, values, order), shared)
 
-    def _looked(self, pointers: Any, mask: Any, width: int, operation: str) -> tuple[Any, Any, Any]:
+    def _looked(self, pointers: Any, mask: Any, values: Any, operation: str) -> tuple[Any, Any, Any]:
         """Real addresses and the mask of an atomic, and the lanes whose element other programs had changed (None: none)."""
         self._check.shared = None
-        real, allowed, _ = self._check.look("atomic", pointers, mask, width, self._program(), operation=operation)
+        real, allowed, _ = self._check.look("atomic", pointers, mask, values.itemsize, self._program(), values, operation)
         return real, allowed, self._check.shared

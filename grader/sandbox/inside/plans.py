@@ -65,6 +65,8 @@ class _Tracing:
             if made is None or all(isinstance(one, HANDLES) for one in values):
                 self._values.extend(values)
                 self._calls.append((name, *given, len(values)))
+            else:
+                self.looked = True  # what it made would be a constant of the plan
             return made
 
         return call

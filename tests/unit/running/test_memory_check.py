@@ -230,6 +230,42 @@ def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unorde
     assert any(finding.unordered for finding in outcome.memory) == unordered
 
 
+INSIDE = "(offs_m[:, None] < M) & (offs_n[None, :] < N)"
+TWICE = "both = y_ptrs[:, :, None] + tl.zeros((2,), tl.int32)[None, None, :]\n    here = (" + INSIDE + ")[:, :, None]\n    "
+WORDS = TWICE + "words = (both - offs_n[None, :, None] % 2).to(tl.pointer_type(tl.int32))\n    "
+HALVES = TWICE + "halves = both.to(tl.pointer_type(tl.int8)) + tl.arange(0, 2)[None, None, :]\n    "
+LANE = "tl.join(tl.zeros((BLOCK_M, BLOCK_N), tl.int32), tl.full((BLOCK_M, BLOCK_N), 1, tl.int32))"
+
+
+@pytest.mark.parametrize(
+    ("stores", "unordered"),
+    [
+        (TWICE + "tl.store(both, tl.join(y * 0, y).to(tl.float16), mask=here)\n", True),
+        (TWICE + "tl.store(both, tl.join(y, y).to(tl.float16), mask=here)\n", False),
+        (TWICE + "tl.store(both, tl.join(y, y * (1 + 1 / 1024)).to(tl.float16), mask=here)\n", False),
+        (TWICE + "tl.store(both, tl.join(y * 0, y).to(tl.float16), mask=here & (tl.arange(0, 2) == 1)[None, None, :])\n", False),
+        (WORDS + f"tl.store(words, {LANE}, mask=here)\n", True),
+        (WORDS + f"tl.atomic_xchg(words, {LANE}, mask=here)\n", True),
+        (WORDS + f"tl.atomic_add(words, {LANE}, mask=here)\n", False),
+        (HALVES + f"tl.store(halves, {LANE}.to(tl.int8), mask=here)\n", False),
+        (f"tl.store(tl.where({INSIDE}, y_ptrs, y_ptr), tl.where({INSIDE}, y, 7.0).to(tl.float16))\n", True),
+        ("offs_m = tl.minimum(offs_m, M - 1)\n    tl.store(y_ptr + offs_m[:, None] * stride_ym + offs_n[None, :] * stride_yn, "
+         "offs_m[:, None].to(tl.float16), mask=offs_n[None, :] < N)\n", False),
+    ],
+)  # fmt: skip
+def test_what_depends_on_the_order_of_the_lanes_of_a_store_is_known(tmp_path, stores, unordered):
+    result = checked(tmp_path, edited(STORE, f"    {stores}"), M=13, N=16)
+    assert result.outcome.status == "ran", result.outcome.message
+    assert any(finding.unordered for finding in result.outcome.memory) == unordered
+    assert any("which of them stays is not defined" in sentence for sentence in result.sentences) == unordered
+
+
+def test_a_tile_that_runs_into_its_own_next_row(tmp_path):
+    stores = STORE.replace("M) & (offs_n[None, :] < N)", "M - 1)")
+    result = checked(tmp_path, edited(STORE, stores), M=16, N=16)
+    assert any("it lands in y[1, 0], which another element of the same tile is stored to" in sentence for sentence in result.sentences)
+
+
 def test_what_an_atomic_gives_back_of_other_programs_is_poison(tmp_path):
     helper = "\n\n@triton.jit\ndef added(ptrs, y, mask):\n    return tl.atomic_add(ptrs, y, mask=mask)\n"
     given = "before = added(y_ptrs, y.to(tl.float16), offs_m[:, None] < M)\n"
