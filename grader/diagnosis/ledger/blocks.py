@@ -60,7 +60,8 @@ def _element_looked_up(run: Run, number: int, tensor: str, index: str) -> int:
     while waiting:
         node = run.tape.nodes[waiting.pop()]
         if node.op == "load" and node.tensor == index and node.offsets is not None:
-            elements.update(np.unique(node.offsets).tolist())
+            whole = node.active is None or bool(node.active.all())
+            elements.update(np.unique(node.offsets).tolist() if whole else (-1, -2))
             continue
         waiting += [i for i in node.inputs if i not in seen]
         seen.update(node.inputs)

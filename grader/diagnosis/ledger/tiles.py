@@ -46,7 +46,7 @@ def _ends_early(run: Run, tiles: TileMap) -> str:
     every = [(i, j) for i in range(tiles.count[0]) for j in range(tiles.count[1])]
     for order in (every, sorted(every, key=lambda tile: tile[::-1])):
         if set(order[len(order) - len(tiles.missing) :]) == set(tiles.missing):
-            return "a program walks over tiles, and its loop ends before the last ones are stored"
+            return "a program walks over several tiles, and that loop ends before the last tile"
     return ""
 
 

@@ -143,11 +143,12 @@ class _Met:
         return bool((self.blocks.looked_up != -1).any())
 
     def looked_up_at(self, number: Array) -> bool:
-        """Whether the columns of X are those of the column index that has this number, and the address says so."""
-        looked_up = self.blocks.looked_up
-        if not ((looked_up >= 0) & (looked_up < len(self.cols))).all():
+        """Whether the columns of X are those of the column index that has this number, and the address says so wherever it is known."""
+        looked_up, known = self.blocks.looked_up, self.blocks.looked_up != -2
+        if not known.any() or not ((looked_up[known] >= 0) & (looked_up[known] < len(self.cols))).all():
             return False
-        return bool((looked_up == number).all()) and self.columns_are(self.cols[looked_up] * BLOCK)
+        first = self.cols[np.where(known, looked_up, 0)] * BLOCK
+        return bool((looked_up == number)[known].all()) and not (self.blocks.left_k - first - self.inside)[known].any()
 
     def columns_are(self, first: Array, *, wrapped: bool = False) -> bool:
         """wrapped: also where a column behind the end of X's row lies in the next one."""
@@ -231,9 +232,6 @@ def _column_rules(met: _Met) -> list[Rule]:
     sentence = ("every block of a row meets the columns of X that belong to its first one: the column index does not move on "
                 "from block to block")  # fmt: skip
     stays = _holding("columns", "col_indices_ptr", (met.stays_at_first, "col_not_advanced", sentence))
-    other = (met.blocks.looked_up - met.block).reshape(-1)
-    by = abs(int(other[0]))
-    beside = f"{by} element{'s' if by != 1 else ''} {'behind' if other[0] > 0 else 'before'} that of the block"
     return stays + _holding(
         "columns", "",
         (met.looked_up_at(met.row), "col_of_block_row",
@@ -249,8 +247,6 @@ def _column_rules(met: _Met) -> list[Rule]:
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
         (not met.column_looked_up and met.columns_are(met.from_start * BLOCK), "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
-        (bool((other == other[0]).all()) and met.looked_up_at(met.blocks.looked_up), "col_of_other_block",
-         f"the column index that is read lies {beside}: block b has its column in col_indices[b]"),
     )  # fmt: skip
 
 
