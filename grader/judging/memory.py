@@ -205,7 +205,7 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
     moves = _moves(tensor, name, finding)
     if moves:
         return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
-    return f"element {offset} of {of}{between}", "the address is wrong: look at its strides and offsets"
+    return f"element {offset} of {of}{between}", "look at its mask, its offsets and its strides"
 
 
 def _turned(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:

@@ -25,7 +25,7 @@ class Operand:
     tensor: the pointer parameter. letter: what sentences call it. axes: names of its row and of the summed index.
     place(problem, offsets): rows and k of elements by their offsets from the first; k is the first of `unit` elements.
     strides: names of the integers by which a row, and k, move on; () where there are none.
-    unit: how many elements of k lie in one element of the tensor.
+    unit: how many elements of k lie in one element of the tensor. index: the tensor of numbers that say where its elements are; "".
     """
 
     tensor: str
@@ -33,6 +33,7 @@ class Operand:
     place: Callable[[Problem, Array], tuple[Array, Array]]
     strides: tuple[str, ...] = ()
     unit: int = 1
+    index: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class Blocks:
     """Pairs that should not meet, all arrays of one shape.
 
     m, n: the element of Y. left_k: of X. offset: of the right element from its tensor's first; row, k: of W. turn: the number of
-    the multiplication.
+    the multiplication. looked_up: the element of the left operand's index that its address comes from, -1 where it comes from none,
+    -2 where that is not known.
     """
 
     m: Array
@@ -108,6 +110,7 @@ class Blocks:
     row: Array
     k: Array
     turn: Array
+    looked_up: Array
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side
-from grader.diagnosis.ledger.provenance import Array
+from grader.diagnosis.ledger.provenance import MIXED, NONE, Array
 from grader.labs.divergence import LOAD, PAIR, Divergence
 from grader.labs.stages import Blocks, Rule, RuleMatches
 
@@ -37,10 +37,35 @@ def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
     bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left.k // unit))
     if not bad.any():
         return None
-    m, n, turn = (np.broadcast_to(numbers, bad.shape) for numbers in (pairs.m[:, None], pairs.n[:, None], pairs.turn))
+    looked_up = looked_up_by(run, pairs, left)
+    m, n, turn, looked_up = (np.broadcast_to(some, bad.shape) for some in (pairs.m[:, None], pairs.n[:, None], pairs.turn, looked_up))
     # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
-    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live], turn[live])
+    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live], turn[live], looked_up[live])
     return bad, run.stages.explain_block(run.problem, blocks)
+
+
+def looked_up_by(run: Run, pairs: Pairs, side: Side) -> Array:
+    """[P]: the element of the operand's index that its addresses come from; NONE: of none, MIXED: of several, or not known."""
+    index, known = side.operand.index, {}
+    for number in dict.fromkeys(side.node.tolist()):
+        known[number] = _element_looked_up(run, int(number), side.operand.tensor, index) if index else NONE
+    return np.array([known[number] for number in side.node.tolist()], dtype=np.int64)
+
+
+def _element_looked_up(run: Run, number: int, tensor: str, index: str) -> int:
+    load = next((node for node in run.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None)
+    if load is None:
+        return MIXED
+    waiting, seen, elements = [load.inputs[0]], set(load.inputs[:1]), set()
+    while waiting:
+        node = run.tape.nodes[waiting.pop()]
+        if node.op == "load" and node.tensor == index and node.offsets is not None:
+            whole = node.active is None or bool(node.active.all())
+            elements.update(np.unique(node.offsets).tolist() if whole else (-1, -2))
+            continue
+        waiting += [i for i in node.inputs if i not in seen]
+        seen.update(node.inputs)
+    return NONE if not elements else int(elements.pop()) if len(elements) == 1 else MIXED
 
 
 def look(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:

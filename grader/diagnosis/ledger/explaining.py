@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from grader.labs.problems import generator_for
 from grader.labs.slices import slices
 from grader.labs.stages import Stages, stages_of
 from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
+from grader.parsing import parse as parse_source
 from grader.running.interpreter import InterpretOptions, interpret
 
 MAX_CASES = 5
@@ -167,16 +169,17 @@ def _recorded(
     problems = {name: one.problem for name, one in zip(names, attempts, strict=True)}
     how = replace(options, record=_programs)
     outcomes = interpret(lab, source, replace(bundle, launches=launches), problems, pairs, how)
-    return [_walked(lab, stages, bundle, one, outcome) for one, outcome in zip(attempts, outcomes, strict=True)]
+    walks = walks_of(bundle.made.text)
+    return [_walked(lab, stages, bundle, walks, one, outcome) for one, outcome in zip(attempts, outcomes, strict=True)]
 
 
-def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, attempt: _Attempt, outcome: Outcome) -> _Walked:
+def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, walks: Mapping[int, int], attempt: _Attempt, outcome: Outcome) -> _Walked:
     if not outcome.flow:
         return _Walked()
     config, launch = bundle.configs[attempt.config], bundle.launches[attempt.case, attempt.config]
     try:
         with np.errstate(all="ignore"):
-            run = run_of(lab, stages, config, launch, attempt.problem, outcome)
+            run = run_of(lab, stages, config, launch, attempt.problem, outcome, walks)
             wrong = bool(run.wrong.any()) or bool(outcome.overrun)
             findings = walk(run) if wrong else []
             unread = wrong and not findings and not readable(run)
@@ -190,7 +193,20 @@ def _walked(lab: Lab, stages: Stages, bundle: KernelBundle, attempt: _Attempt, o
     return _Walked(found, unread=unread)
 
 
-def run_of(lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Problem, outcome: Outcome) -> Run:
+def walks_of(text: str) -> dict[int, int]:
+    """For each line of a module within a loop that holds another one: where the outermost such loop begins."""
+    found: dict[int, int] = {}
+    loops = [node for node in ast.walk(parse_source(text)) if isinstance(node, ast.For | ast.While)]
+    for node in loops:
+        end = node.end_lineno or node.lineno
+        if any(node.lineno < inner.lineno <= end for inner in loops):
+            found.update({line: min(node.lineno, found.get(line, node.lineno)) for line in range(node.lineno + 1, end + 1)})
+    return found
+
+
+def run_of(
+    lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Problem, outcome: Outcome, walks: Mapping[int, int] | None = None
+) -> Run:  # fmt: skip
     """One recorded launch to be walked; of one that broke off, all is taken for wrong. Raises ValueError for a bad record."""
     M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
     if outcome.y is None:
@@ -200,7 +216,8 @@ def run_of(lab: Lab, stages: Stages, config: Config, launch: Launch, problem: Pr
         y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
     tape = parse(outcome.flow)
     provenance = Provenance(tape, stages.left.tensor, stages.right.tensor, alone=bool(stages.subtracted))
-    return Run(lab, stages, problem, config, launch.grid, tape, provenance, y.numpy(), wrong.numpy(), outcome.y is not None)
+    return Run(lab, stages, problem, config, launch.grid, tape, provenance, y.numpy(), wrong.numpy(), outcome.y is not None,
+               walks or {})  # fmt: skip
 
 
 def defect(case: str, config: int, error: Exception) -> str:

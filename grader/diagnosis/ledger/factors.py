@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, scales_passed, scales_used
+from grader.diagnosis.ledger.pairs import Pairs, Run, places_in_output, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
@@ -201,11 +201,23 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         elif one:
             name, reason = _one_name(tensor), f"one element of {short} is used for the whole tile"
         else:
-            name, reason = _tile_name(tensor), f"{short} is loaded without the offset of the tile"
+            name, reason = _tile_name(tensor), _beside_words(run, pairs, short, scale.axis, used[bad] - own[bad])
         return Divergence(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
     return None
+
+
+def _beside_words(run: Run, pairs: Pairs, short: str, axis: str, apart: Array) -> str:
+    """apart: how far behind the right elements of a scale those lie that were taken, for each wrong one."""
+    m, n, _ = places_in_output(run, pairs.store)
+    begin, noun = int((m if axis == "m" else n)[0]), "row" if axis == "m" else "column"
+    if (apart == -begin).all():
+        return f"{short} is loaded without the offset of the tile"
+    if (apart == apart[0]).all():
+        by, where = abs(int(apart[0])), "behind" if apart[0] > 0 else "before"
+        return f"{short} is loaded {by} element{'s' if by > 1 else ''} {where} the one that belongs to the {noun}, in the whole tile"
+    return f"the elements of {short} are not those of the {noun}s of the tile"
 
 
 def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:

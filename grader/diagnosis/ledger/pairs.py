@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Run:
     """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs.
 
     ended: whether it came to its end; one that broke off shows what its first programs did, and nothing of the whole.
+    walks: for the lines of a loop that holds another loop, the line where it begins: a program that stores there walks over tiles.
     """
 
     lab: Lab
@@ -36,6 +37,7 @@ class Run:
     y: Array
     wrong: Array
     ended: bool = True
+    walks: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -159,11 +159,23 @@ def _numbered(run: Run, tiles: TileMap, program: int, dividend: Node) -> tuple[l
     if dividend.op == "get_program_id" and several:
         return every, "the tile's number"
     if dividend.op == "get_program_id":
-        return (_own(tiles), "program_id") if program in tiles.meant else ([], "")
+        return (_along(run, _own(tiles), dividend), "program_id") if program in tiles.meant else ([], "")
     own_numbers = {number for number, _ in walked.get(program, ())}
     if dividend.data is None or dividend.size != 1 or dividend.op in (*DIVISIONS, "srem", "urem") or 0 in own_numbers:
         return [], ""
     return (every, "the tile's number") if int(dividend.data.reshape(-1)[0]) in own_numbers else ([], "")
+
+
+def _along(run: Run, own: list[tuple[int, Tile]], read: Node) -> list[tuple[int, Tile]]:
+    """Tiles by the program id along the axis that a node reads, which only the ids of all recorded programs tell."""
+    nodes = run.tape.nodes
+    ids = {program: [nodes[number].data for number in numbers if nodes[number].op == read.op and nodes[number].line == read.line]
+           for program, numbers in run.tape.programs.items()}  # fmt: skip
+    for axis, length in enumerate(run.grid):
+        along = {program: int(np.unravel_index(program, run.grid)[axis]) for program in ids}
+        if length > 1 and all(any(one is not None and int(one.reshape(-1)[0]) == along[p] for one in data) for p, data in ids.items()):
+            return [(int(np.unravel_index(program, run.grid)[axis]), tile) for program, tile in own]
+    return own
 
 
 def _walked(run: Run, size: Tile) -> dict[int, list[tuple[int, Tile]]]:

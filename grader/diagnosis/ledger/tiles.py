@@ -26,8 +26,28 @@ def look(run: Run) -> list[Divergence]:
     again = {tile: who for tile, who in tiles.stored.items() if len(set(who)) > run.config.split_k}
     if not tiles.missing and not again:
         return []
-    few = None if again else _few_programs(run, tiles)
+    few = None if again else _short_walk(run, tiles) or _few_programs(run, tiles)
     return [few or _empty_rows(run, tiles) or _wrong_map(run, tiles, again)]
+
+
+def _short_walk(run: Run, tiles: TileMap) -> Divergence | None:
+    """Programs that walk over tiles and stop before the last: each tile that is stored is where it belongs."""
+    begins = run.walks.get(tiles.line or 0)
+    outside = any(i >= tiles.count[0] or j >= tiles.count[1] for i, j in (*tiles.stored, *tiles.meant.values()))
+    if begins is None or not tiles.missing or outside or _of_empty_rows(run, tiles):
+        return None
+    if reason := _cut_off(run, tiles) or _ends_early(run, tiles):
+        return Divergence("tiles_left_out", TILE, begins, _map_found(run, tiles, {}, {}), "each tile from one program", reason)
+    return None
+
+
+def _ends_early(run: Run, tiles: TileMap) -> str:
+    """That what is missing is the last along an axis, or the last of all in either order; else ""."""
+    every = [(i, j) for i in range(tiles.count[0]) for j in range(tiles.count[1])]
+    for order in (every, sorted(every, key=lambda tile: tile[::-1])):
+        if set(order[len(order) - len(tiles.missing) :]) == set(tiles.missing):
+            return "a program walks over several tiles, and that loop ends before the last tile"
+    return ""
 
 
 def _few_programs(run: Run, tiles: TileMap) -> Divergence | None:
@@ -95,14 +115,19 @@ def _listed(tiles: list[Tile]) -> str:
     return f"tile{'s' if len(tiles) > 1 else ''} {words}" + (", ..." if len(tiles) > MAX_NAMED else "")
 
 
-def _empty_rows(run: Run, tiles: TileMap) -> Divergence | None:
+def _of_empty_rows(run: Run, tiles: TileMap) -> bool:
+    """Whether what is missing belongs to block rows without blocks, and to no other."""
     if run.stages.needed is None or not tiles.missing:
-        return None
+        return False
     need = np.asarray(run.stages.needed(run.problem)).any(axis=1).reshape(-1)
     columns = {j for _, j in tiles.missing}
-    if not need.any() or any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns):
+    return bool(need.any()) and not any(bool(np.any(need[j * tiles.size[1] : (j + 1) * tiles.size[1]])) for j in columns)
+
+
+def _empty_rows(run: Run, tiles: TileMap) -> Divergence | None:
+    if not _of_empty_rows(run, tiles):
         return None
-    j = min(columns)
+    j = min(j for _, j in tiles.missing)
     return Divergence("empty_row_unwritten", STORE, tiles.line,
                    f"nobody stores Y[..., {j * tiles.size[1]}:{(j + 1) * tiles.size[1]}], whose block row has no blocks",
                    "zeros there", "an empty block row gives zeros, and they have to be stored like any others")  # fmt: skip

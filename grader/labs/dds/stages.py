@@ -131,6 +131,25 @@ class _Met:
         right = (self.number >= 0) & ((inside == n * BLOCK + k) | (inside == k * BLOCK + n))
         return bool(right.all() and (turns > 0).any())
 
+    @property
+    def parts_displaced(self) -> bool:
+        """Whether each block and its rows are the right ones, and other columns of it than those of X are taken."""
+        right = bool((self.block == self.number).all()) and bool((self.blocks.offset // BLOCK % BLOCK == self.blocks.n % BLOCK).all())
+        return right and bool((self.blocks.k != self.blocks.left_k).any())
+
+    @property
+    def column_looked_up(self) -> bool:
+        """Whether the columns of X may come from column indices."""
+        return bool((self.blocks.looked_up != -1).any())
+
+    def looked_up_at(self, number: Array) -> bool:
+        """Whether the columns of X are those of the column index that has this number, and the address says so wherever it is known."""
+        looked_up, known = self.blocks.looked_up, self.blocks.looked_up != -2
+        if not known.any() or not ((looked_up[known] >= 0) & (looked_up[known] < len(self.cols))).all():
+            return False
+        first = self.cols[np.where(known, looked_up, 0)] * BLOCK
+        return bool((looked_up == number)[known].all()) and not (self.blocks.left_k - first - self.inside)[known].any()
+
     def columns_are(self, first: Array, *, wrapped: bool = False) -> bool:
         """wrapped: also where a column behind the end of X's row lies in the next one."""
         beside = self.blocks.left_k - first - self.inside
@@ -155,10 +174,10 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
         start=crow[row], cols=cols, turned=turned, length=problem.scalars["K"],
     )  # fmt: skip
     asked = {
-        "inside": bool((r != blocks.n % BLOCK).any()), "columns": met.mixed or not met.meets, "row": met.mixed,
+        "inside": bool((r != blocks.n % BLOCK).any()), "part": met.parts_displaced, "columns": met.mixed or not met.meets, "row": met.mixed,
     }  # fmt: skip
     found = (
-        *_inside_rules(met), *_row_rules(met, crow), *_column_rules(met), *_value_rules(met), *_advance_rules(met),
+        *_inside_rules(met), *_part_rules(met), *_row_rules(met, crow), *_column_rules(met), *_value_rules(met), *_advance_rules(met),
         *_foreign_row_rules(met),
     )  # fmt: skip
     if over_rows and asked["inside"]:
@@ -177,6 +196,17 @@ def _holding(aspect: str, looked_up: str, *rules: tuple[bool | np.bool_, str, st
 def _inside_rules(met: _Met) -> list[Rule]:
     sentence = "the stored block is multiplied, not its transpose: it lies as [n, k]"
     return _holding("inside", "", (met.turned, "block_not_transposed", sentence))
+
+
+def _part_rules(met: _Met) -> list[Rule]:
+    """Of blocks that are multiplied in parts: whether one side takes the same part again."""
+    if not met.parts_displaced:
+        return []
+    of_block, of_x = (len(np.unique(k % BLOCK)) for k in (met.blocks.k, met.blocks.left_k))
+    whose = "the block" if of_block < of_x else "X"
+    again = "" if of_block == of_x else f": the same columns of {whose} are taken for different parts of it"
+    name = "x_part_displaced" if of_x < of_block else "block_part_displaced"
+    return [Rule("part", name, f"the block is the right one, and X meets other columns of it than its own{again}", later=True)]
 
 
 def _row_rules(met: _Met, crow: Array) -> list[Rule]:
@@ -204,16 +234,18 @@ def _column_rules(met: _Met) -> list[Rule]:
     stays = _holding("columns", "col_indices_ptr", (met.stays_at_first, "col_not_advanced", sentence))
     return stays + _holding(
         "columns", "",
+        (met.looked_up_at(met.row), "col_of_block_row",
+         "col_indices is read at the number of the block row: block b has its column in col_indices[b]"),
         (met.columns_are(met.cols[met.block]), "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
         *((met.columns_are(met.cols[met.block] * tile, wrapped=True), f"col_times_{tile}",
            f"the block column is multiplied by {tile}; a block is BLOCK = {BLOCK} columns wide, however tall a tile of X is")
           for tile in TOKEN_TILES if tile != BLOCK),
-        (met.columns_are(met.row * BLOCK), "x_by_block_row",
+        (not met.column_looked_up and met.columns_are(met.row * BLOCK), "x_by_block_row",
          "the columns of X are taken from the block row of W, not from the block's column index"),
         (met.columns_are(met.cols[met.from_start] * BLOCK), "col_from_row_start",
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
-        (met.columns_are(met.from_start * BLOCK), "x_by_position",
+        (not met.column_looked_up and met.columns_are(met.from_start * BLOCK), "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
     )  # fmt: skip
 
@@ -223,7 +255,7 @@ def _value_rules(met: _Met) -> list[Rule]:
     number, beyond = met.number, met.blocks.offset - met.number * BLOCK
     return _holding(
         "columns", "",
-        (not met.turned and (met.block == met.blocks.left_k // BLOCK).all(), "values_by_column",
+        (not met.turned and (met.block == met.blocks.left_k // BLOCK).all() and (met.block != number).any(), "values_by_column",
          "the values are indexed by block column instead of by the number of the block"),
         (met.mixed and met.counted_from_start, "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
@@ -283,7 +315,7 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
 
 
 STAGES = Stages(
-    left=Operand("x_ptr", "X", by_strides("x_ptr", "stride_xm", "stride_xk"), ("stride_xm", "stride_xk")),
+    left=Operand("x_ptr", "X", by_strides("x_ptr", "stride_xm", "stride_xk"), ("stride_xm", "stride_xk"), index="col_indices_ptr"),
     right=Operand("values_ptr", "W", place),
     judge_left=judge_left,
     judge_right=judge_right,

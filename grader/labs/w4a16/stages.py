@@ -52,7 +52,21 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], 
         return (f"the right operand holds {held[at]:.5g} for element {position[at]} of word "
                 f"({values.k[at] // 8}, {values.row[at]}), which is {words[at] & 0xFFFFFFFF:#010x}", f"{right[at]:.0f}")  # fmt: skip
 
-    return (Judgement("opened_otherwise", "", wrong, describe, rank=UNPACK),), np.ones_like(scale)
+    return (Judgement("opened_otherwise", _otherwise(held[inside], right[inside]), wrong, describe, rank=UNPACK),), np.ones_like(scale)
+
+
+def _otherwise(held: Array, right: Array) -> str:
+    """What numbers that no known way gives have in common with the right ones; "" where it is nothing."""
+    if not right.any() or not np.isfinite(held).all():
+        return ""
+    high = next((bits for bits in range(1, 29) if (np.floor(held / 2**bits) == right).all()), 0)
+    low = next((bits for bits in (1, 2, 3) if (np.floor(right / 2**bits) == held).all()), 0)
+    if high or low:
+        by = f"{high or low} bit{'s' if high + low > 1 else ''}"
+        return f"the shifts leave each nibble {by} too {'high' if high else 'low'}"
+    if (np.abs(held) <= 16).all() and ((held - right) % 16 == 0).all():
+        return "the four bits are those of the nibble, and the sign does not follow from its own highest bit"
+    return ""
 
 
 def _scales_taken(scales: Array, used: Array, values: Values) -> list[Judgement]:

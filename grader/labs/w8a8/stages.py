@@ -114,7 +114,17 @@ def _otherwise(values: Values, ratio: Array, near_tie: Array) -> Judgement:
                 f"(x / s = {ratio[at]:.4g})", f"{right[at]:.0f}")  # fmt: skip
 
     wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
-    return Judgement("quantised_otherwise", "", wrong, describe, ratio, rank=CONVERT)
+    return Judgement("quantised_otherwise", _beyond_words(values.value, ratio, wrong), wrong, describe, ratio, rank=CONVERT)
+
+
+def _beyond_words(value: Array, ratio: Array, wrong: Array) -> str:
+    """What becomes of ratios that int8 does not hold, where nothing else is wrong and all on one side become one number; else ""."""
+    found = []
+    for side, limit, words in ((ratio < -128.5, -128, "below -128"), (ratio > 127.5, 127, "above 127")):
+        became = np.unique(value[side & wrong])
+        if len(became) == 1 and (value[side] == became[0]).all():
+            found.append(f"what is {words} becomes {became[0]:.4g}, and not {limit}")
+    return "" if (wrong & (np.abs(ratio) < 127)).any() or not found else f"the clamp is wrong: {', and '.join(found)}"
 
 
 Best = tuple[str, str, str]

@@ -439,27 +439,58 @@ def _along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     dimension of its own for each axis.
 
     Unlike an address this tells the column after a row's last from the first of the next row. None when an axis
-    moves by something that is no stride of the tensor, or two axes by the same.
+    moves by something that is no stride of the tensor, nor a few of them, or two axes by the same.
     """
     corner = int(offsets.reshape(-1)[0])
-    index = [np.full(offsets.shape, at) for at in _decode(corner, area)]
+    moves: dict[int, np.ndarray] = {}
     reached = np.full(offsets.shape, corner)
-    taken: set[int] = set()
+    uneven: list[tuple[int, np.ndarray]] = []
     for axis in range(offsets.ndim):
         line = offsets[(*(0,) * axis, slice(None), *(0,) * (offsets.ndim - axis - 1))]
         steps = np.abs(np.diff(line))
         if not steps.any():
             continue
         step = int(steps[steps > 0].min())
-        fitting = [d for d, stride in enumerate(area.strides) if stride == step and d not in taken]
+        moved = (line - corner).reshape([-1 if at == axis else 1 for at in range(offsets.ndim)])
+        reached = reached + moved
+        fitting = [d for d, stride in enumerate(area.strides) if stride == step and d not in moves]
+        if fitting:
+            d = max(fitting, key=lambda d: area.shape[d])
+            moves[d] = moved // step
+        else:
+            uneven.append((step, moved))
+    for step, moved in uneven:
+        near = {d: step // stride for d, stride in enumerate(area.strides) if stride and step % stride == 0 and d not in moves}
+        fitting = [d for d, apart in near.items() if apart <= MOST_APART]
         if not fitting:
             return None
-        d = max(fitting, key=lambda d: area.shape[d])
-        taken.add(d)
-        moved = (line - corner).reshape([-1 if at == axis else 1 for at in range(offsets.ndim)])
-        index[d] = index[d] + moved // step
-        reached = reached + moved
-    return index if (reached == offsets).all() else None
+        d = max(fitting, key=lambda d: area.strides[d])
+        moves[d] = moved // area.strides[d]
+    if not (reached == offsets).all():
+        return None
+    start = _start(_decode(corner, area), {d: int(moved.max()) + 1 for d, moved in moves.items()}, area)
+    return [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
+
+
+MOST_APART = 8
+"""A tile may take every eighth element: eight numbers lie in a word of four bits each."""
+
+
+def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:
+    """Where a tile begins: a row too far, and at the beginning of that one, is behind the end of the row before if there tiles begin.
+
+    corner: its first element as the address has it. lengths: of the tile along each dimension in which it moves.
+    """
+    if len(lengths) != 2 or len(corner) != 2:
+        return corner
+    outer, inner = sorted((0, 1), key=lambda d: area.strides[d], reverse=True)
+    behind = area.strides[outer] // area.strides[inner] if area.strides[inner] else 0
+    begins = corner[outer] % lengths[outer] == 1 and corner[inner] == 0 and lengths[outer] > 1
+    if not begins or behind < area.shape[inner] or behind % lengths[inner]:
+        return corner
+    found = list(corner)
+    found[outer], found[inner] = corner[outer] - 1, behind
+    return found
 
 
 def _steps(offsets: np.ndarray) -> list[int]:
