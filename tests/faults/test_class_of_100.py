@@ -20,9 +20,8 @@ from grader.reading import read
 from tests import batch_driver
 from tests.faults import test_killed as killing
 from tests.faults.conftest import leftovers
-from tests.kernels.test_exploits import DATA, source_of
 from tests.processes import command_line
-from tests.submissions import mistakes
+from tests.submissions import exploits, mistakes
 from tests.unit.building.test_broken_kernels import broken
 from tests.unit.classroom.test_batch import folder_of, variant
 
@@ -38,7 +37,7 @@ def class_of_100() -> dict[str, str]:
     """By path: right kernels, each a little different; wrong, hostile and broken ones among them."""
     labs = ("w8a8", "dds")
     wrong = [(one.lab, one.source) for one in mistakes() if one.lab in labs][::3][:33]
-    hostile = [("w8a8", source_of(exploit)) for exploit in DATA["exploit"]][:16]
+    hostile = [(exploit.lab, exploit.source) for exploit in exploits()][:16]
     unbuilt = [(one.lab, one.source) for one in broken() if one.lab in labs][::5][:10]
     right = [(labs[number % 2], variant(labs[number % 2], number)) for number in range(100 - len(wrong) - len(hostile) - len(unbuilt))]
     everybody = [*right, *wrong, *hostile, *unbuilt]

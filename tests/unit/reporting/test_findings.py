@@ -136,7 +136,7 @@ def test_at_most_three_pictures_before_the_rest():
     ("faults", "expected"),
     [
         (("beyond", "race"), ["mask it to columns below N"]),
-        (("outside", "gap", "race"), ["the address is wrong"]),
+        (("outside", "gap", "race"), ["look at its mask, its offsets and its strides"]),
         (("past", "beyond"), ["the tile begins outside"]),
         (("race",), ["another program writes too"]),
     ],
