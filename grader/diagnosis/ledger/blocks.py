@@ -56,7 +56,8 @@ def _element_looked_up(run: Run, number: int, tensor: str, index: str) -> int:
     load = next((node for node in run.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None)
     if load is None:
         return MIXED
-    waiting, seen, elements = [load.inputs[0]], set(load.inputs[:1]), set()
+    waiting, seen = [load.inputs[0]], set(load.inputs[:1])
+    elements: set[int] = set()
     while waiting:
         node = run.tape.nodes[waiting.pop()]
         if node.op == "load" and node.tensor == index and node.offsets is not None:
