@@ -56,8 +56,9 @@ def submissions() -> Iterator[tuple[str, str, str]]:
     """(name, lab, source text) of everything that the tests hand in, but for exploits that must not end in time."""
     for mistake in mistakes():
         yield f"mistakes/{mistake.lab}/{mistake.name}", mistake.lab, mistake.source
-    for path in (path for path in styles() if path.suffix == ".py"):
-        yield f"styles/{path.stem}", path.stem.split("_")[0], path.read_text(encoding="utf-8")
+    for path in styles():
+        if path.suffix == ".py":
+            yield f"styles/{path.stem}", path.stem.split("_")[0], path.read_text(encoding="utf-8")
     for exploit in exploits():
         if exploit.expect != "late":
             yield f"exploits/{exploit.number}-{exploit.name}", exploit.lab, exploit.source

@@ -94,13 +94,17 @@ class Values:
     beside_used: Mapping[str, Array]
 
 
+NO_ELEMENT, UNKNOWN_ELEMENT = -1, -2
+"""In place of the element of an index that an address comes from."""
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Pairs that should not meet, all arrays of one shape.
 
     m, n: the element of Y. left_k: of X. offset: of the right element from its tensor's first; row, k: of W. turn: the number of
-    the multiplication. looked_up: the element of the left operand's index that its address comes from, -1 where it comes from none,
-    -2 where that is not known.
+    the multiplication. looked_up: the element of the left operand's index that its address comes from, NO_ELEMENT where it comes from
+    none, UNKNOWN_ELEMENT where that is not known.
     """
 
     m: Array
@@ -111,6 +115,11 @@ class Blocks:
     k: Array
     turn: Array
     looked_up: Array
+
+    @property
+    def any_looked_up(self) -> bool:
+        """Whether some addresses may come from the index."""
+        return bool((self.looked_up != NO_ELEMENT).any())
 
 
 @dataclass(frozen=True)

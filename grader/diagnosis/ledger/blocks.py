@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side
-from grader.diagnosis.ledger.provenance import MIXED, NONE, Array
+from grader.diagnosis.ledger.provenance import Array
 from grader.labs.divergence import LOAD, PAIR, Divergence
-from grader.labs.stages import Blocks, Rule, RuleMatches
+from grader.labs.stages import NO_ELEMENT, UNKNOWN_ELEMENT, Blocks, Rule, RuleMatches
 
 
 def followed(run: Run, programs: Sequence[Pairs]) -> frozenset[Rule]:
@@ -45,28 +45,31 @@ def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
 
 
 def looked_up_by(run: Run, pairs: Pairs, side: Side) -> Array:
-    """[P]: the element of the operand's index that its addresses come from; NONE: of none, MIXED: of several, or not known."""
+    """[P]: the element of the operand's index that its addresses come from, UNKNOWN_ELEMENT where these are several."""
     index, known = side.operand.index, {}
     for number in dict.fromkeys(side.node.tolist()):
-        known[number] = _element_looked_up(run, int(number), side.operand.tensor, index) if index else NONE
+        known[number] = _element_looked_up(run, int(number), side.operand.tensor, index) if index else NO_ELEMENT
     return np.array([known[number] for number in side.node.tolist()], dtype=np.int64)
 
 
 def _element_looked_up(run: Run, number: int, tensor: str, index: str) -> int:
     load = next((node for node in run.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None)
     if load is None:
-        return MIXED
+        return UNKNOWN_ELEMENT
     waiting, seen = [load.inputs[0]], set(load.inputs[:1])
     elements: set[int] = set()
     while waiting:
         node = run.tape.nodes[waiting.pop()]
         if node.op == "load" and node.tensor == index and node.offsets is not None:
-            whole = node.active is None or bool(node.active.all())
-            elements.update(np.unique(node.offsets).tolist() if whole else (-1, -2))
+            if node.active is not None and not node.active.all():
+                return UNKNOWN_ELEMENT
+            elements.update(np.unique(node.offsets).tolist())
             continue
         waiting += [i for i in node.inputs if i not in seen]
         seen.update(node.inputs)
-    return NONE if not elements else int(elements.pop()) if len(elements) == 1 else MIXED
+    if not elements:
+        return NO_ELEMENT
+    return int(elements.pop()) if len(elements) == 1 else UNKNOWN_ELEMENT
 
 
 def look(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:

@@ -12,6 +12,7 @@ from grader.labs.dds.turns import by_turn
 from grader.labs.divergence import CONVERT
 from grader.labs.inputs import normal
 from grader.labs.stages import (
+    UNKNOWN_ELEMENT,
     Array,
     Blocks,
     Judgement,
@@ -137,14 +138,9 @@ class _Met:
         right = bool((self.block == self.number).all()) and bool((self.blocks.offset // BLOCK % BLOCK == self.blocks.n % BLOCK).all())
         return right and bool((self.blocks.k != self.blocks.left_k).any())
 
-    @property
-    def column_looked_up(self) -> bool:
-        """Whether the columns of X may come from column indices."""
-        return bool((self.blocks.looked_up != -1).any())
-
     def looked_up_at(self, number: Array) -> bool:
         """Whether the columns of X are those of the column index that has this number, and the address says so wherever it is known."""
-        looked_up, known = self.blocks.looked_up, self.blocks.looked_up != -2
+        looked_up, known = self.blocks.looked_up, self.blocks.looked_up != UNKNOWN_ELEMENT
         if not known.any() or not ((looked_up[known] >= 0) & (looked_up[known] < len(self.cols))).all():
             return False
         first = self.cols[np.where(known, looked_up, 0)] * BLOCK
@@ -241,11 +237,11 @@ def _column_rules(met: _Met) -> list[Rule]:
         *((met.columns_are(met.cols[met.block] * tile, wrapped=True), f"col_times_{tile}",
            f"the block column is multiplied by {tile}; a block is BLOCK = {BLOCK} columns wide, however tall a tile of X is")
           for tile in TOKEN_TILES if tile != BLOCK),
-        (not met.column_looked_up and met.columns_are(met.row * BLOCK), "x_by_block_row",
+        (not met.blocks.any_looked_up and met.columns_are(met.row * BLOCK), "x_by_block_row",
          "the columns of X are taken from the block row of W, not from the block's column index"),
         (met.columns_are(met.cols[met.from_start] * BLOCK), "col_from_row_start",
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
-        (not met.column_looked_up and met.columns_are(met.from_start * BLOCK), "x_by_position",
+        (not met.blocks.any_looked_up and met.columns_are(met.from_start * BLOCK), "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
     )  # fmt: skip
 

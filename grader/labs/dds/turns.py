@@ -34,7 +34,7 @@ def by_turn(blocks: Blocks, crow: Array, cols: Array, *, over_rows: bool) -> tup
     turned = next((which for which, begin in enumerate(begins) if (begin == _least(begin, row, turn)).all()), None)
     if turned is None:
         return ()
-    of_x = _of_x(cols, crow[row], turn, row, looked_up=bool((blocks.looked_up != -1).any()))
+    of_x = _of_x(cols, crow[row], turn, row, looked_up=blocks.any_looked_up)
     x = _explained(first_column, cols[number] * SIDE, of_x, "columns")
     values = _explained(begins[turned], number * BLOCK, _of_values(begins[turned], cols, crow[row], turn, row), "values")
     if x is None or values is None or not (x or values):
@@ -64,20 +64,22 @@ def _explained(found: Array, right: Array, candidates: Sequence[Candidate], aspe
 
 def _of_x(cols: Array, start: Array, turn: Array, row: Array, *, looked_up: bool) -> list[Candidate]:
     """looked_up: whether the columns may come from col_indices."""
-    found = [
+    numbers: list[Candidate] = [
+        ("x_by_position", "the columns of X follow the number of the block in its row, not its column index", turn * SIDE),
+        ("x_by_block_row", "the columns of X are taken from the block row of W, not from the block's column index", row * SIDE),
+    ]
+    read: list[Candidate] = [
+        ("col_of_block_row", "col_indices is read at the number of the block row: block b has its column in col_indices[b]",
+         cols[np.minimum(row, len(cols) - 1)] * SIDE),
+    ]  # fmt: skip
+    return [
         ("col_as_element", "the block column is taken for the index of an element: it counts blocks of BLOCK columns", cols[start + turn]),
         ("col_not_advanced", "every block of a row meets the columns of X that belong to its first one: the column index does not move on "
          "from block to block", cols[start] * SIDE),
         ("col_from_row_start", "column indices are counted from the start of the block row, so that every row gets those of the first",
          cols[turn] * SIDE),
-        ("x_by_position", "the columns of X follow the number of the block in its row, not its column index", turn * SIDE),
-        ("x_by_block_row", "the columns of X are taken from the block row of W, not from the block's column index", row * SIDE),
+        *(read if looked_up else numbers),
     ]  # fmt: skip
-    read = [(
-        "col_of_block_row", "col_indices is read at the number of the block row: block b has its column in col_indices[b]",
-        cols[np.minimum(row, len(cols) - 1)] * SIDE,
-    )]  # fmt: skip
-    return [*found[:3], *read] if looked_up else found
 
 
 def _of_values(begin: Array, cols: Array, start: Array, turn: Array, row: Array) -> list[Candidate]:

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from areas import WINDOW_BITS, Area
 from faults import LaunchEnded
-from memory_check import WINDOW_BITS, Area
 from native_memory import NativeMemory, line_in
 
 LOAD, STORE, ATOMIC = range(3)

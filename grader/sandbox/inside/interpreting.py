@@ -14,6 +14,7 @@ import faults
 import language_shims
 import memory_check
 import numpy as np
+from areas import Area
 from host_tensor import HostTensor
 from made import LoadedModule, constants
 
@@ -41,7 +42,7 @@ def interpret_one(
         buffers.append(buffer)
         name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
         arguments[name] = HostTensor(buffer, tensor["type"], offset)
-        areas[name] = memory_check.Area(
+        areas[name] = Area(
             name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten")
         )
     for name in arguments:  # given at run time, and so the compiler reads it, whatever its annotation says

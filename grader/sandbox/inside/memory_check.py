@@ -13,20 +13,16 @@ from __future__ import annotations
 
 import ast
 import signal
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, process_time
 from typing import Any
 
 import numpy as np
+from areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
 from control_flow import Turns
 from faults import LaunchEnded
 from native_memory import POISON_BYTE, NativeMemory, line_in, lines_in
-
-WINDOW_BITS = 44
-PLACES, ALIGNMENT = 1 << 20, 512
-"""How many places in its window a tensor may have, and the bytes from one to the next."""
 
 SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it."""
@@ -46,38 +42,6 @@ PAUSE = 0.1
 access or a turn of a loop."""
 WALL = 4
 """How much longer than its CPU time a launch may take on a busy machine: it is ended here, with what was found, not from outside."""
-
-
-class Area:
-    """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
-
-    offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
-    all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
-    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe;
-    `operation` the number of the atomic that was used there, -1 where there were several kinds.
-    """
-
-    def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
-                 strides: Sequence[int], offset: int, poisoned: bool) -> None:  # fmt: skip
-        self.name, self.width, self.shape, self.strides = name, width, tuple(shape), tuple(strides)
-        self.poisoned = poisoned
-        self.buffer, self.size = buffer, buffer.nbytes
-        self.offset = offset
-        self.valid = np.zeros(self.size // width, dtype=bool)
-        np.lib.stride_tricks.as_strided(self.valid[offset:], self.shape, self.strides)[...] = True
-        self.hull = range(offset, offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)))
-        self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
-        self.writer: np.ndarray | None = None
-        self.operation: np.ndarray | None = None
-        self.strayed = False
-        self.base = self.first = self.low = self.high = self.shift = 0
-
-    def place(self, window: int, real_base: int) -> None:
-        """Gives the tensor, really at `real_base`, its address in a window: another for other contents, as on a GPU."""
-        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + zlib.crc32(self.buffer) % PLACES * ALIGNMENT
-        self.shift = (real_base - self.base) % 2**64
-        self.first = self.base - self.offset * self.width
-        self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
 
 
 class MemoryCheck:
@@ -344,7 +308,7 @@ class MemoryCheck:
     def _place(self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), **more: Any) -> None:
         if not area.valid[element]:
             return
-        index = _decode(element - area.offset, area)
+        index = index_at(element - area.offset, area)
         self._add(
             (fault, kind, area.name, more.get("differs")),
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
@@ -359,7 +323,7 @@ class MemoryCheck:
         passed and where it was to go.
         """
         offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
-        along = _along_axes(offsets, area)
+        along = along_axes(offsets, area)
         here = mask & (offsets == element - area.offset)
         for dimension, at in enumerate(along or ()):
             beyond = here & (at >= area.shape[dimension])
@@ -368,7 +332,7 @@ class MemoryCheck:
                 meant = [int(index[lane]) for index in along]
                 self._place(fault, kind, area, element, programs, differs=differs, dimension=dimension, meant=meant)
                 return
-        self._place(fault, kind, area, element, programs, differs=differs, steps=_steps(offsets))
+        self._place(fault, kind, area, element, programs, differs=differs, steps=steps_of(offsets))
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
@@ -379,8 +343,8 @@ class MemoryCheck:
         offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
         lane = tuple(int(i) for i in np.argwhere(bad)[0])
         offset = int(offsets[lane])
-        meant = _along_axes(offsets, area)
-        index = [int(at[lane]) for at in meant] if meant else _decode(offset, area)
+        meant = along_axes(offsets, area)
+        index = [int(at[lane]) for at in meant] if meant else index_at(offset, area)
         fault, dimension = "gap" if offset + area.offset in area.hull else "outside", None
         outside = [d for d, i in enumerate(index) if not 0 <= i < area.shape[d]]
         if outside and meant:
@@ -391,7 +355,7 @@ class MemoryCheck:
         self._add(
             (fault, kind, area.name, dimension),
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "dimension": dimension,
-             "lanes": int(bad.sum()), "offset": offset, "steps": _steps(offsets)},
+             "lanes": int(bad.sum()), "offset": offset, "steps": steps_of(offsets)},
         )  # fmt: skip
 
     def _add(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
@@ -424,85 +388,6 @@ def _differ(there: np.ndarray, values: np.ndarray) -> np.ndarray:
     apart = SAME * np.abs(values) + SAME / 4 * (finite.max() if finite.size else 0.0)
     with np.errstate(all="ignore"):
         return ~((np.abs(there - values) <= apart) | (there == values) | (np.isnan(there) & np.isnan(values)))
-
-
-def _decode(offset: int, area: Area) -> list[int]:
-    """The index of an element by its offset from the first; beyond the tensor, indices go on past their sizes."""
-    index = [0] * len(area.shape)
-    for d in sorted(range(len(area.shape)), key=lambda d: (area.strides[d], area.shape[d]), reverse=True):
-        index[d], offset = divmod(offset, area.strides[d]) if area.strides[d] else (0, offset)
-    return index
-
-
-def _along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
-    """The index that each lane was meant for, an array for each dimension: that of the first lane, and a step in a
-    dimension of its own for each axis.
-
-    Unlike an address this tells the column after a row's last from the first of the next row. None when an axis
-    moves by something that is no stride of the tensor, nor a few of them, or two axes by the same.
-    """
-    corner = int(offsets.reshape(-1)[0])
-    moves: dict[int, np.ndarray] = {}
-    reached = np.full(offsets.shape, corner)
-    uneven: list[tuple[int, np.ndarray]] = []
-    for axis in range(offsets.ndim):
-        line = offsets[(*(0,) * axis, slice(None), *(0,) * (offsets.ndim - axis - 1))]
-        steps = np.abs(np.diff(line))
-        if not steps.any():
-            continue
-        step = int(steps[steps > 0].min())
-        moved = (line - corner).reshape([-1 if at == axis else 1 for at in range(offsets.ndim)])
-        reached = reached + moved
-        fitting = [d for d, stride in enumerate(area.strides) if stride == step and d not in moves]
-        if fitting:
-            d = max(fitting, key=lambda d: area.shape[d])
-            moves[d] = moved // step
-        else:
-            uneven.append((step, moved))
-    for step, moved in uneven:
-        near = {d: step // stride for d, stride in enumerate(area.strides) if stride and step % stride == 0 and d not in moves}
-        fitting = [d for d, apart in near.items() if apart <= MOST_APART]
-        if not fitting:
-            return None
-        d = max(fitting, key=lambda d: area.strides[d])
-        moves[d] = moved // area.strides[d]
-    if not (reached == offsets).all():
-        return None
-    start = _start(_decode(corner, area), {d: int(moved.max()) + 1 for d, moved in moves.items()}, area)
-    return [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
-
-
-MOST_APART = 8
-"""A tile may take every eighth element: eight numbers lie in a word of four bits each."""
-
-
-def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:
-    """Where a tile begins: a row too far, and at the beginning of that one, is behind the end of the row before if there tiles begin.
-
-    corner: its first element as the address has it. lengths: of the tile along each dimension in which it moves.
-    """
-    if len(lengths) != 2 or len(corner) != 2:
-        return corner
-    outer, inner = sorted((0, 1), key=lambda d: area.strides[d], reverse=True)
-    behind = area.strides[outer] // area.strides[inner] if area.strides[inner] else 0
-    begins = corner[outer] % lengths[outer] == 1 and corner[inner] == 0 and lengths[outer] > 1
-    if not begins or behind < area.shape[inner] or behind % lengths[inner]:
-        return corner
-    found = list(corner)
-    found[outer], found[inner] = corner[outer] - 1, behind
-    return found
-
-
-def _steps(offsets: np.ndarray) -> list[int]:
-    """By how many elements a tile moves along each of its axes; none where an axis is uneven or the tile is one element."""
-    found = []
-    for axis in range(offsets.ndim):
-        steps = np.diff(offsets, axis=axis)
-        if steps.size:
-            found.append(int(steps.reshape(-1)[0]))
-            if (steps != found[-1]).any():
-                return []
-    return found
 
 
 def _poisoning(load: Any) -> Any:

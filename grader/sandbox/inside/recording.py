@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from memory_check import WINDOW_BITS, Area
+from areas import WINDOW_BITS, Area
 from native_memory import lines_in
 
 MAX_BYTES = 96 << 20

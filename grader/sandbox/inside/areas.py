@@ -1,0 +1,122 @@
+"""Where a tensor lies while a launch is watched, and which of its elements a tile is meant for."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+WINDOW_BITS = 44
+PLACES, ALIGNMENT = 1 << 20, 512
+"""How many places in its window a tensor may have, and the bytes from one to the next."""
+
+MOST_APART = 8
+"""A tile may take every eighth element: eight numbers lie in a word of four bits each."""
+
+
+class Area:
+    """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
+
+    offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
+    all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
+    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe;
+    `operation` the number of the atomic that was used there, -1 where there were several kinds.
+    """
+
+    def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
+                 strides: Sequence[int], offset: int, poisoned: bool) -> None:  # fmt: skip
+        self.name, self.width, self.shape, self.strides = name, width, tuple(shape), tuple(strides)
+        self.poisoned = poisoned
+        self.buffer, self.size = buffer, buffer.nbytes
+        self.offset = offset
+        self.valid = np.zeros(self.size // width, dtype=bool)
+        np.lib.stride_tricks.as_strided(self.valid[offset:], self.shape, self.strides)[...] = True
+        self.hull = range(offset, offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)))
+        self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
+        self.writer: np.ndarray | None = None
+        self.operation: np.ndarray | None = None
+        self.strayed = False
+        self.base = self.first = self.low = self.high = self.shift = 0
+
+    def place(self, window: int, real_base: int) -> None:
+        """Gives the tensor, really at `real_base`, its address in a window: another for other contents, as on a GPU."""
+        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + zlib.crc32(self.buffer) % PLACES * ALIGNMENT
+        self.shift = (real_base - self.base) % 2**64
+        self.first = self.base - self.offset * self.width
+        self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
+
+
+def index_at(offset: int, area: Area) -> list[int]:
+    """The index of an element by its offset from the first; beyond the tensor, indices go on past their sizes."""
+    index = [0] * len(area.shape)
+    for d in sorted(range(len(area.shape)), key=lambda d: (area.strides[d], area.shape[d]), reverse=True):
+        index[d], offset = divmod(offset, area.strides[d]) if area.strides[d] else (0, offset)
+    return index
+
+
+def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
+    """The index that each lane was meant for, an array for each dimension: that of the first lane, and a step in a
+    dimension of its own for each axis.
+
+    Unlike an address this tells the column after a row's last from the first of the next row. None when an axis
+    moves by something that is no stride of the tensor, nor a few of them, or two axes by the same.
+    """
+    corner = int(offsets.reshape(-1)[0])
+    moves: dict[int, np.ndarray] = {}
+    reached = np.full(offsets.shape, corner)
+    uneven: list[tuple[int, np.ndarray]] = []
+    for axis in range(offsets.ndim):
+        line = offsets[(*(0,) * axis, slice(None), *(0,) * (offsets.ndim - axis - 1))]
+        steps = np.abs(np.diff(line))
+        if not steps.any():
+            continue
+        step = int(steps[steps > 0].min())
+        moved = (line - corner).reshape([-1 if at == axis else 1 for at in range(offsets.ndim)])
+        reached = reached + moved
+        fitting = [d for d, stride in enumerate(area.strides) if stride == step and d not in moves]
+        if fitting:
+            d = max(fitting, key=lambda d: area.shape[d])
+            moves[d] = moved // step
+        else:
+            uneven.append((step, moved))
+    for step, moved in uneven:
+        near = {d: step // stride for d, stride in enumerate(area.strides) if stride and step % stride == 0 and d not in moves}
+        fitting = [d for d, apart in near.items() if apart <= MOST_APART]
+        if not fitting:
+            return None
+        d = max(fitting, key=lambda d: area.strides[d])
+        moves[d] = moved // area.strides[d]
+    if not (reached == offsets).all():
+        return None
+    start = _start(index_at(corner, area), {d: int(moved.max()) + 1 for d, moved in moves.items()}, area)
+    return [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
+
+
+def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:
+    """Where a tile begins: a row too far, and at the beginning of that one, is behind the end of the row before if there tiles begin.
+
+    corner: its first element as the address has it. lengths: of the tile along each dimension in which it moves.
+    """
+    if len(lengths) != 2 or len(corner) != 2:
+        return corner
+    outer, inner = sorted((0, 1), key=lambda d: area.strides[d], reverse=True)
+    behind = area.strides[outer] // area.strides[inner] if area.strides[inner] else 0
+    begins = corner[outer] % lengths[outer] == 1 and corner[inner] == 0 and lengths[outer] > 1
+    if not begins or behind < area.shape[inner] or behind % lengths[inner]:
+        return corner
+    found = list(corner)
+    found[outer], found[inner] = corner[outer] - 1, behind
+    return found
+
+
+def steps_of(offsets: np.ndarray) -> list[int]:
+    """By how many elements a tile moves along each of its axes; none where an axis is uneven or the tile is one element."""
+    found = []
+    for axis in range(offsets.ndim):
+        steps = np.diff(offsets, axis=axis)
+        if steps.size:
+            found.append(int(steps.reshape(-1)[0]))
+            if (steps != found[-1]).any():
+                return []
+    return found
