@@ -21,9 +21,9 @@ class Ratio:
     high: float
     rounds: int
 
-    def crosses(self, boundaries: Sequence[float]) -> bool:
-        """Whether a tier boundary lies inside the interval."""
-        return any(self.low < boundary < self.high for boundary in boundaries)
+    def near(self, boundaries: Sequence[float], share: float = 0.0) -> bool:
+        """Whether a tier boundary lies inside the interval, or outside by less than this share of the ratio."""
+        return any(self.low / (1 + share) < boundary < self.high * (1 + share) for boundary in boundaries)
 
 
 def ratio(log_ratios: Sequence[float]) -> Ratio:

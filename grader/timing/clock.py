@@ -1,8 +1,8 @@
 """The clock: student and cuBLAS fp16 in A B B A rounds of recorded launches, nothing the same twice, every output checked.
 
 Tuning: each config runs one launch, then some replays; all of them are checked, and the fastest config without a fault
-races. One replay of the race, nobody knows which, is kept and checked in full against fp64 once the module is unloaded;
-so is the output that a fault is about.
+races, longer where a tier boundary is near. One replay of the race, nobody knows which, is kept and checked in full
+against fp64 once the module is unloaded; so is the output that a fault is about.
 A time below what bytes and operations take at the GPU's peaks fails; what NVML saw meanwhile goes into the note.
 """
 
@@ -18,21 +18,21 @@ import torch
 from grader.gpu import driver
 from grader.gpu.limits import Budget, GivenUp
 from grader.gpu.roofline import floor
-from grader.judging.ratios import ratio
 from grader.labs import Lab
 from grader.model import Case, Config, KernelBundle, SpeedSample
 from grader.timing.contestants import Baseline, Candidate, Unfit
 from grader.timing.freivalds import too_far_together
 from grader.timing.replays import MISFIT, Stage
-from grader.timing.rounds import Timings, race, timed_replay
+from grader.timing.rounds import FIRST_ROUNDS, ROUNDS, Timings, race, rounds_to_go, timed_replay
 from grader.timing.telemetry import watch_current_gpu
 
-ROUNDS = 45
-EXTRA_ROUNDS = 135
 CONTROL_ROUNDS = 25
 TUNING_REPLAYS = 2
 HOPELESS = 2.0
-"""A config that takes this many times as long as the best one so far is not replayed again."""
+"""A config whose first launch takes this many times as long as the best one so far is not replayed."""
+
+BEHIND = 1.25
+"""A config whose first replay takes this many times as long as the best one so far is not replayed again."""
 
 LAUNCH_OVERHEAD_US = 50.0
 """A launch without a graph, on a cold kernel, takes longer than in a replay by no more than this."""
@@ -57,14 +57,14 @@ def time_case(
     boundaries: Sequence[float],
     session: TimingSession,
     budget: Budget,
-    rounds: int = ROUNDS,
 ) -> SpeedSample:
     """Times one speed case: picks the fastest config that is right, then races it against cuBLAS fp16.
 
+    Without boundaries there is no tier to be sure of, and the race takes all of its rounds.
     The first kernel of a session that is timed on a case has the case's control measured as well.
     """
     with closing(Stage(lab, case, torch.device("cuda"))) as stage, closing(Baseline(stage)) as baseline:
-        sample = _time(stage, baseline, bundle, capability, boundaries, session, budget, rounds)
+        sample = _time(stage, baseline, bundle, capability, boundaries, session, budget)
     torch.cuda.empty_cache()
     return sample
 
@@ -77,7 +77,6 @@ def _time(
     boundaries: Sequence[float],
     session: TimingSession,
     budget: Budget,
-    rounds: int,
 ) -> SpeedSample:
     lab, case = stage.lab, stage.case
     config_us: dict[int, float] = {}
@@ -88,18 +87,19 @@ def _time(
         if not right:
             raise GivenUp(next(iter(wrong.values()), "no config could be launched"))
         best = min(right, key=lambda index: right[index])
-        budget.expect(2e-6 * rounds * case.launches * right[best], f"{bundle.configs[best]} on {case.name}")
+        budget.expect(2e-6 * ROUNDS * case.launches * right[best], f"{bundle.configs[best]} on {case.name}")
         if (lab.id, case.name) not in session.controls:
             session.controls[lab.id, case.name] = baseline.control(CONTROL_ROUNDS).log_ratios
         watch = watch_current_gpu()
-        candidate = _load(stage, baseline, bundle, capability, bundle.configs[best], secrets.randbelow(2 * rounds))
+        candidate = _load(
+            stage, baseline, bundle, capability, bundle.configs[best], secrets.randbelow(2 * FIRST_ROUNDS)
+        )
         message = ""
         timings = Timings((), ())
         try:
             with candidate.kernel:
-                timings = race(candidate, baseline, rounds, watch, candidate.at_times_run_first)
-                if ratio(timings.log_ratios).crosses(boundaries):
-                    timings += race(candidate, baseline, EXTRA_ROUNDS, watch, candidate.at_times_run_first)
+                while more := rounds_to_go(timings.log_ratios, boundaries):
+                    timings += race(candidate, baseline, more, watch, candidate.at_times_run_first)
                 candidate.settle_up()
         except Unfit as unfit:
             raise GivenUp(explain(candidate, unfit)) from None
@@ -188,7 +188,7 @@ def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget:
         span_ms = start.elapsed_time(end)
         budget.spend(1e-3 * span_ms)
         shortest = min(shortest, 1e3 * span_ms / case.launches)
-        if shortest > HOPELESS * best_us:
+        if shortest > BEHIND * best_us:
             break
     return shortest
 

@@ -13,9 +13,16 @@ from typing import Any, Protocol
 
 import torch
 
+from grader.judging.ratios import ratio
 from grader.timing.telemetry import Monitor
 
 Pair = tuple[float, float]
+
+FIRST_ROUNDS = 12
+ROUNDS = 45
+EXTRA_ROUNDS = 135
+NEAR = 0.03
+"""A race ends after its first rounds when no tier boundary is this near to the interval of the ratio."""
 
 WALL_TOLERANCE = 1.02
 WALL_SLACK_MS = 0.05
@@ -187,6 +194,20 @@ def race(
         pairs_a.append((a1, a2))
         pairs_b.append((b1, b2))
     return Timings(tuple(pairs_a), tuple(pairs_b))
+
+
+def rounds_to_go(log_ratios: Sequence[float], boundaries: Sequence[float]) -> int:
+    """How many rounds a race takes next, after those whose ratios are given; 0 when the tier is certain enough.
+
+    Without boundaries there is no tier to be sure of, and it takes ROUNDS.
+    """
+    done = len(log_ratios)
+    if done == 0:
+        return FIRST_ROUNDS
+    measured = ratio(log_ratios)
+    if done < ROUNDS:
+        return ROUNDS - done if not boundaries or measured.near(boundaries, NEAR) else 0
+    return EXTRA_ROUNDS if done == ROUNDS and measured.near(boundaries) else 0
 
 
 def hold_against_wall(spans_ms: Sequence[float], wall_ms: float) -> None:

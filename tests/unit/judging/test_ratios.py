@@ -35,8 +35,17 @@ def test_drift_widens_the_interval():
 
 def test_a_boundary_inside_the_interval_is_seen():
     measured = ratio(rounds(1.0, spread=0.02))
-    assert measured.crosses([0.5, measured.value])
-    assert not measured.crosses([0.5, 2.0])
+    assert measured.near([0.5, measured.value])
+    assert not measured.near([0.5, 2.0])
+
+
+def test_a_boundary_beside_the_interval_is_near_by_its_share_of_the_ratio():
+    measured = ratio(rounds(1.0))
+    above, below = measured.high * 1.02, measured.low / 1.02
+    assert not measured.near([below, above])
+    assert measured.near([above], 0.03)
+    assert measured.near([below], 0.03)
+    assert not measured.near([below, above], 0.01)
 
 
 def test_the_same_rounds_give_the_same_interval():
@@ -53,14 +62,14 @@ def test_two_equal_modes_are_told_by_a_wide_interval():
     """Half of the rounds at another clock: whichever mode the median falls into, the interval reaches the other."""
     logs = [log + (0.1 if n % 2 else 0.0) for n, log in enumerate(rounds(1.5, count=45))]
     measured = ratio(logs)
-    assert measured.crosses([1.5 * math.exp(0.05)])
+    assert measured.near([1.5 * math.exp(0.05)])
     assert measured.high / measured.low > 1.05
 
 
 def test_steady_rounds_near_a_boundary_do_not_cross_it():
     """0.5 % away from a boundary and 0.3 % of noise a round: 45 rounds are enough to say which side."""
     measured = ratio(rounds(1.205))
-    assert not measured.crosses([1.195, 1.215])
+    assert not measured.near([1.195, 1.215])
 
 
 @pytest.mark.parametrize("seed", range(20))

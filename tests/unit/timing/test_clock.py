@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from grader.gpu.roofline import Peaks, floor, fp16_peak
-from grader.timing.rounds import ClockFault, Timings, hold_against_wall, median
+from grader.timing.rounds import (
+    EXTRA_ROUNDS,
+    FIRST_ROUNDS,
+    ROUNDS,
+    ClockFault,
+    Timings,
+    hold_against_wall,
+    median,
+    rounds_to_go,
+)
 from grader.timing.telemetry import Monitor
 from tests.submissions import TESTS
 
@@ -52,6 +62,28 @@ def test_timings_pair_rounds_and_add_up():
     assert len(both.log_ratios) == 3
     assert both.a_ms == 2.0
     assert median([1.0, 4.0]) == 2.5
+
+
+def raced(value, boundaries, spread=0.01, seed=0):
+    """The ratios of a race whose rounds scatter by `spread`: 1 % is what the noisiest case on record does."""
+    chance, logs = np.random.default_rng(seed), []
+    while more := rounds_to_go(logs, boundaries):
+        logs += list(math.log(value) + chance.normal(0, spread, more))
+    return logs
+
+
+def test_a_race_is_as_long_as_its_tier_is_uncertain():
+    assert len(raced(1.1, [0.5, 1.0, 1.3])) == FIRST_ROUNDS
+    assert len(raced(1.02, [0.5, 1.0, 1.3])) == ROUNDS
+    assert len(raced(1.0, [0.5, 1.0, 1.3])) == ROUNDS + EXTRA_ROUNDS
+    assert len(raced(1.1, [])) == ROUNDS
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("value", [0.9, 0.95, 0.97, 0.98, 1.02, 1.03, 1.05, 1.1])
+def test_a_race_that_ended_early_has_the_tier_that_it_would_have_had(value, seed):
+    middle = sorted(raced(value, [1.0], seed=seed))
+    assert (middle[len(middle) // 2] >= 0.0) == (value >= 1.0)
 
 
 class Nvml:

@@ -11,6 +11,7 @@ from grader.labs import all_labs, get_lab
 from grader.labs.problems import generator_for
 from grader.model import Case
 from grader.timing.freivalds import COLUMNS, fit, random_signs, too_far_together
+from grader.timing.rounds import FIRST_ROUNDS, ROUNDS
 
 CPU = torch.device("cpu")
 OWN = {"dds": Case("timed", "", 64, 1024, 1024, w="sparsity_0.9", launches=2)}
@@ -47,7 +48,7 @@ def test_right_outputs_use_a_small_share_of_the_bound(lab_id):
         assert float(found.worst.max()) < 0.35
         means.append(mean_square(found, case))
     assert max(means) < 0.25
-    assert not too_far_together(sum(means) / REPLAYS, 90)
+    assert not too_far_together(sum(means) / REPLAYS, 2 * ROUNDS)
 
 
 @pytest.mark.parametrize("roundings", [2, 16])
@@ -123,7 +124,7 @@ def test_an_accumulator_in_fp16_is_seen_over_the_replays_of_a_race():
             part = torch.bmm(stack["x_ptr"][:, :, start : start + 16].double(), weight[:, start : start + 16])
             accumulator = (accumulator.double() + part).to(torch.float16)
         means.append(mean_square(fits(lab, case, stack, accumulator.double(), seed), case))
-    assert too_far_together(sum(means) / len(means), 90), means
+    assert too_far_together(sum(means) / len(means), 2 * FIRST_ROUNDS), means
 
 
 def test_a_wrong_row_is_seen_whatever_the_signs():
