@@ -99,6 +99,7 @@ class _Met:
     from_start: Array
     number: Array
     start: Array
+    end: Array
     cols: Array
     turned: bool
     length: int
@@ -138,6 +139,13 @@ class _Met:
         right = bool((self.block == self.number).all()) and bool((self.blocks.offset // BLOCK % BLOCK == self.blocks.n % BLOCK).all())
         return right and bool((self.blocks.k != self.blocks.left_k).any())
 
+    def columns_of_neighbour(self, step: int) -> bool | None:
+        """Whether each block met the columns of X of the block `step` further on in its row; None where a row is too short to tell."""
+        neighbour = self.block + step
+        there = (neighbour >= self.start) & (neighbour < self.end)
+        first = self.cols[np.clip(neighbour, 0, len(self.cols) - 1)] * BLOCK
+        return not (self.blocks.left_k - first - self.inside)[there].any() if there.any() else None
+
     def looked_up_at(self, number: Array) -> bool:
         """Whether the columns of X are those of the column index that has this number, and the address says so wherever it is known."""
         looked_up, known = self.blocks.looked_up, self.blocks.looked_up != UNKNOWN_ELEMENT
@@ -167,7 +175,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
         blocks, row, block, own=_rows_of_blocks(problem)[block], inside=r if turned else c,
         from_start=np.clip(block - crow[row], 0, len(cols) - 1),
         number=_numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)],
-        start=crow[row], cols=cols, turned=turned, length=problem.scalars["K"],
+        start=crow[row], end=crow[row + 1], cols=cols, turned=turned, length=problem.scalars["K"],
     )  # fmt: skip
     asked = {
         "inside": bool((r != blocks.n % BLOCK).any()), "part": met.parts_displaced, "columns": met.mixed or not met.meets, "row": met.mixed,
@@ -179,10 +187,11 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
     if over_rows and asked["inside"]:
         sentence = "the sum goes over the rows of a block, which are outputs; it has to go over its columns, the k that X has"
         found = (*found, Rule("inside", "summed_over_outputs", sentence))
-    told = any(rule.aspect in ("row", "columns") for rule in found)
+    neighbours = _neighbour_rules(met)
+    told = any(rule.aspect in ("row", "columns") for rule in found) or any(rule.telling for rule in neighbours)
     turns = () if told else by_turn(blocks, crow, cols, over_rows=over_rows)
     aspects = {*(aspect for aspect, wrong in asked.items() if wrong), *(rule.aspect for rule in turns)}
-    return RuleMatches(frozenset(aspects), (*found, *turns))
+    return RuleMatches(frozenset(aspects), (*found, *neighbours, *turns))
 
 
 def _holding(aspect: str, looked_up: str, *rules: tuple[bool | np.bool_, str, str]) -> list[Rule]:
@@ -244,6 +253,18 @@ def _column_rules(met: _Met) -> list[Rule]:
         (not met.blocks.any_looked_up and met.columns_are(met.from_start * BLOCK), "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
     )  # fmt: skip
+
+
+def _neighbour_rules(met: _Met) -> list[Rule]:
+    """Whether each block meets the columns of X of the next one, or of the one before. A row of one block does not tell."""
+    if met.mixed or met.meets:
+        return []
+    return [
+        Rule("columns", f"col_of_block_{which}",
+             f"each block meets the columns of X that belong to the block {which} it: block b has its column in col_indices[b]",
+             telling=met.columns_of_neighbour(step) is not None)
+        for step, which in ((1, "behind"), (-1, "before")) if met.columns_of_neighbour(step) is not False
+    ]  # fmt: skip
 
 
 def _value_rules(met: _Met) -> list[Rule]:
