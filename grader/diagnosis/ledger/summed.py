@@ -153,8 +153,12 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
     reason = "the columns of X are not those of the block that they meet"
     if run.stages.needed is None:
-        again = several_times(pairs, e)
-        reason = "a tile takes the same elements of X several times" if again else "X and W are multiplied in different orders of k"
+        gap = np.unique(right.k[e, bad] // unit - left.k[e, bad] // unit) * unit
+        reason = "X and W are multiplied in different orders of k"
+        if several_times(pairs, e):
+            reason = "a tile takes the same elements of X several times"
+        elif len(gap) == 1:
+            reason = f"W is taken {abs(gap[0])} of k {'ahead of' if gap[0] > 0 else 'behind'} X"
     return [Divergence(
         "k_orders_differ", PAIR, pairs.flow.terms[int(pairs.term[p])].line,
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {k_span(right.k[e, p : p + 1], unit)} of W{words}",

@@ -63,8 +63,12 @@ def _narrowed(run: Run, pairs: Pairs) -> list[Divergence] | None:
 def _multiplied(run: Run, pairs: Pairs, held: Array, findings: list[Divergence]) -> list[Divergence]:
     """The findings, less those that follow from a wrong factor, and what is wrong with the factors."""
     along_k = factors.along_k_of(run, pairs)
-    totals = factors.totals_of(pairs, held / np.prod(list(along_k.values()), axis=0) if along_k else held)
-    if repeated := _repeated(run, pairs, totals):  # what it multiplies overflows for that reason
+    belonging = np.prod(list(along_k.values()), axis=0) if along_k else np.ones_like(held)
+    totals = factors.totals_of(pairs, held / belonging)
+    repeated = _repeated(run, pairs, totals)
+    if along_k and not repeated:  # `held` makes up for every factor there
+        repeated = _repeated(run, pairs, factors.totals_of(pairs, 1 / belonging))
+    if repeated:  # what it multiplies overflows for that reason
         return [*(finding for finding in findings if finding.rank != CAST), *repeated]
     if any(finding.rank == SUM and finding.name != "unwritten_or_stale" for finding in findings):
         return findings
@@ -97,9 +101,13 @@ def _repeated(run: Run, pairs: Pairs, totals: Sequence[Array]) -> list[Divergenc
     wanted = factors.wanted_of(run, pairs)[known]
     line = terms[0].factors[-1].line if terms[0].factors else terms[-1].line
     if terms[0].factors and len(terms[0].factors) > len(terms[-1].factors):
-        scaled = "the scales" if np.allclose(per_turn, wanted, rtol=1e-2) else "a factor"
+        along_k = frozenset(scale.tensor for scale in run.stages.scales if scale.at is not None)
+        if along_k:
+            scaled = "scales" if sum(bool(factor.sources & along_k) for factor in terms[0].factors) > 1 else "a factor"
+        else:
+            scaled = "the scales" if np.allclose(per_turn, wanted, rtol=1e-2) else "a factor"
         return [Divergence("scaled_every_turn", SUM, line,
                         f"the sum is multiplied by {scaled} in each turn: turn 0 has the factor {first[known][0]:.3g}, "
-                        f"the last turn {last[known][0]:.3g}",
+                        f"the last turn {last[known][0]:.3g}" + (", beside the scale of its own group" if along_k else ""),
                         "one factor for all turns", "the sum is scaled inside the loop, each turn again", pairs.program)]  # fmt: skip
     return []

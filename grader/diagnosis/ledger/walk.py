@@ -27,7 +27,7 @@ from grader.diagnosis.ledger.pairs import Pairs, Run, in_parts, lasting, pairs_o
 from grader.diagnosis.ledger.provenance import Untraceable
 from grader.diagnosis.ledger.settling import of_one_launch, ordered
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import FACTOR, TILE, Divergence
+from grader.labs.divergence import FACTOR, SCALE, TILE, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
@@ -128,6 +128,8 @@ def _look(
     summed, explained = sums.look(run, pairs, held)
     if not explained:
         return []
+    if any(finding.name == "scaled_every_turn" for finding in summed):  # whose scale a product met is then that of several groups
+        values = [finding for finding in values if finding.rank != SCALE]
     if not all(finding.reason for finding in values):  # what such an operand holds besides is unknown
         summed = [finding for finding in summed if finding.rank != FACTOR]
     if lost and not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
