@@ -22,7 +22,7 @@ import numpy as np
 from areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
 from control_flow import Turns
 from faults import LaunchEnded
-from native_memory import POISON_BYTE, NativeMemory, line_in, lines_in
+from native_memory import POISON_BYTE, NativeMemory, atomic_rmw, line_in, lines_in
 
 SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it."""
@@ -443,7 +443,7 @@ class _Watched(NativeMemory):
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         values = np.asarray(values)
         real, allowed, shared = self._looked(pointers, mask, values, operation.name)
-        return _unknown(self._memory.atomic_rmw(operation, real, values, allowed, order), shared)
+        return _unknown(atomic_rmw(self._memory, operation, real, values, allowed, order), shared)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         pointers, values = np.asarray(pointers), np.asarray(values)

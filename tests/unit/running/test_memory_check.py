@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import pytest
+import torch
 
 from grader.building import BuildOptions, made_module
 from grader.gpu.devices import choose
@@ -194,6 +195,29 @@ def test_atomics_do_not_race(tmp_path):
     result = checked(tmp_path, source.replace("tl.store(y_ptrs", "tl.atomic_add(y_ptrs"))
     assert not any("another program" in sentence for sentence in result.sentences)
     assert any("holds nothing yet" in sentence for sentence in result.sentences)
+
+
+@pytest.mark.parametrize(
+    ("before", "added", "becomes"),
+    [("6e4", "6e4", "inf"), ("-6e4", "-6e4", "-inf"), ("6e4", "5500", "65504"), ("float('inf')", "-float('inf')", "nan"), ("1", "2", "3")],
+)
+def test_an_atomic_sum_that_fp16_cannot_hold_is_infinite(tmp_path, before, added, becomes):
+    mask = "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
+    stores = f"    tl.store(y_ptrs, tl.zeros_like(y) + {before}, {mask}\n    tl.atomic_add(y_ptrs, (tl.zeros_like(y) + {added}).to(tl.float16), {mask}\n"
+    outcome = checked(tmp_path, edited(STORE, stores)).outcome
+    assert outcome.status == "ran", outcome.message
+    torch.testing.assert_close(outcome.y, torch.full_like(outcome.y, float(becomes)), equal_nan=True)
+
+
+@pytest.mark.parametrize(("each", "becomes"), [("1024", 32768.0), ("3072", float("inf"))])
+def test_lanes_that_add_to_one_element_add_up(tmp_path, each, becomes):
+    zeroed = "    tl.store(y_ptrs, tl.zeros_like(y), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
+    one = "y_ptr + pid_m * BLOCK_M * stride_ym + 0 * offs_n[None, :]"
+    add = f"    tl.atomic_add({one}, tl.full((1, BLOCK_N), {each}, tl.float16), mask=(pid_n == 0) & (offs_n[None, :] >= 0))\n"
+    outcome = checked(tmp_path, edited(STORE, zeroed + add)).outcome
+    assert outcome.status == "ran", outcome.message
+    assert outcome.y[0, 0] == becomes
+    assert outcome.y[0, 1] == 0
 
 
 SHARED = "offs_n = tl.arange(0, BLOCK_N)"
