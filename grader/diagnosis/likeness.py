@@ -99,7 +99,8 @@ def diagnose(
     for run in failing:
         index = classes.get(run.number)
         if index is None:
-            answers[run.number] = Diagnosis("", "", describe_region(run.wrong, run.config), "")
+            unwritten = bool(run.y.isnan()[run.wrong].all())
+            answers[run.number] = Diagnosis("", "", describe_region(run.wrong, run.config, unwritten=unwritten), "")
         else:
             answers[run.number] = _explained(lab.mistakes[index], run, table[index, run.number])
     return answers
@@ -270,14 +271,18 @@ def _explained(mistake: Mistake, run: _Run, match: _Match) -> Diagnosis:
     return Diagnosis(mistake.name, mistake.what, "; ".join([*parts, *([witness] if witness else [])]), mistake.hint)
 
 
-def describe_region(wrong: torch.Tensor, config: Config) -> str:
-    """Which tiles hold wrong elements, and which rows and columns inside them, when no known mistake fits."""
+def describe_region(wrong: torch.Tensor, config: Config, *, unwritten: bool = False) -> str:
+    """Which tiles hold wrong elements, and which rows and columns inside them, when no known mistake fits.
+
+    unwritten: whether all of them are as they arrived.
+    """
     M, N = wrong.shape
+    ending = "nothing is stored there, or NaN is: look at the offsets and the mask of the store" if unwritten else "no known mistake fits"
     if not bool(wrong.any()):
         return ""
     rows, columns = tiles(config, "M"), tiles(config, "N")
     if len(rows) > 1 or len(columns) > 1:
-        return f"Wrong are {_ranges(wrong.any(1))} of the rows, {_ranges(wrong.any(0))} of the columns; no known mistake fits"
+        return f"Wrong are {_ranges(wrong.any(1))} of the rows, {_ranges(wrong.any(0))} of the columns; {ending}"
     tile_m, tile_n = rows[0], columns[0]
     padded = torch.zeros(-(-M // tile_m) * tile_m, -(-N // tile_n) * tile_n, dtype=torch.bool)
     padded[:M, :N] = wrong
@@ -289,7 +294,7 @@ def describe_region(wrong: torch.Tensor, config: Config) -> str:
     inside = (
         f"inside a tile, rows {_ranges(grid.any(3).any(2).any(0))} and columns {_ranges(grid.any(2).any(1).any(0))}"
     )
-    return f"Wrong elements lie in {which} ({tile_m} x {tile_n}): {inside}; no known mistake fits"
+    return f"Wrong elements lie in {which} ({tile_m} x {tile_n}): {inside}; {ending}"
 
 
 def _ranges(flags: torch.Tensor) -> str:

@@ -170,6 +170,8 @@ def test_region_names_rows_inside_a_tile():
     text = describe_region(wrong, CONFIG)
     assert "1 of 4 tiles: (1, 0)" in text
     assert "rows 0 to 7" in text
+    assert text.endswith("no known mistake fits")
+    assert "look at the offsets and the mask of the store" in describe_region(wrong, CONFIG, unwritten=True)
 
 
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)

@@ -203,7 +203,8 @@ def test_atomics_do_not_race(tmp_path):
 )
 def test_an_atomic_sum_that_fp16_cannot_hold_is_infinite(tmp_path, before, added, becomes):
     mask = "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
-    stores = f"    tl.store(y_ptrs, tl.zeros_like(y) + {before}, {mask}\n    tl.atomic_add(y_ptrs, (tl.zeros_like(y) + {added}).to(tl.float16), {mask}\n"
+    stores = f"    tl.store(y_ptrs, tl.zeros_like(y) + {before}, {mask}\n"
+    stores += f"    tl.atomic_add(y_ptrs, (tl.zeros_like(y) + {added}).to(tl.float16), {mask}\n"
     outcome = checked(tmp_path, edited(STORE, stores)).outcome
     assert outcome.status == "ran", outcome.message
     torch.testing.assert_close(outcome.y, torch.full_like(outcome.y, float(becomes)), equal_nan=True)
