@@ -174,6 +174,11 @@ LESSONS = (
         "build the pointers from offsets of rows [:, None] and columns [None, :]",
     ),
     Lesson(
+        r"atomic_(?P<op>\w+) does not support (?P<dtype>fp16|bf16)",
+        "of the atomics only tl.atomic_add works on {dtype}, found tl.atomic_{op}",
+        "add with tl.atomic_add, or store what one program has by itself; a maximum or an exchange needs fp32 or int32 in memory",
+    ),
+    Lesson(
         r"atomic_(?P<op>\w+) does not support (?P<dtype>.+)",
         "tl.atomic_{op} does not work on {dtype}",
         "use it on fp16, fp32 or int32 values, through pointers of that dtype",
