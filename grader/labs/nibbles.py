@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -74,12 +75,12 @@ def opened(
         if name:
             verdicts.append(verdict(name, meanings[name][0], shows=meaning(number) != meanings[""][1](number)))
         return verdicts
-    for name, (reason, integers) in shifted.items():
-        for meaning in (lambda u: u, meanings[""][1]):
-            with np.errstate(over="ignore"):
-                as_half = meaning(integers).astype(np.float16).astype(np.float64)
-            if (fits(meaning(integers)) | (as_half == held)).all():
-                return [verdict(name, reason)]
+    plain: tuple[str, tuple[str, Meaning]] = "", ("", lambda u: u)
+    for (also, (why, meaning)), (name, (reason, integers)) in itertools.product((plain, *meanings.items()), shifted.items()):
+        with np.errstate(over="ignore"):
+            as_half = meaning(integers).astype(np.float16).astype(np.float64)
+        if (fits(meaning(integers)) | (as_half == held)).all():
+            return [verdict(name, reason), *([verdict(also, why)] if also else [])]
     return None
 
 
