@@ -1,7 +1,7 @@
 """reasons: why each failing outcome fails, by the surest that can be had.
 
-First the ledger, which follows the flow; then likeness with known mistakes; then, where neither has a name and nothing was
-read or written out of bounds, probing inputs that answer by themselves. All of it on public cases and within one budget.
+First the ledger, which follows the flow; then likeness with known mistakes; then, where neither has a name, probing inputs that
+answer by themselves, in a case where nothing was read or written out of bounds. All of it on public cases and within one budget.
 """
 
 from __future__ import annotations
@@ -74,9 +74,12 @@ def _of_public(
     if any(told.diagnoses):
         return Reasons(told.diagnoses, told.defects)
     answers = _alike(lab, bundle, problems, outcomes, checked, asked)
-    if any(diagnosis and diagnosis.mistake for diagnosis in answers) or _seen(lab, watched):
+    if any(diagnosis and diagnosis.mistake for diagnosis in answers):
         return Reasons(answers, told.defects)
-    failing = [one for one, finding in zip(outcomes, checked, strict=True) if _is_wrong(one, finding)]
+    seen = {(one.case, one.config) for one in watched if one.memory}  # what the memory checker has a line for is put right first
+    failing = [
+        one for one, finding in zip(outcomes, checked, strict=True) if _is_wrong(one, finding) and (one.case, one.config) not in seen
+    ]
     probed = probe(lab, source, bundle, problems, failing, seed, within) if failing else None
     if probed is None:
         return Reasons(answers, told.defects)
@@ -100,11 +103,6 @@ def _astray(lab: Lab, watched: Sequence[Outcome]) -> frozenset[int]:
     """Lines of the module that access what is out of bounds in public cases."""
     public = [outcome for outcome in watched if not lab.case(outcome.case).hidden]
     return frozenset(one.line for outcome in public for one in outcome.memory or () if one.out_of_bounds and one.line is not None)
-
-
-def _seen(lab: Lab, watched: Sequence[Outcome]) -> bool:
-    """Whether the memory checker has a line to show: that is put right first."""
-    return any(outcome.memory and not lab.case(outcome.case).hidden for outcome in watched)
 
 
 def _is_wrong(outcome: Outcome, finding: Finding) -> bool:

@@ -11,10 +11,12 @@ import torch
 
 from grader.diagnosis import reasons
 from grader.diagnosis.probing import outputs, pairs, probe, scales
+from grader.gpu.devices import choose
 from grader.judging.checking import check
 from grader.labs import all_labs, get_lab
 from grader.labs.probe import ScaleProbe, SubtractedProbe, paired, places, probe_of, scaled, shifts
 from grader.labs.problems import generator_for, make_problem
+from grader.pipeline.grading import GradeOptions, grade
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.planting import base
 from tests.probes import OPTIONS, described, probed
@@ -312,3 +314,17 @@ def test_an_output_without_a_number_is_said_to_be_one_where_it_was_stored(number
     assert said is not None
     assert words in said.text
     assert outputs.read(y, reference) is None
+
+
+def test_a_case_without_an_access_out_of_bounds_is_probed_when_another_has_one(tmp_path):
+    """X is taken in another order than the bytes of its words, and past its end where a tile of words is partial."""
+    path, lab = tmp_path / "w8a16.py", get_lab("w8a16")
+    text = (TESTS / "styles" / "w8a16_words.py").read_text(encoding="utf-8")
+    assert text.count("(4 * (first + word) + byte)") == 1
+    path.write_text(text.replace("(4 * (first + word) + byte)", "(4 * first + WORDS * byte + word)"), encoding="utf-8")
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in ("one_tile", "all_tails", "every_config")))
+    report = grade(path, [lab], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,)))
+    verdict = report.labs[lab.id]
+    assert any("past the last element of x" in test.message for test in verdict.tests if test.kind == "memory")
+    said = {test.name: test.diagnosis or "" for test in verdict.tests if test.kind == "correctness"}
+    assert "] took X[" in said["one_tile"], said
