@@ -56,6 +56,18 @@ def is_named(test: TestResult) -> bool:
     return bool(test.diagnosis) and bool(test.metrics.get("mistake"))
 
 
+def says_something_new(tests: Sequence[TestResult]) -> frozenset[str]:
+    """The cases whose diagnosis has no name and was not given for a case before, whatever the sizes of the tiles."""
+    said, new = set(), []
+    for test in tests:
+        if test.diagnosis and not is_named(test):
+            words = re.sub(r" \(\d+ x \d+\)|; it fails from .*", "", test.diagnosis)
+            if words not in said:
+                said.add(words)
+                new.append(test.name)
+    return frozenset(new)
+
+
 def _is_certain(test: TestResult) -> bool:
     return bool(test.metrics.get("mistakes"))
 

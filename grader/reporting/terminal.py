@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
-from grader.reporting.findings import Paragraph, findings, first_said, is_named, next_thing
+from grader.reporting.findings import Paragraph, findings, first_said, next_thing, says_something_new
 from grader.teaching import headline
 
 MARKS = {
@@ -51,10 +51,10 @@ def _lab(lab: LabReport) -> RenderableType:
     table.add_column("case", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("reason", overflow="fold")
-    again = first_said(lab.tests)
+    again, new = first_said(lab.tests), says_something_new(lab.tests)
     for test in lab.tests:
         if test.kind != "speed":
-            table.add_row(*_row(test, again.get(test.name)))
+            table.add_row(*_row(test, again.get(test.name), describe=test.name in new))
     parts: list[RenderableType] = [head]
     if lab.status != "graded":
         parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
@@ -67,12 +67,12 @@ def _lab(lab: LabReport) -> RenderableType:
     return Group(*parts)
 
 
-def _row(test: TestResult, same_as: str | None = None) -> tuple[Text, Text, Text, Text]:
-    """same_as: the case above of which the same was said. What has a name is told below the table, once."""
+def _row(test: TestResult, same_as: str | None = None, *, describe: bool = False) -> tuple[Text, Text, Text, Text]:
+    """same_as: the case above of which the same was said. describe: with its diagnosis; what has a name is told below the table."""
     mark, colour = MARKS[test.status]
     points = f"{number(test.points)}/{number(test.max_points)}" if test.max_points else ""
     message = f"as in {same_as}" if same_as else test.message
-    if test.diagnosis and not is_named(test):
+    if describe:
         message = f"{message}\n{test.diagnosis}"
     return (
         Text(mark, style=colour),

@@ -15,7 +15,7 @@ from grader.labs.problems import make_problem
 from grader.model import MemoryFinding, Outcome, Report, TestResult
 from grader.reporting import page as html
 from grader.reporting.compact import explanations
-from grader.reporting.findings import findings, first_said
+from grader.reporting.findings import findings, first_said, says_something_new
 from grader.reporting.listing import listing
 from grader.reporting.terminal import next_step, show
 from grader.teaching import headline
@@ -110,6 +110,17 @@ def test_only_the_config_may_differ_between_messages_that_are_the_same():
     several = "[2 of 3 configs fail, the first is config 1]"
     tests = [case("a", "x is 1 [config 0]"), case("b", f"x is 1 {several}"), case("c", "x is 2 [config 0]")]
     assert first_said(tests) == {"b": "a"}
+
+
+def test_where_a_case_is_wrong_is_said_once_for_all_sizes_of_tiles():
+    where = "Wrong elements lie in every tile ({}): inside a tile, rows all and columns all; no known mistake fits"
+    other = "Wrong are 0 to 7 of the rows, all of the columns; no known mistake fits"
+    texts = (where.format("16 x 32"), where.format("32 x 64"), other, f"{other}; it fails from M=1 N=32 K=32 on")
+    tests = [case(name, f"{name} is wrong", diagnosis=text) for name, text in zip("abcd", texts, strict=True)]
+    assert says_something_new([*tests, *CERTAIN]) == {"a", "c"}
+    text = " ".join(printed(report(*tests)).split())
+    assert text.count("no known mistake fits") == 3, "two in the table, one in Next"
+    assert all(f"{name} is wrong" in text for name in "abcd")
 
 
 def test_every_line_of_the_ledger_and_of_memory_is_marked():
