@@ -108,7 +108,7 @@ def permitted(thing: Any) -> bool:
     if getattr(thing, "__triton_builtin__", False):
         return not home.startswith("triton.language.extra") or home in LIBDEVICE
     if type(thing).__name__ in ("JITFunction", "InterpretedFunction", "ConstexprFunction"):
-        return _home(thing).startswith("triton.")
+        return _home(thing).split(".")[0] == "triton"  # triton.cdiv and triton.next_power_of_2 live in `triton` itself
     if home in LIBDEVICE:
         return callable(thing) and not isinstance(thing, type)
     if home == "math":
