@@ -116,6 +116,9 @@ def test_text_with_a_door_is_refused(body, words):
         ("helper = tl.core.builtin(lambda x, _semantic=None: 3)\n", "helper(M)", "`helper`"),
         ("@triton.constexpr_function\ndef helper(x):\n    return x.__class__\n", "helper(3)", "plain numbers only"),
         ("@triton.constexpr_function\ndef helper(x):\n    return open('x')\n", "helper(3)", "open"),
+        ("@triton.constexpr_function\ndef helper(x):\n    return triton.runtime\n", "helper(3)", "`triton.runtime`"),
+        ("@triton.constexpr_function\ndef helper(x):\n    return triton.language.load\n", "helper(3)", "plain numbers only"),
+        ("import math\n@triton.constexpr_function\ndef helper(x):\n    return math.__loader__\n", "helper(3)", "underscore"),
         ("def real(x):\n    return x\nhelper = triton.jit(real)\nhelper.fn = print\n", "helper(M)", "`helper`"),
     ],
 )
@@ -350,6 +353,13 @@ def test_what_triton_computes_while_compiling_is_permitted(name):
     import triton
 
     assert permitted(getattr(triton, name))
+
+
+@pytest.mark.parametrize("call", ["triton.cdiv(size, 8)", "triton.next_power_of_2(size)", "int(math.log2(size))"])
+def test_a_constexpr_function_may_name_the_module_of_what_it_calls(call):
+    top = f"import math\n\n@triton.constexpr_function\ndef words(size):\n    return {call}\n"
+    answer = described("WORDS: tl.constexpr = words(BLOCK_K)\n", top)
+    assert isinstance(answer, KernelBundle), answer
 
 
 @pytest.mark.parametrize("name", sorted(part.removeprefix("triton.") for part in OF_TRITON))
