@@ -334,6 +334,9 @@ def _dtypes() -> dict[str, str]:
 _INSTEAD = {
     "dict": "give each of its values a name: LOW = tl.constexpr(-128.0)",
     "partial": "write a function under @triton.jit that calls the other one",
+    "type": "give each value of the class a name of its own, BITS = tl.constexpr(4), and return several values from a helper as a "
+    "plain tuple",
+    "EnumType": "give each of its values a name of its own: ROWS = tl.constexpr(0)",
 }
 """What to write instead of a value that no kernel can use, by its type."""
 

@@ -108,12 +108,17 @@ def permitted(thing: Any) -> bool:
     if getattr(thing, "__triton_builtin__", False):
         return not home.startswith("triton.language.extra") or home in LIBDEVICE
     if type(thing).__name__ in ("JITFunction", "InterpretedFunction", "ConstexprFunction"):
-        return _home(thing).startswith("triton.")
+        return _home(thing).split(".")[0] == "triton"  # triton.cdiv and triton.next_power_of_2 live in `triton` itself
     if home in LIBDEVICE:
         return callable(thing) and not isinstance(thing, type)
     if home == "math":
         return callable(thing)
     return home.startswith("triton") and name in ("cdiv", "next_power_of_2")
+
+
+def _computes(thing: Any) -> bool:
+    """Whether this is one of the modules whose permitted functions take and give plain numbers: math.log2, triton.cdiv."""
+    return isinstance(thing, ModuleType) and thing.__name__ in ("math", "triton")
 
 
 def _home(thing: Any) -> str:
@@ -195,12 +200,12 @@ class Resolver(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
             return self._refuse(node, "an attribute is assigned to", "assign to variables, and store results with tl.store")
-        if self.constexpr_function:
+        chain = _chain(node)
+        root = self.known.get(chain[0]) if chain and chain[0] not in self.local else None
+        if self.constexpr_function and not (root is not None and len(chain) == 2 and _computes(root.thing)):
             return self._refuse(
                 node, f"a constexpr_function computes with plain numbers only, found `.{node.attr}`", "write it with numbers"
             )
-        chain = _chain(node)
-        root = self.known.get(chain[0]) if chain and chain[0] not in self.local else None
         if root is not None and (isinstance(root.thing, ModuleType) or _enumeration(root.thing)):
             return self._follow(node, chain, root.thing)
         if node.attr not in _value_attributes():

@@ -215,12 +215,20 @@ def accumulator_mistakes(operands: Operands) -> tuple[Mistake, ...]:
 def last_resorts(operands: Operands) -> tuple[Mistake, ...]:
     """Outputs that say little: errors of an fp16 accumulator's size, zeros, nothing at all."""
 
-    def half_sized_errors(problem: Problem, config: Config) -> Iterator[Imitation]:
+    def half_sized_errors(problem: Problem) -> Imitation:
         a, w, scale = operands.unscaled(problem)
         peak = torch.stack([part.abs() for part in (a[:, : k + 16] @ w[:, : k + 16].t()
                                                     for k in range(0, a.shape[1], max(16, a.shape[1] // 16)))])  # fmt: skip
         right = operands.right(problem)
-        yield Imitation(right.y, right.bound + a.shape[1] / 16 * U_FP16 * peak.amax(0) * scale, loose=True)
+        return Imitation(right.y, right.bound + a.shape[1] / 16 * U_FP16 * peak.amax(0) * scale, loose=True)
+
+    def kept_in_half(problem: Problem, config: Config) -> Iterator[Imitation]:
+        if not _adds_to_y(config):
+            yield half_sized_errors(problem)
+
+    def added_in_half(problem: Problem, config: Config) -> Iterator[Imitation]:
+        if _adds_to_y(config):
+            yield half_sized_errors(problem)
 
     def zeros(problem: Problem, config: Config) -> Iterator[Imitation]:
         M, N, _ = sizes(problem)
@@ -238,9 +246,20 @@ def last_resorts(operands: Operands) -> tuple[Mistake, ...]:
         ),
         Mistake(
             "fp16_accumulator", "the right product with errors of the size that a sum in fp16 makes",
-            "in which type does the accumulator hold the sum while the loop runs?", half_sized_errors,
+            "in which type does the accumulator hold the sum while the loop runs?", kept_in_half,
+        ),
+        Mistake(
+            "fp16_additions", "the right product with errors of the size that additions in fp16 make",
+            "how many programs add to one element of Y, each time rounded to fp16? SPLIT_K of them are allowed for, and fewer where "
+            "one program walks several tiles. And in which type does the accumulator hold the sum while the loop runs?", added_in_half,
         ),
     )  # fmt: skip
+
+
+def _adds_to_y(config: Config) -> bool:
+    """Whether the programs of a config meet in Y, which arrives zeroed for that."""
+    slices = config.constants.get("SPLIT_K", 1)
+    return isinstance(slices, int) and slices > 1
 
 
 def half_sum(parts: Sequence[torch.Tensor], scale: torch.Tensor) -> Imitation:

@@ -282,6 +282,14 @@ def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
         )
     if errors:
         return Refusal("rejected", f"{path.name} has no readable {expected}: {errors[0]}")
+    assigned = next((s for s in file.statements for lab in labs if isinstance(s.node, ast.Assign) and lab.kernel in s.binds), None)
+    if assigned is not None:
+        name = next(lab.kernel for lab in labs if lab.kernel in assigned.binds)
+        return Refusal(
+            "rejected",
+            f"{assigned.place}: `{name}` is assigned, expected a function of this name; put @triton.autotune(...) and @triton.jit "
+            f"above def {name}(...)",
+        )
     return Refusal("rejected", f"{path.name} has no function {expected}; define it as in the handed-out file")
 
 

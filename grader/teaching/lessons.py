@@ -310,6 +310,16 @@ LESSONS = (
         "load it through one pointer (ptr + index), or reduce it with tl.max(x, axis=0)",
     ),
     Lesson(
+        r"triton\.cdiv got a value that is known only at run time",
+        "triton.cdiv computes while compiling, but this call gives it a value that is known only at run time",
+        "write tl.cdiv(a, b)",
+    ),
+    Lesson(
+        r"triton\.next_power_of_2 got a value that is known only at run time",
+        "triton.next_power_of_2 computes while compiling, but this call gives it a value that is known only at run time",
+        "give it constexpr values (BLOCK_K), or compute it in @triton.heuristics and take it as a tl.constexpr parameter",
+    ),
+    Lesson(
         r"constexpr_function got a value that is known only at run time",
         "a function under @triton.constexpr_function runs while compiling, but this call gives it a value that is known only at run time",
         "give it constexpr values (BLOCK_K), or put the function under @triton.jit",

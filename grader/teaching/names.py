@@ -261,9 +261,9 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
             return cause, f"write {INSTEAD[name]}"
         return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
     if owner == "triton":
-        near = f"tl.{name}" if f"tl.{name}" in language_names() else suggest(name, OF_TRITON)
+        near = f"tl.{name}" if f"tl.{name}" in language_names() else suggest(name, OF_TRITON - {f"triton.{name}"})
         return (
-            f"`triton.{name}` is nothing for a kernel or its grid",
+            f"`triton.{name}` is nothing for a kernel",
             f"did you mean `{near}`?" if near else "use a function of triton.language",
         )
     if owner in ("torch", "np", "numpy"):

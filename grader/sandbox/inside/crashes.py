@@ -12,6 +12,7 @@ class FrontEndRefusal(ValueError):
 def refuse() -> None:
     """Lets the front end refuse products of floats that are to be integers (building their accumulator is an assertion of MLIR's),
     and calls of constexpr functions with tensors: Python runs these while compiling, and takes any tensor for true."""
+    import triton
     import triton.language as tl
     from triton.language.semantic import TritonSemantic
     from triton.runtime.jit import ConstexprFunction
@@ -29,7 +30,8 @@ def refuse() -> None:
 
     def call(self: Any, *given: Any, **named: Any) -> Any:
         if any(_at_run_time(value) for value in (*given, *named.values())):
-            raise FrontEndRefusal("constexpr_function got a value that is known only at run time")
+            own = next((name for name in ("cdiv", "next_power_of_2") if self is getattr(triton, name)), None)
+            raise FrontEndRefusal(f"{f'triton.{own}' if own else 'constexpr_function'} got a value that is known only at run time")
         return compute(self, *given, **named)
 
     dot.refuses = True  # type: ignore[attr-defined]

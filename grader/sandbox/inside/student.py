@@ -5,6 +5,7 @@ This is the one place where a student's Python runs, in a sandbox that does noth
 
 from __future__ import annotations
 
+import enum
 import importlib.util
 import sys
 from typing import Any
@@ -194,13 +195,23 @@ def _plain(value: Any, where: str) -> None:
     if _is_dtype(value):
         return
     if type(value) not in (int, float, bool, str, type(None)):  # a subclass can say something else each time
-        raise ContractError(f"{where} to a {type(value).__name__}; expected a number, bool, str or dtype such as tl.float32")
+        found = f"{where} to a {type(value).__name__}, expected a number, bool, str or dtype such as tl.float32"
+        raise ContractError(f"{found}; {_as_plain(type(value))}")
     if isinstance(value, float) and not abs(value) < float("inf"):
         raise ContractError(f"{where} to {value}; expected a finite number: write float('inf') in the kernel itself")
     if isinstance(value, int) and not abs(value) < 2**63:
         raise ContractError(f"{where} to a number of {len(bin(value)) - 2} bits; expected at most 63")
     if isinstance(value, str) and (len(value) > 200 or not value.isprintable()):
         raise ContractError(f"{where} to text that is long or cannot be printed; expected a short name")
+
+
+def _as_plain(kind: type) -> str:
+    """What to write in a config instead of a value of a type that is no plain one."""
+    if issubclass(kind, enum.Enum):
+        return "put .value behind it"
+    if issubclass(kind, int | float | str):
+        return "make it plain with int(...), float(...) or str(...)"
+    return "give each number in it a parameter of its own"
 
 
 def _line_in(path: str, error: BaseException) -> int | None:

@@ -26,6 +26,8 @@ from grader.building.resolving import MODULES, permitted
 from grader.labs import all_labs, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.reading import read
+from grader.teaching.names import OF_TRITON
+from grader.teaching.names import attribute as told_of
 from tests.submissions import TESTS, styles
 
 LAB = get_lab("w8a8")
@@ -114,6 +116,9 @@ def test_text_with_a_door_is_refused(body, words):
         ("helper = tl.core.builtin(lambda x, _semantic=None: 3)\n", "helper(M)", "`helper`"),
         ("@triton.constexpr_function\ndef helper(x):\n    return x.__class__\n", "helper(3)", "plain numbers only"),
         ("@triton.constexpr_function\ndef helper(x):\n    return open('x')\n", "helper(3)", "open"),
+        ("@triton.constexpr_function\ndef helper(x):\n    return triton.runtime\n", "helper(3)", "`triton.runtime`"),
+        ("@triton.constexpr_function\ndef helper(x):\n    return triton.language.load\n", "helper(3)", "plain numbers only"),
+        ("import math\n@triton.constexpr_function\ndef helper(x):\n    return math.__loader__\n", "helper(3)", "underscore"),
         ("def real(x):\n    return x\nhelper = triton.jit(real)\nhelper.fn = print\n", "helper(M)", "`helper`"),
     ],
 )
@@ -238,6 +243,17 @@ def test_a_config_holds_plain_numbers(value):
     assert "to a Lies" in refused(describe(LAB, source(module), OPTIONS))
 
 
+@pytest.mark.parametrize(
+    ("value", "step"),
+    [("enum.IntEnum('Sides', 'LEFT').LEFT", "put .value behind it"), ("(16, 16)", "a parameter of its own"), ("True + Whole(15)", None)],
+)
+def test_a_config_value_that_is_not_plain_comes_with_what_to_write(value, step):
+    module = BASE.replace('{"BLOCK_M": 16,', f'{{"BLOCK_M": {value},')
+    module = module.replace("@triton.autotune", "import enum\n\n\nclass Whole(int):\n    pass\n\n\n@triton.autotune", 1)
+    answer = describe(LAB, source(module), OPTIONS)
+    assert isinstance(answer, KernelBundle) if step is None else step in refused(answer)
+
+
 def test_reasons_cost_no_more_for_a_long_text():
     """Each reason reads the whole text: of hundreds of launches only the first few are told with their line."""
     module = BASE + "\n\ndef W8A8_MM_grid(M, N, K, meta):\n    return f'{M} {N} {K} {meta}'\n"
@@ -329,6 +345,26 @@ def test_what_is_no_part_of_the_language_cannot_be_bound(report):
     module = BASE.replace(FIRST, FIRST + "    door = NAME\n")
     with pytest.raises(NotMade, match=r"`NAME`|module"):
         make(source(module), kernel_reports(module), {"tl": Module("triton.language"), "NAME": report})
+
+
+@pytest.mark.parametrize("name", ["cdiv", "next_power_of_2"])
+def test_what_triton_computes_while_compiling_is_permitted(name):
+    """Triton compiles calls of these two with constexprs: WORDS: tl.constexpr = triton.cdiv(BLOCK_K, 8)."""
+    import triton
+
+    assert permitted(getattr(triton, name))
+
+
+@pytest.mark.parametrize("call", ["triton.cdiv(size, 8)", "triton.next_power_of_2(size)", "int(math.log2(size))"])
+def test_a_constexpr_function_may_name_the_module_of_what_it_calls(call):
+    top = f"import math\n\n@triton.constexpr_function\ndef words(size):\n    return {call}\n"
+    answer = described("WORDS: tl.constexpr = words(BLOCK_K)\n", top)
+    assert isinstance(answer, KernelBundle), answer
+
+
+@pytest.mark.parametrize("name", sorted(part.removeprefix("triton.") for part in OF_TRITON))
+def test_no_advice_is_to_write_what_is_written(name):
+    assert f"`triton.{name}`" not in told_of("triton", name)[1]
 
 
 def test_nothing_that_is_plain_python_is_permitted():

@@ -181,6 +181,7 @@ def test_a_100_mb_notebook_is_read(tmp_path):
         (b"  \n", "is empty"),
         (b"caf\xe9 = 1", "not UTF-8"),
         (b"x = 1\n", "no function W8A8_MM"),
+        (b"x = 1\nW8A8_MM = autotune(jit(x))\n", "w8a8.py line 2: `W8A8_MM` is assigned, expected a function"),
         (b"def W8A8_MM(:\n  pass", "line 1"),
         (b"\x00\x01", "w8a8.py"),
         (b"x" * (2 << 20), "MB"),
