@@ -241,6 +241,7 @@ def _outcome(
         changed=tuple(changed),
         memory=tuple(_finding(entry, made) for entry in answer.header["memory"][:MAX_FINDINGS]),
         written=bool(answer.header["written"]),
+        additions=_integer(answer.header["additions"]),
         seconds=_seconds(answer),
         flow=flow,
     )

@@ -22,7 +22,7 @@ class Area:
     all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
     the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe, and
     -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds.
-    `reader`: of an output, one more than the program that loaded what nobody had written yet (-SEVERAL: several did), and
+    `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program that loaded what nobody had written yet (-SEVERAL: several did), and
     `read_at` where. `apart`: by how much the numbers that several brought to an element differ, where rounding may explain it.
     """
 
@@ -38,6 +38,7 @@ class Area:
         self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
         self.writer: np.ndarray | None = None
         self.operation: np.ndarray | None = None
+        self.added: np.ndarray | None = None
         self.reader: np.ndarray | None = None
         self.read_at: tuple[int | None, list[int]] = (None, [])
         self.apart: np.ndarray | None = None

@@ -33,7 +33,7 @@ def interpret_one(
     request["poison_masked"], when there, makes poison of what a mask without `other` leaves out.
     request["unwritten"] names the tensor that holds poison, request["output"] the one that may be written. The answer's "memory" lists
     what memory_check found, "strayed" the tensors far beside which something was stored and inputs that were changed, "written"
-    tells whether no poison can be left.
+    tells whether no poison can be left, "additions" how often atomics added to an element.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
     buffers; a record holds what was done till then. "seconds" is the CPU time that it took.
     """
@@ -75,6 +75,7 @@ def interpret_one(
         "memory": check.findings(),
         "strayed": check.strayed(),
         "written": check.written(),
+        "additions": check.additions(),
     }
     out = [buffer.tobytes() for buffer in buffers]
     return answer, [*out, recorder.answer()] if recorder else out

@@ -146,6 +146,14 @@ class MemoryCheck:
         """Tensors beside which a store went so far that it was left out, and inputs that were changed, put back or not."""
         return [area.name for area in self.areas if area.strayed]
 
+    def additions(self) -> int:
+        """How many times an atomic added to an element of the outputs: half of those to which one did were added to as often or less.
+
+        Zeros do not count: adding them rounds nothing.
+        """
+        counts = [area.added[area.valid & (area.added > 0)] for area in self.areas if area.added is not None]
+        return max((int(np.sort(count)[(len(count) - 1) // 2]) for count in counts if len(count)), default=0)
+
     def look_at_inputs(self) -> None:
         """What an access has changed of an input, other programs may read before it is put back."""
         for area in self.touched.values():
@@ -269,6 +277,8 @@ class MemoryCheck:
             self.of_doubt = area.name
             self._race_between("race", kind, area, pointers, mask, elements, before, rounded, program, differs=True)
             self.of_doubt = None
+        if area.output and kind == "atomic":
+            _count(area, elements, np.broadcast_to(values, pointers.shape)[mask], within)
         if area.output:
             self._follow_readers(kind, area, elements, before, program, brought, used=used)
         if kind == "store":
@@ -466,6 +476,14 @@ def _differ(there: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
         same = (apart <= SAME * np.abs(values)) | (there == values) | (np.isnan(there) & np.isnan(values))
     known = ~np.isfinite(apart)
     return known & ~same, np.where(same | known, 0.0, apart)
+
+
+def _count(area: Area, elements: np.ndarray, values: np.ndarray, within: np.ndarray) -> None:
+    """Counts an atomic for each element that it brings anything but zero. within: which elements of the access are the buffer's."""
+    if area.added is None:
+        area.added = np.zeros(len(area.valid), dtype=np.int64)
+    brings = np.repeat((values != 0).reshape(-1), len(within) // values.size)[within]
+    np.add.at(area.added, elements[brings], 1)
 
 
 def _poisoning(load: Any) -> Any:

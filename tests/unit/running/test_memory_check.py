@@ -296,6 +296,13 @@ def test_an_input_that_is_changed_and_put_back_was_changed(tmp_path):
         assert checked(tmp_path, source, M=16, N=32).outcome.changed == changed
 
 
+@pytest.mark.parametrize(("added", "additions"), [("y", 3), ("y * (pid_n == 1)", 1), ("y * (offs_n[None, :] < 20)", 3), ("y * 0", 0)])
+def test_additions_are_counted_where_something_is_added(tmp_path, added, additions):
+    source = edited(STORE, "    " + ADD.replace("y.to", f"({added}).to"))
+    source = source.replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED)
+    assert checked(tmp_path, source, M=32, N=96).outcome.additions == additions
+
+
 def test_an_index_outside_a_tile_gathers_what_no_kernel_can_rely_on(tmp_path):
     lost = "    y = tl.gather(y, tl.zeros((BLOCK_M, BLOCK_N), tl.int32) + {index}, 1)\n"
     for index, right in (("offs_n - pid_n * BLOCK_N", True), ("BLOCK_N", False), ("-1", False)):
