@@ -362,8 +362,8 @@ class Outcome:
 
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
     the interpreter's memory checker found, `written` whether each element of Y was stored to, `additions` how often atomics
-    added to an element of it; all are None where there is no checker. `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape, or its accesses,
-    see grader.traffic.accesses.
+    added to an element of it; all are None where there is no checker. `flow`: the record of a launch that was recorded, see
+    grader.diagnosis.ledger.tape, or its accesses, see grader.traffic.accesses.
     """
 
     case: str

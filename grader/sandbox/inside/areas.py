@@ -22,8 +22,9 @@ class Area:
     all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
     the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe, and
     -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds.
-    `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program that loaded what nobody had written yet (-SEVERAL: several did), and
-    `read_at` where. `apart`: by how much the numbers that several brought to an element differ, where rounding may explain it.
+    `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program
+    that loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that
+    several brought to an element differ, where rounding may explain it.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],

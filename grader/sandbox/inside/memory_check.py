@@ -370,7 +370,13 @@ class MemoryCheck:
                 node.value for node in nodes
                 if isinstance(node, ast.Assign) and not loaded & {getattr(target, "id", "") for target in node.targets}
             }  # fmt: skip
-            calls = [node for node in nodes if isinstance(node, ast.Call) and node not in left and "atomic_" in ast.unparse(node.func)]
+            renamed = {
+                alias.asname for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names if "atomic_" in alias.name
+            }  # fmt: skip
+            calls = [
+                node for node in nodes if isinstance(node, ast.Call) and node not in left
+                and ("atomic_" in (called := ast.unparse(node.func)) or called in renamed)
+            ]  # fmt: skip
             self.uses = frozenset(line for node in calls for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
         return self.uses
 
