@@ -361,9 +361,9 @@ class Outcome:
     """One launch of one case, judged by nobody yet. `y` is on the host, [M, N] fp16, when the status is "ran".
 
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
-    the interpreter's memory checker found, `written` whether each element of Y was stored to; both are None where
-    there is no checker. `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape, or its accesses,
-    see grader.traffic.accesses.
+    the interpreter's memory checker found, `written` whether each element of Y was stored to, `additions` how often atomics
+    added to an element of it; all are None where there is no checker. `flow`: the record of a launch that was recorded, see
+    grader.diagnosis.ledger.tape, or its accesses, see grader.traffic.accesses.
     """
 
     case: str
@@ -374,6 +374,7 @@ class Outcome:
     changed: tuple[str, ...] = ()
     memory: tuple[MemoryFinding, ...] | None = None
     written: bool | None = None
+    additions: int | None = None
     message: str = ""
     seconds: float = 0.0
     flow: bytes = b""

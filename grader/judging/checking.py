@@ -36,11 +36,13 @@ References = dict[tuple[str, int], Reference]
 
 
 def check(
-    lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle, known: References | None = None
-) -> Finding:
+    lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle, known: References | None = None,
+    watched: Outcome | None = None,
+) -> Finding:  # fmt: skip
     """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone.
 
-    known: of this lab and these problems, what was computed before; what is computed now is added.
+    known: of this lab and these problems, what was computed before; what is computed now is added. watched: the same launch
+    as the interpreter saw it, where a GPU ran it.
     """
     if outcome.status in ("unsupported", "lost"):
         return Finding(False, outcome.message, skipped=True)
@@ -53,6 +55,9 @@ def check(
     config = bundle.configs[outcome.config]
     launch = bundle.launches.get((outcome.case, outcome.config))
     added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
+    additions = (watched or outcome).additions
+    if additions is not None:
+        added = max(1, min(added, additions))
     known, key = {} if known is None else known, (outcome.case, added)
     if key not in known:
         known[key] = lab.reference(problem, added)

@@ -49,7 +49,7 @@ def judge(
     """
     known: References = {}
     findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
-    findings = in_every_order(ran, findings)
+    findings = in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:
@@ -58,6 +58,19 @@ def judge(
     located = sentences(lab, source, problems, ran.watched, strides=strides)
     judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects)
+
+
+def with_fewer_slices(
+    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding], known: References
+) -> list[Finding]:
+    """The findings, and those again for which the tolerance allowed for slices that the interpreter did not see added."""
+    watched = {(one.case, one.config): one for one in ran.watched}
+    judged = list(findings)
+    for number, (outcome, finding) in enumerate(zip(ran.outcomes, findings, strict=True)):
+        seen = watched.get((outcome.case, outcome.config))
+        if finding.ok and seen is not None and seen.additions is not None and max(1, seen.additions) < finding.slices:
+            judged[number] = check(lab, problems[outcome.case], outcome, bundle, known, seen)
+    return judged
 
 
 def in_every_order(ran: Ran, findings: Sequence[Finding]) -> list[Finding]:

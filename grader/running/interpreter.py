@@ -179,6 +179,7 @@ def _request(
         "constants": as_data({**kernel.constants, **chosen.constants, **folded}),
         "grid": list(launch.grid),
         "unwritten": None if arrives_zeroed(kernel, chosen) else kernel.output,
+        "output": kernel.output,
         "seconds": 0.8 * options.case_seconds,
     }
     if options.poison_masked:
@@ -240,6 +241,7 @@ def _outcome(
         changed=tuple(changed),
         memory=tuple(_finding(entry, made) for entry in answer.header["memory"][:MAX_FINDINGS]),
         written=bool(answer.header["written"]),
+        additions=_integer(answer.header["additions"]),
         seconds=_seconds(answer),
         flow=flow,
     )

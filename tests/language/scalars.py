@@ -55,6 +55,18 @@ tl.store(out + i, i + n + c)
     **I64,
 )
 whole(
+    "one_by_another_name",
+    "tl.constexpr",
+    """
+ONE: tl.constexpr = True
+i = tl.arange(0, ONE) + tl.zeros((8, ONE), tl.int32)
+i += tl.reshape(tl.arange(0, 8), (8, ONE)) + tl.permute(tl.zeros((ONE, 8), tl.int32), (ONE, 0))
+i += tl.broadcast_to(tl.zeros((1, 1), tl.int32), (8, ONE))
+tl.store(out + tl.arange(0, 8)[:, None], i + tl.full((8, ONE), 5, tl.int32))
+""",
+    **I64,
+)
+whole(
     "shapes_and_types",
     "tensor.shape tensor.dtype tensor.type tensor.numel tl.block_type tl.dtype tl.void",
     """

@@ -20,14 +20,17 @@ class Area:
 
     offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
     all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
-    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe;
-    `operation` the number of the atomic that was used there, -1 where there were several kinds.
+    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe, and
+    -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds.
+    `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program
+    that loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that
+    several brought to an element differ, where rounding may explain it.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
-                 strides: Sequence[int], offset: int, poisoned: bool) -> None:  # fmt: skip
+                 strides: Sequence[int], offset: int, poisoned: bool, output: bool = False) -> None:  # fmt: skip
         self.name, self.width, self.shape, self.strides = name, width, tuple(shape), tuple(strides)
-        self.poisoned = poisoned
+        self.poisoned, self.output = poisoned, output
         self.buffer, self.size = buffer, buffer.nbytes
         self.offset = offset
         self.valid = np.zeros(self.size // width, dtype=bool)
@@ -36,15 +39,32 @@ class Area:
         self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
         self.writer: np.ndarray | None = None
         self.operation: np.ndarray | None = None
+        self.added: np.ndarray | None = None
+        self.reader: np.ndarray | None = None
+        self.read_at: tuple[int | None, list[int]] = (None, [])
+        self.apart: np.ndarray | None = None
         self.strayed = False
+        self.arrived = zlib.crc32(buffer)
         self.base = self.first = self.low = self.high = self.shift = 0
 
     def place(self, window: int, real_base: int) -> None:
         """Gives the tensor, really at `real_base`, its address in a window: another for other contents, as on a GPU."""
-        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + zlib.crc32(self.buffer) % PLACES * ALIGNMENT
+        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + self.arrived % PLACES * ALIGNMENT
         self.shift = (real_base - self.base) % 2**64
         self.first = self.base - self.offset * self.width
         self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
+
+
+    def row_maxima(self, kind: np.dtype) -> np.ndarray:
+        """For each element of the buffer the largest finite number, as it is now, of the tensor's row in which it lies."""
+        numbers = np.abs(self.buffer[: len(self.valid) * self.width].view(kind).astype(np.float64))
+        numbers[~np.isfinite(numbers)] = 0.0
+        found = np.zeros(len(self.valid))
+        steps = tuple(step * numbers.itemsize for step in self.strides)
+        rows = np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, steps)
+        into = np.lib.stride_tricks.as_strided(found[self.offset :], self.shape, steps)
+        into[...] = rows.max(axis=-1, keepdims=True)
+        return found
 
 
 def index_at(offset: int, area: Area) -> list[int]:

@@ -233,6 +233,29 @@ def create_splat(self: Any, target: Any, arg: Any) -> Any:
     return TensorHandle(data, arg.dtype.scalar)
 
 
+def _whole(numbers: Any) -> tuple[int, ...]:
+    """Sizes or axes as NumPy takes them: to the compiler True is the number 1."""
+    return tuple(int(number) for number in numbers)
+
+
+@_method
+def create_reshape(self: Any, arg: Any, shape: Any, *_: Any) -> Any:
+    """The same elements in the same order, in other sizes."""
+    return TensorHandle(arg.data.reshape(_whole(shape)), arg.dtype.scalar)
+
+
+@_method
+def create_trans(self: Any, arg: Any, order: Any) -> Any:
+    """The axes in another order."""
+    return TensorHandle(np.transpose(arg.data, _whole(order)), arg.dtype.scalar)
+
+
+@_method
+def create_broadcast(self: Any, arg: Any, shape: Any) -> Any:
+    """Repeated along axes of one element."""
+    return TensorHandle(np.broadcast_to(arg.data, _whole(shape)), arg.dtype.scalar)
+
+
 @_method
 def create_expand_dims(self: Any, arg: Any, axis: int) -> Any:
     """One more axis, of one element."""

@@ -31,8 +31,9 @@ def interpret_one(
     request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
     request["poison_masked"], when there, makes poison of what a mask without `other` leaves out.
-    request["unwritten"] names the tensor that holds poison. The answer's "memory" lists what memory_check found,
-    "strayed" the tensors far beside which something was stored, "written" tells whether no poison can be left.
+    request["unwritten"] names the tensor that holds poison, request["output"] the one that may be written. The answer's "memory" lists
+    what memory_check found, "strayed" the tensors far beside which something was stored and inputs that were changed, "written"
+    tells whether no poison can be left, "additions" how often atomics added to an element.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
     buffers; a record holds what was done till then. "seconds" is the CPU time that it took.
     """
@@ -43,8 +44,9 @@ def interpret_one(
         name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
         arguments[name] = HostTensor(buffer, tensor["type"], offset)
         areas[name] = Area(
-            name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten")
-        )
+            name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten"),
+            name == request.get("output", name),
+        )  # fmt: skip
     for name in arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
         module.jit.fn.__annotations__.pop(name, None)
     arguments.update(constants(request["constants"]))
@@ -73,6 +75,7 @@ def interpret_one(
         "memory": check.findings(),
         "strayed": check.strayed(),
         "written": check.written(),
+        "additions": check.additions(),
     }
     out = [buffer.tobytes() for buffer in buffers]
     return answer, [*out, recorder.answer()] if recorder else out

@@ -26,10 +26,12 @@ def install() -> None:
 
     def new_type(self: Any, element_ty: Any, shape: Any) -> None:
         sizes = tuple([size.value if isinstance(size, constexpr) else size for size in shape])
+        if True in sizes:  # the compiler's number 1 is no size to NumPy
+            sizes = tuple([1 if size is True else size for size in sizes])
         key = element_ty.name, sizes
         state = _states.get(key)
         if state is None:
-            make_type(self, element_ty, shape)
+            make_type(self, element_ty, list(sizes))
             self.__dict__["sizes"] = sizes
             _states[key] = self.__dict__
         else:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import signal
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, process_time
@@ -25,13 +26,14 @@ from faults import LaunchEnded
 from native_memory import POISON_BYTE, NativeMemory, atomic_rmw, line_in, lines_in
 
 SEVERAL = -(2**62)
-"""In place of a program: several added to an element, and none stored to it."""
+"""In place of a program: several added to an element, and none stored to it. Its opposite: several stored the same number to it."""
 MAX_FINDINGS = 24
 EXCHANGES = ("XCHG", "CAS")
 """Atomics that leave in memory what the last one brought: two of them in another order leave something else."""
 SAME = 2.0**-8
 """How far two programs' numbers for an element may be apart, relative to it, when each has summed up in an order of its own."""
 LONGER = 4
+FLOATS = {width: np.dtype(f"f{width}") for width in (2, 4, 8)}
 FEW = 8
 """Fewer programs than that say nothing about how long the others take."""
 
@@ -64,6 +66,9 @@ class MemoryCheck:
         self.turns = 0
         self.deadline = self.end = float("inf")
         self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.doubtful: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
+        self.of_doubt: str | None = None
+        self.touched: dict[str, Area] = {}
         self.shared: np.ndarray | None = None
         self.atomics: dict[str, int] = {}
         self.uses: frozenset[int] | None = None
@@ -132,11 +137,28 @@ class MemoryCheck:
 
     def findings(self) -> list[dict[str, Any]]:
         """What was found, as JSON: one entry for each line, tensor and fault."""
-        return list(self.found.values())
+        for area in self.areas:
+            if area.apart is not None and (area.apart > SAME / 4 * area.row_maxima(FLOATS[area.width])).any():
+                self.found = {**self.doubtful.pop(area.name, {}), **self.found}  # ahead of what costs less
+        return list(self.found.values())[:MAX_FINDINGS]
 
     def strayed(self) -> list[str]:
-        """Tensors beside which a store went so far that it was left out."""
+        """Tensors beside which a store went so far that it was left out, and inputs that were changed, put back or not."""
         return [area.name for area in self.areas if area.strayed]
+
+    def additions(self) -> int:
+        """How many times an atomic added to an element of the outputs: half of those to which one did were added to as often or less.
+
+        Zeros do not count: adding them rounds nothing.
+        """
+        counts = [area.added[area.valid & (area.added > 0)] for area in self.areas if area.added is not None]
+        return max((int(np.sort(count)[(len(count) - 1) // 2]) for count in counts if len(count)), default=0)
+
+    def look_at_inputs(self) -> None:
+        """What an access has changed of an input, other programs may read before it is put back."""
+        for area in self.touched.values():
+            area.strayed |= zlib.crc32(area.buffer) != area.arrived
+        self.touched.clear()
 
     def written(self) -> bool:
         """Whether each element of the tensor that arrived as poison was stored to or added to."""
@@ -164,6 +186,8 @@ class MemoryCheck:
         if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
             return self._look_apart(kind, pointers, mask, width, program, values, operation)
         area = self.areas[number]
+        if kind != "load" and not area.output:
+            self.touched[area.name] = area
         elements = None
         if not (area.dense and width == area.width and area.low <= lowest and highest < area.high):
             elements = (active - np.uint64(area.first)).view(np.int64)
@@ -181,7 +205,7 @@ class MemoryCheck:
                     stray[mask] = ~reachable.reshape(-1)
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
-        if kind != "load" or area.writer is not None or area.poisoned:
+        if kind != "load" or area.writer is not None or area.output:
             self._follow(kind, area, active, program, pointers, mask, width, values, operation)
         return pointers + np.uint64(area.shift), mask, None
 
@@ -234,25 +258,75 @@ class MemoryCheck:
             at = elements[np.flatnonzero(before == 0)[0]]
             self._place("unwritten", kind, area, int(at))
         others = (before != 0) & (np.abs(before) != program + 1)
+        used = kind == "atomic" and (area.output or bool(others.any())) and line_in(self.path) in self._uses()
         if kind == "atomic":
-            used = bool(others.any()) and line_in(self.path) in self._uses()
             if not used:
                 self._share(others, within, pointers, mask)
             others &= (before > 0) | self._unlike(area, elements, operation) | used
         added = others & (before < 0) if kind == "store" else np.zeros_like(others)
-        changed = others & ~added
-        if kind == "store" and width == area.width and changed.any():
-            changed &= _changes(area, elements, np.broadcast_to(values, pointers.shape)[mask][within])
+        changed, rounded = others & ~added, np.zeros_like(others)
+        brought = np.broadcast_to(values, pointers.shape)[mask][within] if kind == "store" and width == area.width else None
+        if brought is not None and changed.any():
+            differ, apart = _changes(area, elements, brought)
+            rounded = self._doubt(area, elements, apart, changed)
+            changed &= differ
         for fault, differs, lanes in (("mixed", True, added), ("race", True, changed), ("race", False, others & ~added & ~changed)):
             if lanes.any():
-                at = np.flatnonzero(lanes)[0]
-                pair = (int(abs(before[at])) - 1, program) if before[at] != SEVERAL else ()
-                self._race(fault, kind, area, pointers, mask, int(elements[at]), *pair, differs=differs)
+                self._race_between(fault, kind, area, pointers, mask, elements, before, lanes, program, differs=differs)
+        if rounded.any():
+            self.of_doubt = area.name
+            self._race_between("race", kind, area, pointers, mask, elements, before, rounded, program, differs=True)
+            self.of_doubt = None
+        if area.output and kind == "atomic":
+            _count(area, elements, np.broadcast_to(values, pointers.shape)[mask], within)
+        if area.output:
+            self._follow_readers(kind, area, elements, before, program, brought, used=used)
         if kind == "store":
-            area.writer[elements] = program + 1
+            area.writer[elements] = np.where((before > 0) & (before != program + 1), -SEVERAL, program + 1)
         elif kind == "atomic":
             alone = (before == 0) | (before == -(program + 1))
             area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
+
+    def _race_between(
+        self, fault: str, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, elements: np.ndarray, before: np.ndarray,
+        lanes: np.ndarray, program: int, *, differs: bool,
+    ) -> None:  # fmt: skip
+        """The first of the lanes whose element another program, as `before` says, has written."""
+        at = np.flatnonzero(lanes)[0]
+        pair = (int(abs(before[at])) - 1, program) if abs(before[at]) != -SEVERAL else ()
+        self._race(fault, kind, area, pointers, mask, int(elements[at]), *pair, differs=differs)
+
+    def _doubt(self, area: Area, elements: np.ndarray, apart: np.ndarray, among: np.ndarray) -> np.ndarray:
+        """Lanes whose number is another one, by what rounding may explain or not: that is known when Y holds what it is to hold."""
+        doubtful = among & (apart > 0)
+        if doubtful.any():
+            if area.apart is None:
+                area.apart = np.zeros(len(area.valid))
+            np.maximum.at(area.apart, elements[doubtful], apart[doubtful])
+        return doubtful
+
+    def _follow_readers(
+        self, kind: str, area: Area, elements: np.ndarray, before: np.ndarray, program: int, brought: np.ndarray | None, *, used: bool
+    ) -> None:
+        """Of an output: who read an element before anybody wrote to it, and whether another program then does."""
+        if area.reader is None:
+            if kind != "load" and not used:
+                return
+            area.reader = np.zeros(len(area.valid), dtype=np.int64)
+        known = area.reader[elements]
+        if kind != "load":
+            late = (known != 0) & (known != program + 1)
+            if late.any() and brought is not None:
+                late &= _changes(area, elements, brought)[0]
+            if late.any():
+                at = np.flatnonzero(late)[0]
+                pair = (int(known[at]) - 1, program) if known[at] != -SEVERAL else ()
+                self._place("race", "load", area, int(elements[at]), pair, differs=True, at=area.read_at)
+        if kind == "load" or used:
+            line, *callers = lines_in(self.path) or [None]
+            area.read_at = (line, callers) if area.read_at[0] is None else area.read_at  # type: ignore[assignment]
+            first = before == 0
+            area.reader[elements] = np.where(~first | (known == program + 1), known, np.where(known == 0, program + 1, -SEVERAL))
 
     def _look_at_lanes(
         self, kind: str, area: Area, active: np.ndarray, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray
@@ -269,10 +343,14 @@ class MemoryCheck:
         last[places] = lanes
         stays = last[places]
         if (stays != lanes).any():
-            differ = _differ(values[stays], values)
-            if differ.any():
-                element = int(places[np.flatnonzero(differ)[0]]) * unit // area.width
-                self._race("lanes", kind, area, pointers, mask, element, differs=True)
+            differ, apart = _differ(values[stays], values)
+            elements = places * unit // area.width
+            rounded = self._doubt(area, elements, apart, ~differ) if unit == area.width else np.zeros_like(differ)
+            differ |= (apart > 0) & ~rounded
+            for lanes, self.of_doubt in ((differ, None), (rounded, area.name)):
+                if lanes.any():
+                    self._race("lanes", kind, area, pointers, mask, int(elements[np.flatnonzero(lanes)[0]]), differs=True)
+            self.of_doubt = None
 
     def _share(self, others: np.ndarray, within: np.ndarray, pointers: np.ndarray, mask: np.ndarray) -> None:
         """Keeps which lanes of an atomic met what other programs had left. others: of the elements `within` the tensor's buffer."""
@@ -292,7 +370,13 @@ class MemoryCheck:
                 node.value for node in nodes
                 if isinstance(node, ast.Assign) and not loaded & {getattr(target, "id", "") for target in node.targets}
             }  # fmt: skip
-            calls = [node for node in nodes if isinstance(node, ast.Call) and node not in left and "atomic_" in ast.unparse(node.func)]
+            renamed = {
+                alias.asname for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names if "atomic_" in alias.name
+            }  # fmt: skip
+            calls = [
+                node for node in nodes if isinstance(node, ast.Call) and node not in left
+                and ("atomic_" in (called := ast.unparse(node.func)) or called in renamed)
+            ]  # fmt: skip
             self.uses = frozenset(line for node in calls for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
         return self.uses
 
@@ -308,10 +392,11 @@ class MemoryCheck:
     def _place(self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), **more: Any) -> None:
         if not area.valid[element]:
             return
-        index = index_at(element - area.offset, area)
+        index, at = index_at(element - area.offset, area), more.pop("at", None)
         self._add(
             (fault, kind, area.name, more.get("differs")),
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
+            at,
         )
 
     def _race(
@@ -358,9 +443,16 @@ class MemoryCheck:
              "lanes": int(bad.sum()), "offset": offset, "steps": steps_of(offsets)},
         )  # fmt: skip
 
-    def _add(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
-        line, *callers = lines_in(self.path) or [None]
+    def _add(self, key: tuple[Any, ...], finding: dict[str, Any], at: tuple[int | None, list[int]] | None = None) -> None:
+        """Keeps a finding. at: its line, and those of the calls that led there; None: where the kernel is."""
+        here = lines_in(self.path)
+        line, callers = at or (here[0] if here else None, here[1:])
         key = (line, *key)
+        if self.of_doubt is not None:
+            kept = self.doubtful.setdefault(self.of_doubt, {})
+            if len(kept) < MAX_FINDINGS:
+                kept.setdefault(key, {"line": line, "callers": callers, **finding})
+            return
         if key in self.found:
             self.found[key]["lanes"] += finding["lanes"]
             return
@@ -370,8 +462,8 @@ class MemoryCheck:
             self.found[key] = {"line": line, "callers": callers, **finding}
 
 
-def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which elements a store changes."""
+def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which elements a store changes, and by how much where rounding may explain it."""
     whole = area.buffer[: len(area.valid) * area.width]
     if values.dtype.kind != "f":
         bits = f"u{area.width}"
@@ -379,15 +471,25 @@ def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> np.ndarray
     return _differ(whole.view(values.dtype)[elements], values)
 
 
-def _differ(there: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which numbers are others: by more than what another order of a sum comes to, where they are floating-point numbers."""
+def _differ(there: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which numbers are others; and by how much those are apart of which only what the whole row comes to can tell: sums in another
+    order, where large terms leave little."""
     if values.dtype.kind != "f":
-        return there != values
+        return there != values, np.zeros(values.shape)
     there, values = there.astype(np.float64), values.astype(np.float64)
-    finite = np.abs(values[np.isfinite(values)])
-    apart = SAME * np.abs(values) + SAME / 4 * (finite.max() if finite.size else 0.0)
     with np.errstate(all="ignore"):
-        return ~((np.abs(there - values) <= apart) | (there == values) | (np.isnan(there) & np.isnan(values)))
+        apart = np.abs(there - values)
+        same = (apart <= SAME * np.abs(values)) | (there == values) | (np.isnan(there) & np.isnan(values))
+    known = ~np.isfinite(apart)
+    return known & ~same, np.where(same | known, 0.0, apart)
+
+
+def _count(area: Area, elements: np.ndarray, values: np.ndarray, within: np.ndarray) -> None:
+    """Counts an atomic for each element that it brings anything but zero. within: which elements of the access are the buffer's."""
+    if area.added is None:
+        area.added = np.zeros(len(area.valid), dtype=np.int64)
+    brings = np.repeat((values != 0).reshape(-1), len(within) // values.size)[within]
+    np.add.at(area.added, elements[brings], 1)
 
 
 def _poisoning(load: Any) -> Any:
@@ -438,12 +540,16 @@ class _Watched(NativeMemory):
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
         values = np.asarray(values)
         real, allowed, _ = self._check.look("store", pointers, mask, values.itemsize, self._program(), values)
-        return self._memory.store(real, values, allowed)
+        stored = self._memory.store(real, values, allowed)
+        self._check.look_at_inputs()
+        return stored
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         values = np.asarray(values)
         real, allowed, shared = self._looked(pointers, mask, values, operation.name)
-        return _unknown(atomic_rmw(self._memory, operation, real, values, allowed, order), shared)
+        before = _unknown(atomic_rmw(self._memory, operation, real, values, allowed, order), shared)
+        self._check.look_at_inputs()
+        return before
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         pointers, values = np.asarray(pointers), np.asarray(values)
@@ -451,7 +557,9 @@ class _Watched(NativeMemory):
         real, allowed, shared = self._looked(pointers, everywhere, values, "CAS")
         if not allowed.all():
             return values
-        return _unknown(self._memory.atomic_cas(real, expected, values, order), shared)
+        before = _unknown(self._memory.atomic_cas(real, expected, values, order), shared)
+        self._check.look_at_inputs()
+        return before
 
     def _looked(self, pointers: Any, mask: Any, values: Any, operation: str) -> tuple[Any, Any, Any]:
         """Real addresses and the mask of an atomic, and the lanes whose element other programs had changed (None: none)."""

@@ -227,6 +227,8 @@ PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK
     bits = tl.zeros((BLOCK_M, BLOCK_N // 2), tl.int32) + pid_n
     """
 
+ROWS = "mask=(offs_m[:, None] < M)"
+CORNER = "corner = (offs_m[:, None] % BLOCK_M == 0) & (offs_n[None, :] == 0)\n    "
 ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
 
 
@@ -237,6 +239,14 @@ ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
         ("tl.store(y_ptrs, (y * (1 + pid_n / 1024)).to(tl.float16), mask=offs_m[:, None] < M)\n", False),
         ("tl.store(y_ptrs, (y * (1 + pid_n / 32)).to(tl.float16), mask=offs_m[:, None] < M)\n", True),
         ("tl.store(y_ptrs, (y + pid_n).to(tl.float16), mask=offs_m[:, None] < M)\n", True),
+        (f"tl.store(y_ptrs, y.to(tl.float16), {ROWS})\n    tl.store(y_ptrs, y.to(tl.float16), {ROWS})\n", False),
+        (f"tl.store(y_ptrs, (y * 0).to(tl.float16), {ROWS})\n    tl.store(y_ptrs, y.to(tl.float16), {ROWS} & (pid_n == 2))\n", True),
+        (f"tl.store(y_ptrs, (y * 0).to(tl.float16), {ROWS})\n    tl.atomic_add(y_ptrs, y.to(tl.float16), {ROWS} & (pid_n == 2))\n", True),
+        (CORNER + f"tl.store(y_ptrs, tl.where(corner, 60000.0, y + pid_n).to(tl.float16), {ROWS})\n    "
+         f"tl.store(y_ptrs, y.to(tl.float16), {ROWS} & corner & (pid_n == 2))\n", True),
+        (f"y += tl.load(y_ptrs, {ROWS} & (pid_n == 0), other=0.0)\n    {ADD}", True),
+        (f"if pid_n == 0:\n        before = plus(y_ptrs, y.to(tl.float16), {ROWS})\n        y += before\n    {ADD}", True),
+        (f"y += tl.load(y_ptrs, {ROWS} & (pid_n < 0), other=0.0)\n    {ADD}", False),
         (ADD, False),
         ("before = " + ADD, False),
         ("before = " + ADD + "    tl.store(y_ptrs, before, mask=offs_m[:, None] < M)\n", True),
@@ -250,6 +260,7 @@ ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
 )  # fmt: skip
 def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unordered):
     source = edited(STORE, f"    {stores}").replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED)
+    source = source.replace("@triton.autotune", "from triton.language import atomic_add as plus\n\n\n@triton.autotune")
     outcome = checked(tmp_path, source, M=32, N=96).outcome
     assert outcome.status == "ran", outcome.message
     assert any(finding.unordered for finding in outcome.memory) == unordered
@@ -273,6 +284,9 @@ LANE = "tl.join(tl.zeros((BLOCK_M, BLOCK_N), tl.int32), tl.full((BLOCK_M, BLOCK_
         (WORDS + f"tl.atomic_xchg(words, {LANE}, mask=here)\n", True),
         (WORDS + f"tl.atomic_add(words, {LANE}, mask=here)\n", False),
         (HALVES + f"tl.store(halves, {LANE}.to(tl.int8), mask=here)\n", False),
+        (TWICE + "corner = (offs_m[:, None] == 0) & (offs_n[None, :] == 0)\n    "
+         "tl.store(both, tl.where(corner[:, :, None], 60000.0, tl.join(y * 0, y)).to(tl.float16), mask=here)\n    "
+         "tl.store(y_ptrs, y.to(tl.float16), mask=corner)\n", True),
         (f"tl.store(tl.where({INSIDE}, y_ptrs, y_ptr), tl.where({INSIDE}, y, 7.0).to(tl.float16))\n", True),
         ("offs_m = tl.minimum(offs_m, M - 1)\n    tl.store(y_ptr + offs_m[:, None] * stride_ym + offs_n[None, :] * stride_yn, "
          "offs_m[:, None].to(tl.float16), mask=offs_n[None, :] < N)\n", False),
@@ -300,6 +314,20 @@ def test_what_an_atomic_gives_back_of_other_programs_is_poison(tmp_path):
     y = checked(tmp_path, source, M=32, N=96).outcome.y
     assert y is not None
     assert bool(y[:, :32].isnan().all())
+
+
+def test_an_input_that_is_changed_and_put_back_was_changed(tmp_path):
+    there = "    tl.store(weight_scale_ptr + offs_n, w_scale * {factor}, mask=offs_n < N)\n"
+    for between, changed in (("2.0", ("weight_scale_ptr",)), ("1.0", ())):
+        source = edited(STORE, STORE + there.format(factor=between) + there.format(factor="1.0"))
+        assert checked(tmp_path, source, M=16, N=32).outcome.changed == changed
+
+
+@pytest.mark.parametrize(("added", "additions"), [("y", 3), ("y * (pid_n == 1)", 1), ("y * (offs_n[None, :] < 20)", 3), ("y * 0", 0)])
+def test_additions_are_counted_where_something_is_added(tmp_path, added, additions):
+    source = edited(STORE, "    " + ADD.replace("y.to", f"({added}).to"))
+    source = source.replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED)
+    assert checked(tmp_path, source, M=32, N=96).outcome.additions == additions
 
 
 def test_an_index_outside_a_tile_gathers_what_no_kernel_can_rely_on(tmp_path):
