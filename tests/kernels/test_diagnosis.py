@@ -52,6 +52,27 @@ def test_a_y_of_nan_beside_a_mistake_names_no_other():
     assert [diagnosis.mistake for diagnosis in diagnoses] == ["offset_binary"] * 4 + [""]
 
 
+@pytest.mark.parametrize(
+    ("slices", "named", "asked"), [(1, "fp16_accumulator", "accumulator"), (4, "fp16_additions", "how many programs add")]
+)
+def test_errors_of_fp16_sums_are_laid_to_what_sums_in_fp16(slices, named, asked):
+    """Where programs meet in Y (split-K, stream-K) the sum in fp16 may be Y itself: no int32 accumulator is accused alone."""
+
+    def added_up(y):
+        parts = torch.randn(16, *y.shape, generator=torch.Generator().manual_seed(0)).double() * y.std() / 4
+        parts[-1] = y - parts[:-1].sum(0)
+        total = torch.zeros_like(y, dtype=torch.float16)
+        for part in parts:
+            total += part.to(torch.float16)
+        return total
+
+    lab = get_lab("w8a8")
+    config = replace(CONFIG, constants={**CONFIG.constants, "SPLIT_K": slices})
+    found = diagnosed(lab, ("several_tiles", added_up), ("k_tail", added_up), config=config)
+    assert [diagnosis.mistake for diagnosis in found] == [named, named]
+    assert asked in next(known.hint for known in lab.mistakes if known.name == named)
+
+
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
 def test_a_y_of_nan_that_was_stored_is_like_no_mistake_that_reads_outside(lab):
     """Where every access was looked at, and none was outside."""
