@@ -11,7 +11,6 @@ astray (an index or a bound of a loop) is ended there, and keeps what was found.
 
 from __future__ import annotations
 
-import ast
 import signal
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,17 +22,11 @@ import numpy as np
 from areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
 from control_flow import Turns
 from faults import LaunchEnded
-from native_memory import POISON_BYTE, NativeMemory, atomic_rmw, line_in, lines_in
+from findings import Findings
+from native_memory import POISON_BYTE, NativeMemory, atomic_rmw
+from races import Races, too_far_apart
 
-SEVERAL = -(2**62)
-"""In place of a program: several added to an element, and none stored to it. Its opposite: several stored the same number to it."""
-MAX_FINDINGS = 24
-EXCHANGES = ("XCHG", "CAS")
-"""Atomics that leave in memory what the last one brought: two of them in another order leave something else."""
-SAME = 2.0**-8
-"""How far two programs' numbers for an element may be apart, relative to it, when each has summed up in an order of its own."""
 LONGER = 4
-FLOATS = {width: np.dtype(f"f{width}") for width in (2, 4, 8)}
 FEW = 8
 """Fewer programs than that say nothing about how long the others take."""
 
@@ -65,13 +58,9 @@ class MemoryCheck:
         self.misled: str | None = None
         self.turns = 0
         self.deadline = self.end = float("inf")
-        self.found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self.doubtful: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
-        self.of_doubt: str | None = None
+        self.found = Findings(path)
+        self.races = Races(self.found)
         self.touched: dict[str, Area] = {}
-        self.shared: np.ndarray | None = None
-        self.atomics: dict[str, int] = {}
-        self.uses: frozenset[int] | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -138,9 +127,9 @@ class MemoryCheck:
     def findings(self) -> list[dict[str, Any]]:
         """What was found, as JSON: one entry for each line, tensor and fault."""
         for area in self.areas:
-            if area.apart is not None and (area.apart > SAME / 4 * area.row_maxima(FLOATS[area.width])).any():
-                self.found = {**self.doubtful.pop(area.name, {}), **self.found}  # ahead of what costs less
-        return list(self.found.values())[:MAX_FINDINGS]
+            if too_far_apart(area):
+                self.found.settle(area.name)
+        return self.found.listed()
 
     def strayed(self) -> list[str]:
         """Tensors beside which a store went so far that it was left out, and inputs that were changed, put back or not."""
@@ -171,8 +160,8 @@ class MemoryCheck:
     ) -> tuple[Any, Any, Any]:
         """Checks the active lanes of one access. values: what a store or an atomic brings. operation: the name of an atomic.
 
-        Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none). `shared` is
-        then the lanes of an atomic whose element another program stored or added to before (None: none).
+        Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none). `races.shared`
+        is then the lanes of an atomic whose element another program stored or added to before (None: none).
         """
         self.ended = program
         pointers, mask = np.asarray(pointers), np.asarray(mask, dtype=bool)
@@ -206,7 +195,7 @@ class MemoryCheck:
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
         if kind != "load" or area.writer is not None or area.output:
-            self._follow(kind, area, active, program, pointers, mask, width, values, operation)
+            self.races.follow(kind, area, active, program, pointers, mask, width, values, operation)
         return pointers + np.uint64(area.shift), mask, None
 
     def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:
@@ -227,197 +216,17 @@ class MemoryCheck:
         for number in np.unique(window[mask]):
             part = mask & (window == number)
             if 0 <= number < len(self.areas):
-                self.shared = None
+                self.races.shared = None
                 found, allowed, _ = self.look(kind, pointers, part, width, program, values, operation)
                 real[part] = found[part]
-                shared |= self.shared if self.shared is not None else False
+                shared |= self.races.shared if self.races.shared is not None else False
                 stray &= ~(allowed & part)
             else:
-                self._add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(part.sum())})
+                self.found.add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(part.sum())})
                 raise LaunchEnded("memory", "used an address near no tensor")
-        self.shared = shared if shared.any() else None
+        self.races.shared = shared if shared.any() else None
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
-
-    def _follow(
-        self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, width: int,
-        values: Any, operation: str,
-    ) -> None:  # fmt: skip
-        """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
-        if kind == "store" or operation == "XCHG":
-            self._look_at_lanes(kind, area, active, pointers, mask, np.broadcast_to(values, pointers.shape)[mask])
-        elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
-        if width > area.width:
-            elements = (elements[:, None] + np.arange(width // area.width)).reshape(-1)
-        within = (elements >= 0) & (elements < len(area.valid))
-        elements = elements[within]
-        if area.writer is None:
-            area.writer = np.zeros(len(area.valid), dtype=np.int64)
-        before = area.writer[elements]
-        if kind != "store" and area.poisoned and not before.all():
-            at = elements[np.flatnonzero(before == 0)[0]]
-            self._place("unwritten", kind, area, int(at))
-        others = (before != 0) & (np.abs(before) != program + 1)
-        used = kind == "atomic" and (area.output or bool(others.any())) and line_in(self.path) in self._uses()
-        if kind == "atomic":
-            if not used:
-                self._share(others, within, pointers, mask)
-            others &= (before > 0) | self._unlike(area, elements, operation) | used
-        added = others & (before < 0) if kind == "store" else np.zeros_like(others)
-        changed, rounded = others & ~added, np.zeros_like(others)
-        brought = np.broadcast_to(values, pointers.shape)[mask][within] if kind == "store" and width == area.width else None
-        if brought is not None and changed.any():
-            differ, apart = _changes(area, elements, brought)
-            rounded = self._doubt(area, elements, apart, changed)
-            changed &= differ
-        for fault, differs, lanes in (("mixed", True, added), ("race", True, changed), ("race", False, others & ~added & ~changed)):
-            if lanes.any():
-                self._race_between(fault, kind, area, pointers, mask, elements, before, lanes, program, differs=differs)
-        if rounded.any():
-            self.of_doubt = area.name
-            self._race_between("race", kind, area, pointers, mask, elements, before, rounded, program, differs=True)
-            self.of_doubt = None
-        if area.output and kind == "atomic":
-            _count(area, elements, np.broadcast_to(values, pointers.shape)[mask], within)
-        if area.output:
-            self._follow_readers(kind, area, elements, before, program, brought, used=used)
-        if kind == "store":
-            area.writer[elements] = np.where((before > 0) & (before != program + 1), -SEVERAL, program + 1)
-        elif kind == "atomic":
-            alone = (before == 0) | (before == -(program + 1))
-            area.writer[elements] = np.where(before > 0, before, np.where(alone, -(program + 1), SEVERAL))
-
-    def _race_between(
-        self, fault: str, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, elements: np.ndarray, before: np.ndarray,
-        lanes: np.ndarray, program: int, *, differs: bool,
-    ) -> None:  # fmt: skip
-        """The first of the lanes whose element another program, as `before` says, has written."""
-        at = np.flatnonzero(lanes)[0]
-        pair = (int(abs(before[at])) - 1, program) if abs(before[at]) != -SEVERAL else ()
-        self._race(fault, kind, area, pointers, mask, int(elements[at]), *pair, differs=differs)
-
-    def _doubt(self, area: Area, elements: np.ndarray, apart: np.ndarray, among: np.ndarray) -> np.ndarray:
-        """Lanes whose number is another one, by what rounding may explain or not: that is known when Y holds what it is to hold."""
-        doubtful = among & (apart > 0)
-        if doubtful.any():
-            if area.apart is None:
-                area.apart = np.zeros(len(area.valid))
-            np.maximum.at(area.apart, elements[doubtful], apart[doubtful])
-        return doubtful
-
-    def _follow_readers(
-        self, kind: str, area: Area, elements: np.ndarray, before: np.ndarray, program: int, brought: np.ndarray | None, *, used: bool
-    ) -> None:
-        """Of an output: who read an element before anybody wrote to it, and whether another program then does."""
-        if area.reader is None:
-            if kind != "load" and not used:
-                return
-            area.reader = np.zeros(len(area.valid), dtype=np.int64)
-        known = area.reader[elements]
-        if kind != "load":
-            late = (known != 0) & (known != program + 1)
-            if late.any() and brought is not None:
-                late &= _changes(area, elements, brought)[0]
-            if late.any():
-                at = np.flatnonzero(late)[0]
-                pair = (int(known[at]) - 1, program) if known[at] != -SEVERAL else ()
-                self._place("race", "load", area, int(elements[at]), pair, differs=True, at=area.read_at)
-        if kind == "load" or used:
-            line, *callers = lines_in(self.path) or [None]
-            area.read_at = (line, callers) if area.read_at[0] is None else area.read_at  # type: ignore[assignment]
-            first = before == 0
-            area.reader[elements] = np.where(~first | (known == program + 1), known, np.where(known == 0, program + 1, -SEVERAL))
-
-    def _look_at_lanes(
-        self, kind: str, area: Area, active: np.ndarray, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray
-    ) -> None:
-        """One store that brings different numbers to one element: on a GPU its lanes come in no order. values: of the lanes `active`."""
-        unit = min(values.itemsize, area.width)
-        if unit != values.itemsize:
-            values = values.view(f"u{unit}")
-        places = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // unit
-        places = (places[:, None] + np.arange(len(values) // len(places))).reshape(-1)
-        within = (places >= 0) & (places < area.size // unit)
-        places, values = places[within], values[within]
-        lanes, last = np.arange(len(places)), np.empty(area.size // unit, dtype=np.int64)
-        last[places] = lanes
-        stays = last[places]
-        if (stays != lanes).any():
-            differ, apart = _differ(values[stays], values)
-            elements = places * unit // area.width
-            rounded = self._doubt(area, elements, apart, ~differ) if unit == area.width else np.zeros_like(differ)
-            differ |= (apart > 0) & ~rounded
-            for lanes, self.of_doubt in ((differ, None), (rounded, area.name)):
-                if lanes.any():
-                    self._race("lanes", kind, area, pointers, mask, int(elements[np.flatnonzero(lanes)[0]]), differs=True)
-            self.of_doubt = None
-
-    def _share(self, others: np.ndarray, within: np.ndarray, pointers: np.ndarray, mask: np.ndarray) -> None:
-        """Keeps which lanes of an atomic met what other programs had left. others: of the elements `within` the tensor's buffer."""
-        elements = np.zeros(within.shape, dtype=bool)
-        elements[within] = others
-        self.shared = np.zeros(pointers.shape, dtype=bool)
-        self.shared[mask] = elements.reshape(int(np.count_nonzero(mask)), -1).any(axis=1)
-
-    def _uses(self) -> frozenset[int]:
-        """Lines of the module on which something is made of what an atomic gives back; a helper that returns it is not among them."""
-        if self.uses is None:
-            with open(self.path, encoding="utf-8") as file:
-                nodes = list(ast.walk(ast.parse(file.read())))
-            loaded = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-            left = {node.value for node in nodes if isinstance(node, (ast.Expr, ast.Return))}
-            left |= {
-                node.value for node in nodes
-                if isinstance(node, ast.Assign) and not loaded & {getattr(target, "id", "") for target in node.targets}
-            }  # fmt: skip
-            renamed = {
-                alias.asname for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names if "atomic_" in alias.name
-            }  # fmt: skip
-            calls = [
-                node for node in nodes if isinstance(node, ast.Call) and node not in left
-                and ("atomic_" in (called := ast.unparse(node.func)) or called in renamed)
-            ]  # fmt: skip
-            self.uses = frozenset(line for node in calls for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        return self.uses
-
-    def _unlike(self, area: Area, elements: np.ndarray, operation: str) -> np.ndarray:
-        """Lanes whose atomic leaves something else if it comes before those that were there: another kind, or an exchange."""
-        if area.operation is None:
-            area.operation = np.zeros(len(area.valid), dtype=np.int8)
-        number = self.atomics.setdefault(operation, len(self.atomics) + 1)
-        before = area.operation[elements]
-        area.operation[elements] = np.where((before == 0) | (before == number), number, -1)
-        return ((before != 0) & (before != number)) | (operation in EXCHANGES)
-
-    def _place(self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), **more: Any) -> None:
-        if not area.valid[element]:
-            return
-        index, at = index_at(element - area.offset, area), more.pop("at", None)
-        self._add(
-            (fault, kind, area.name, more.get("differs")),
-            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
-            at,
-        )
-
-    def _race(
-        self, fault: str, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, element: int, *programs: int, differs: bool
-    ) -> None:
-        """An element of two programs, or of more (`programs` is empty then).
-
-        A lane that was meant for beyond the end of a row lies in the next row: `dimension` and `meant` say which end it
-        passed and where it was to go.
-        """
-        offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
-        along = along_axes(offsets, area)
-        here = mask & (offsets == element - area.offset)
-        for dimension, at in enumerate(along or ()):
-            beyond = here & (at >= area.shape[dimension])
-            if along and beyond.any():
-                lane = tuple(np.argwhere(beyond)[0])
-                meant = [int(index[lane]) for index in along]
-                self._place(fault, kind, area, element, programs, differs=differs, dimension=dimension, meant=meant)
-                return
-        self._place(fault, kind, area, element, programs, differs=differs, steps=steps_of(offsets))
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
@@ -437,60 +246,11 @@ class MemoryCheck:
             low = [d for d, at in enumerate(meant) if int(at[mask].min()) < 0]
             begins = [d for d, i in enumerate(corner) if i >= area.shape[d]]
             fault, dimension = ("past", None) if low or begins else ("beyond", outside[0])
-        self._add(
+        self.found.add(
             (fault, kind, area.name, dimension),
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "dimension": dimension,
              "lanes": int(bad.sum()), "offset": offset, "steps": steps_of(offsets)},
         )  # fmt: skip
-
-    def _add(self, key: tuple[Any, ...], finding: dict[str, Any], at: tuple[int | None, list[int]] | None = None) -> None:
-        """Keeps a finding. at: its line, and those of the calls that led there; None: where the kernel is."""
-        here = lines_in(self.path)
-        line, callers = at or (here[0] if here else None, here[1:])
-        key = (line, *key)
-        if self.of_doubt is not None:
-            kept = self.doubtful.setdefault(self.of_doubt, {})
-            if len(kept) < MAX_FINDINGS:
-                kept.setdefault(key, {"line": line, "callers": callers, **finding})
-            return
-        if key in self.found:
-            self.found[key]["lanes"] += finding["lanes"]
-            return
-        if len(self.found) >= MAX_FINDINGS and finding.get("differs"):  # what costs points is not crowded out
-            self.found.pop(next((known for known, one in self.found.items() if not one.get("differs")), None), None)
-        if len(self.found) < MAX_FINDINGS:
-            self.found[key] = {"line": line, "callers": callers, **finding}
-
-
-def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which elements a store changes, and by how much where rounding may explain it."""
-    whole = area.buffer[: len(area.valid) * area.width]
-    if values.dtype.kind != "f":
-        bits = f"u{area.width}"
-        return _differ(whole.view(bits)[elements], np.ascontiguousarray(values).view(bits))
-    return _differ(whole.view(values.dtype)[elements], values)
-
-
-def _differ(there: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which numbers are others; and by how much those are apart of which only what the whole row comes to can tell: sums in another
-    order, where large terms leave little."""
-    if values.dtype.kind != "f":
-        return there != values, np.zeros(values.shape)
-    there, values = there.astype(np.float64), values.astype(np.float64)
-    with np.errstate(all="ignore"):
-        apart = np.abs(there - values)
-        same = (apart <= SAME * np.abs(values)) | (there == values) | (np.isnan(there) & np.isnan(values))
-    known = ~np.isfinite(apart)
-    return known & ~same, np.where(same | known, 0.0, apart)
-
-
-def _count(area: Area, elements: np.ndarray, values: np.ndarray, within: np.ndarray) -> None:
-    """Counts an atomic for each element that it brings anything but zero. within: which elements of the access are the buffer's."""
-    if area.added is None:
-        area.added = np.zeros(len(area.valid), dtype=np.int64)
-    brings = np.repeat((values != 0).reshape(-1), len(within) // values.size)[within]
-    np.add.at(area.added, elements[brings], 1)
-
 
 def _poisoning(load: Any) -> Any:
     """The builder's masked load, in which lanes that are left out are poison where no `other` says what they are."""
@@ -531,7 +291,7 @@ class _Watched(NativeMemory):
         real, allowed, stray = self._check.look("load", pointers, mask, width, self._program())
         loaded = self._memory.load(real, allowed, other, dtype)
         if len(self._check.found) != known and self._check.misled is None and _is_index(dtype, pointers):
-            self._check.misled = list(self._check.found.values())[-1].get("tensor") or "its tensors"
+            self._check.misled = self._check.found.last_tensor() or "its tensors"
             self._check.turns = 0
         if stray is not None:
             loaded[stray] = np.full(width, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
@@ -563,6 +323,6 @@ class _Watched(NativeMemory):
 
     def _looked(self, pointers: Any, mask: Any, values: Any, operation: str) -> tuple[Any, Any, Any]:
         """Real addresses and the mask of an atomic, and the lanes whose element other programs had changed (None: none)."""
-        self._check.shared = None
+        self._check.races.shared = None
         real, allowed, _ = self._check.look("atomic", pointers, mask, values.itemsize, self._program(), values, operation)
-        return real, allowed, self._check.shared
+        return real, allowed, self._check.races.shared

@@ -1,0 +1,74 @@
+"""What the memory checker has found in one launch: each thing once, with its line and the calls that led there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from areas import Area, index_at
+from native_memory import lines_in
+
+MAX_FINDINGS = 24
+
+Place = tuple[int | None, list[int]]
+"""A line of the module, None where it is not known, and those of the calls that led there."""
+
+
+class Findings:
+    """The findings of a launch, by line, fault, kind of access and tensor. `path`: the module, whose line numbers they carry."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._doubtful: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """As JSON, at most MAX_FINDINGS."""
+        return list(self._kept.values())[:MAX_FINDINGS]
+
+    def last_tensor(self) -> str:
+        """The tensor of the newest finding; "" where it has none."""
+        return list(self._kept.values())[-1].get("tensor") or ""
+
+    def settle(self, tensor: str) -> None:
+        """What was in doubt about a tensor holds, and costs more than what is known already."""
+        self._kept = {**self._doubtful.pop(tensor, {}), **self._kept}
+
+    def here(self) -> Place:
+        """The place where the kernel is."""
+        line, *callers = lines_in(self.path) or [None]
+        return line, callers  # type: ignore[return-value]
+
+    def add(self, key: tuple[Any, ...], finding: dict[str, Any], at: Place | None = None, doubtful: str | None = None) -> None:
+        """Keeps a finding. at: its place; None: where the kernel is. doubtful: the tensor of one that `settle` may make certain."""
+        line, callers = at or self.here()
+        key = (line, *key)
+        if doubtful is not None:
+            kept = self._doubtful.setdefault(doubtful, {})
+            if len(kept) < MAX_FINDINGS:
+                kept.setdefault(key, {"line": line, "callers": callers, **finding})
+            return
+        if key in self._kept:
+            self._kept[key]["lanes"] += finding["lanes"]
+            return
+        if len(self._kept) >= MAX_FINDINGS and finding.get("differs"):  # what costs points is not crowded out
+            self._kept.pop(next((known for known, one in self._kept.items() if not one.get("differs")), None), None)
+        if len(self._kept) < MAX_FINDINGS:
+            self._kept[key] = {"line": line, "callers": callers, **finding}
+
+    def place(
+        self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), *, at: Place | None = None,
+        doubtful: bool = False, **more: Any,
+    ) -> None:  # fmt: skip
+        """Adds what is wrong with an element of a tensor; nothing where it is between its elements."""
+        if not area.valid[element]:
+            return
+        index = index_at(element - area.offset, area)
+        self.add(
+            (fault, kind, area.name, more.get("differs")),
+            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
+            at, area.name if doubtful else None,
+        )  # fmt: skip
