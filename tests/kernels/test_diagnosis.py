@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -198,14 +199,14 @@ def test_region_names_rows_inside_a_tile():
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
 def test_every_known_mistake_can_be_told_from_a_right_kernel(lab):
     """Each entry has a case in which it shows, and its words are for people."""
-    shows = set()
+    shows, configs = set(), (CONFIG, replace(CONFIG, constants={**CONFIG.constants, "SPLIT_K": 4}))
     for case in lab.cases:
         problem = make_problem(lab, case, seed=3)
         reference = lab.reference(problem, 1)
         for mistake in lab.mistakes:
             if mistake.name in shows:
                 continue
-            for imitation in mistake.imitate(problem, CONFIG):
+            for imitation in itertools.chain.from_iterable(mistake.imitate(problem, config) for config in configs):
                 wrong = ~((imitation.y - reference.y).abs() <= reference.bound)
                 if imitation.overrun or imitation.loose or bool(wrong.any()):
                     shows.add(mistake.name)
