@@ -54,7 +54,6 @@ class Area:
         self.first = self.base - self.offset * self.width
         self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
 
-
     def row_maxima(self, kind: np.dtype) -> np.ndarray:
         """For each element of the buffer the largest finite number, as it is now, of the tensor's row in which it lies."""
         numbers = np.abs(self.buffer[: len(self.valid) * self.width].view(kind).astype(np.float64))
