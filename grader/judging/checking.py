@@ -37,12 +37,12 @@ References = dict[tuple[str, int], Reference]
 
 def check(
     lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle, known: References | None = None,
-    watched: Outcome | None = None,
+    additions: int | None = None,
 ) -> Finding:  # fmt: skip
     """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone.
 
-    known: of this lab and these problems, what was computed before; what is computed now is added. watched: the same launch
-    as the interpreter saw it, where a GPU ran it.
+    known: of this lab and these problems, what was computed before; what is computed now is added. additions: those that
+    the interpreter saw of the same launch, where a GPU ran it.
     """
     if outcome.status in ("unsupported", "lost"):
         return Finding(False, outcome.message, skipped=True)
@@ -55,7 +55,7 @@ def check(
     config = bundle.configs[outcome.config]
     launch = bundle.launches.get((outcome.case, outcome.config))
     added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
-    additions = (watched or outcome).additions
+    additions = outcome.additions if additions is None else additions
     if additions is not None:
         added = max(1, min(added, additions))
     known, key = {} if known is None else known, (outcome.case, added)

@@ -69,7 +69,7 @@ def with_fewer_slices(
     for number, (outcome, finding) in enumerate(zip(ran.outcomes, findings, strict=True)):
         seen = watched.get((outcome.case, outcome.config))
         if finding.ok and seen is not None and seen.additions is not None and max(1, seen.additions) < finding.slices:
-            judged[number] = check(lab, problems[outcome.case], outcome, bundle, known, seen)
+            judged[number] = check(lab, problems[outcome.case], outcome, bundle, known, seen.additions)
     return judged
 
 
