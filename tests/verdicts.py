@@ -18,7 +18,6 @@ from pathlib import Path
 
 from grader.building import BuildOptions, build
 from grader.gpu.devices import choose
-from grader.judging.checking import check
 from grader.judging.judged import Judged
 from grader.judging.memory import sentences
 from grader.judging.rubric import load_rubric
@@ -27,7 +26,7 @@ from grader.labs import Lab, all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
 from grader.pipeline.grading import launch_pairs
-from grader.pipeline.judging import Ran, in_every_order
+from grader.pipeline.judging import Ran, findings_of
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import exploits, mistakes, styles
@@ -109,9 +108,7 @@ def _verdict(
     located = sentences(lab, source, problems, watched)
 
     def report(outcomes: list[Outcome]) -> LabReport:
-        findings = in_every_order(
-            Ran(outcomes, watched), [check(lab, problems[outcome.case], outcome, built) for outcome in outcomes]
-        )
+        findings = findings_of(lab, built, problems, Ran(outcomes, watched))
         assert device.capability is not None
         judged = Judged(built, (device.capability,), outcomes, findings, None, (), watched, located)
         return score(lab, judged, load_rubric(), None)

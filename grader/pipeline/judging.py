@@ -47,9 +47,7 @@ def judge(
     how: for launches that explain a wrong kernel. checked: the findings, where they are known already. asked: the outcomes
     that likeness is asked about; None: all. smallest: how to build smaller problems where nothing explains a failure.
     """
-    known: References = {}
-    findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
-    findings = in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
+    findings = findings_of(lab, bundle, problems, ran, checked)
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:
@@ -58,6 +56,15 @@ def judge(
     located = sentences(lab, source, problems, ran.watched, strides=strides)
     judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects)
+
+
+def findings_of(
+    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, checked: Sequence[Finding] | None = None
+) -> list[Finding]:
+    """What is right and wrong of every outcome, with what the interpreter saw of the same launches. checked: as `judge`."""
+    known: References = {}
+    findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
+    return in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
 
 
 def with_fewer_slices(
