@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from per_program import Apart, PerProgram
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime import interpreter
 
@@ -139,7 +140,7 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     dtype = tensors[0].dtype
     for tensor in tensors[1:]:
         dtype = semantic.integer_promote_impl(dtype, tensor.dtype)
-    first, last, stride = (int(tensor.handle.data.reshape(-1)[0]) for tensor in tensors)
+    first, last, stride, begins = _turns(*(tensor.handle.data.reshape(-1)[0] for tensor in tensors))
     if stride <= 0 and is_tensor(step):
         return
     numpy_type = interpreter._get_np_dtype(dtype)
@@ -148,9 +149,21 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     for at in range(first, last, stride) if stride else _endless(first, last):
         if Turns.watch is not None:
             Turns.watch()
-        handle = interpreter.TensorHandle(np.array([at], dtype=numpy_type), dtype)
+        data = np.array([at], dtype=numpy_type) if begins is None else (begins + at).astype(numpy_type)
+        handle = interpreter.TensorHandle(data, dtype)
         handle._argument = True  # as plain a number as the kernel's arguments, for whoever asks where values come from
         yield tl.core.tensor(handle, dtype)
+
+
+def _turns(first: Any, last: Any, stride: Any) -> tuple[int, int, int, Any]:
+    """Start, end and step as numbers; programs that begin at different ones and take as many turns begin at 0, and then where each does."""
+    if not isinstance(first, PerProgram):
+        return int(first), int(last), int(stride), None
+    step, begins = int(stride), first.astype(np.int64)
+    if not step:
+        raise Apart("a loop whose step is 0")
+    length = np.maximum((last - begins) * (1 if step > 0 else -1), 0)
+    return 0, int(-(-length // abs(step))) * step, step, begins.reshape(1)
 
 
 def _endless(first: int, last: int) -> Iterator[int]:

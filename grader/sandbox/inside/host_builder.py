@@ -99,7 +99,7 @@ def _divided(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.where(zero, ~right.dtype.type(0), quotient)
     quotient = left // right
     if left.dtype.kind == "i":
-        quotient += ((left % right) != 0) & ((left < 0) != (right < 0))
+        quotient = quotient + (((left % right) != 0) & ((left < 0) != (right < 0)))
     return quotient
 
 

@@ -11,6 +11,7 @@ from typing import Any
 os.environ["TRITON_INTERPRET"] = "1"
 
 import faults
+import in_step
 import language_shims
 import memory_check
 import numpy as np
@@ -37,22 +38,60 @@ def interpret_one(
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
     buffers; a record holds what was done till then. "seconds" is the CPU time that it took.
     """
-    buffers, arguments, areas = [], dict(request["scalars"]), {}
-    for tensor, blob in zip(request["tensors"], blobs, strict=True):
-        buffer = np.frombuffer(blob, dtype=np.uint8).copy()
-        buffers.append(buffer)
-        name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
-        arguments[name] = HostTensor(buffer, tensor["type"], offset)
-        areas[name] = Area(
-            name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten"),
-            name == request.get("output", name),
-        )  # fmt: skip
-    for name in arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
-        module.jit.fn.__annotations__.pop(name, None)
-    arguments.update(constants(request["constants"]))
-    names = [parameter.name for parameter in module.parameters]
-    check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"),
-                                     math.prod(request["grid"]), bool(request.get("poison_masked")))  # fmt: skip
+    grid, watched = request["grid"], "record" in request or request.get("accesses")
+    size = 1 if watched else in_step.batch_size(grid, request["constants"])
+    if size > 1:
+        given = _Given(module, request, blobs)
+        together = in_step.InStep(given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked)
+        started = time.process_time()
+        # Whatever goes wrong there is told by the launch one program after the other.
+        with contextlib.suppress(Exception), together.active():
+            in_step.launch(module.jit.rewrite(), grid, size, given.arguments, together)
+            return _answer(given, together, started)
+    return _one_after_the_other(module, request, _Given(module, request, blobs))
+
+
+class _Given:
+    """What a launch is given: its tensors' buffers, its arguments by name, and where each tensor lies."""
+
+    def __init__(self, module: LoadedModule, request: dict[str, Any], blobs: list[bytes]) -> None:
+        self.buffers: list[np.ndarray] = []
+        self.arguments: dict[str, Any] = dict(request["scalars"])
+        areas = {}
+        for tensor, blob in zip(request["tensors"], blobs, strict=True):
+            buffer = np.frombuffer(blob, dtype=np.uint8).copy()
+            self.buffers.append(buffer)
+            name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
+            self.arguments[name] = HostTensor(buffer, tensor["type"], offset)
+            areas[name] = Area(
+                name, buffer, self.arguments[name].width, shape, strides, offset, name == request.get("unwritten"),
+                name == request.get("output", name),
+            )  # fmt: skip
+        for name in self.arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
+            module.jit.fn.__annotations__.pop(name, None)
+        self.arguments.update(constants(request["constants"]))
+        names = [parameter.name for parameter in module.parameters]
+        self.arguments = {name: self.arguments[name] for name in names}
+        self.areas = [areas[name] for name in names if name in areas]
+        self.poison_masked = bool(request.get("poison_masked"))
+
+
+def _answer(given: _Given, check: memory_check.MemoryCheck, started: float) -> tuple[dict[str, Any], list[bytes]]:
+    """Of a launch that came to its end. started: when, in CPU time."""
+    answer = {
+        "seconds": time.process_time() - started,
+        "memory": check.findings(),
+        "strayed": check.strayed(),
+        "written": check.written(),
+        "additions": check.additions(),
+    }
+    return answer, [buffer.tobytes() for buffer in given.buffers]
+
+
+def _one_after_the_other(module: LoadedModule, request: dict[str, Any], given: _Given) -> tuple[dict[str, Any], list[bytes]]:
+    """Program by program, looked at and judged at each access."""
+    programs = math.prod(request["grid"])
+    check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), programs, given.poison_masked)
     recorder: Any = None
     if "record" in request:
         import recording
@@ -65,17 +104,10 @@ def interpret_one(
     started = time.process_time()
     try:
         with check.active(), recorder.active() if recorder else contextlib.nullcontext():
-            module.jit[tuple(request["grid"])](*[arguments[name] for name in names])
+            module.jit[tuple(request["grid"])](*given.arguments.values())
     except Exception as error:
         seconds = time.process_time() - started
         found = {**faults.describe(error, module.path), "seconds": seconds, "memory": check.findings()}
         return found, [recorder.answer()] if recorder else []
-    answer = {
-        "seconds": time.process_time() - started,
-        "memory": check.findings(),
-        "strayed": check.strayed(),
-        "written": check.written(),
-        "additions": check.additions(),
-    }
-    out = [buffer.tobytes() for buffer in buffers]
+    answer, out = _answer(given, check, started)
     return answer, [*out, recorder.answer()] if recorder else out

@@ -91,7 +91,7 @@ def _elementwise(tl: Any, function: Any, result: Any) -> Any:
         ]
         blocks = [tensor for tensor in tensors if tensor is not None and tensor.type.is_block()]
         dtype = types[result] if result else known
-        values, form = np.asarray(function(*arrays)), interpreter._get_np_dtype(dtype)
+        values, form = function(*arrays), interpreter._get_np_dtype(dtype)
         data = to_integer(values, form) if form.kind == "i" and values.dtype.kind == "f" else values.astype(form)
         kind = tl.block_type(dtype, list(data.shape)) if blocks else dtype
         return tl.core.tensor(interpreter.TensorHandle(data, dtype), kind)

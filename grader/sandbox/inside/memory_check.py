@@ -78,7 +78,7 @@ class MemoryCheck:
                 converted.handle.data = np.array([area.base], dtype=np.uint64)
             return converted
 
-        interpreter._interpreter = _Watched(memory, self, interpreter.interpreter_builder)
+        interpreter._interpreter = self.watched(memory)
         interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
@@ -92,6 +92,12 @@ class MemoryCheck:
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
             interpreter.InterpreterBuilder.create_masked_load = load
             Turns.watch = Turns.ahead = None
+
+    def watched(self, memory: Any) -> NativeMemory:
+        """What stands in front of Triton's native functions."""
+        from triton.runtime import interpreter
+
+        return _Watched(memory, self, interpreter.interpreter_builder)
 
     def _set_clock(self) -> None:
         if self.seconds is None:

@@ -36,9 +36,9 @@ def encode(values: np.ndarray, dtype: Any, *, toward_zero: bool = False) -> np.n
     if dtype.name in FP8:
         return _to_fp8(np.asarray(values, dtype=np.float32), dtype.name)
     target = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}[dtype.name]
-    rounded = np.asarray(values).astype(target)
+    rounded = values.astype(target)
     if toward_zero:
-        beyond = np.abs(rounded.astype(np.float64)) > np.abs(np.asarray(values, dtype=np.float64))
+        beyond = np.abs(rounded.astype(np.float64)) > np.abs(values.astype(np.float64))
         rounded = np.where(beyond, np.nextafter(rounded, target(0)), rounded)
     return rounded
 
@@ -46,7 +46,7 @@ def encode(values: np.ndarray, dtype: Any, *, toward_zero: bool = False) -> np.n
 def _to_bf16(values: np.ndarray, toward_zero: bool) -> np.ndarray:
     if values.dtype == np.float64:
         values = _to_odd_fp32(values)
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    bits = values.astype(np.float32, copy=False).view(np.uint32)
     raised = bits if toward_zero else bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
     packed = (raised >> np.uint32(16)).astype(np.uint16)
     nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
@@ -60,7 +60,7 @@ def _to_odd_fp32(values: np.ndarray) -> np.ndarray:
     rounded = values.astype(np.float32)
     exact = rounded.astype(np.float64) == values
     down = np.where(np.abs(rounded.astype(np.float64)) > np.abs(values), np.nextafter(rounded, np.float32(0)), rounded)
-    odd = (np.ascontiguousarray(down, dtype=np.float32).view(np.uint32) | np.uint32(1)).view(np.float32)
+    odd = (down.astype(np.float32, copy=False).view(np.uint32) | np.uint32(1)).view(np.float32)
     return np.where(exact | ~np.isfinite(values), rounded, odd)
 
 
@@ -114,7 +114,7 @@ def _to_integer64(values: np.ndarray, limits: Any, target: np.dtype[Any]) -> np.
 
 def as_tf32(values: np.ndarray) -> np.ndarray:
     """fp32 as the tensor cores read it for tf32: the last 13 bits of the mantissa are not looked at."""
-    return (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def fused(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ def fused(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     total = wide + z.astype(np.float64)
     back = total - wide
     lost = (wide - (total - back)) + (z.astype(np.float64) - back)
-    bits = np.ascontiguousarray(total).view(np.int64)
+    bits = total.view(np.int64)
     inexact = (lost != 0) & np.isfinite(total) & ((bits & 1) == 0)
     outward = np.where((lost > 0) == (total > 0), 1, -1)
     return np.where(inexact, bits + outward, bits).view(np.float64).astype(z.dtype)

@@ -56,7 +56,7 @@ class Races:
             at = elements[np.flatnonzero(before == 0)[0]]
             self.found.place("unwritten", kind, area, int(at))
         others = (before != 0) & (np.abs(before) != program + 1)
-        used = kind == "atomic" and (area.output or bool(others.any())) and line_in(self.found.path) in self._uses()
+        used = kind == "atomic" and (area.output or bool(others.any())) and line_in(self.found.path) in self.uses()
         if kind == "atomic":
             if not used:
                 self._share(others, within, pointers, mask)
@@ -74,7 +74,7 @@ class Races:
         if rounded.any():
             self._race_between("race", kind, area, pointers, mask, elements, before, rounded, program, differs=True, doubtful=True)
         if area.output and kind == "atomic":
-            _count(area, elements, np.broadcast_to(values, pointers.shape)[mask], within)
+            count_additions(area, elements, np.broadcast_to(values, pointers.shape)[mask], within)
         if area.output:
             self._follow_readers(kind, area, elements, before, program, brought, used=used)
         if kind == "store":
@@ -154,7 +154,7 @@ class Races:
         self.shared = np.zeros(pointers.shape, dtype=bool)
         self.shared[mask] = elements.reshape(int(np.count_nonzero(mask)), -1).any(axis=1)
 
-    def _uses(self) -> frozenset[int]:
+    def uses(self) -> frozenset[int]:
         """Lines of the module on which something is made of what an atomic gives back; a helper that returns it is not among them."""
         if self._lines is None:
             with open(self.found.path, encoding="utf-8") as file:
@@ -233,7 +233,7 @@ def _differ(there: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return known & ~same, np.where(same | known, 0.0, apart)
 
 
-def _count(area: Area, elements: np.ndarray, values: np.ndarray, within: np.ndarray) -> None:
+def count_additions(area: Area, elements: np.ndarray, values: np.ndarray, within: np.ndarray) -> None:
     """Counts an atomic for each element that it brings anything but zero. within: which elements of the access are the buffer's."""
     if area.added is None:
         area.added = np.zeros(len(area.valid), dtype=np.int64)

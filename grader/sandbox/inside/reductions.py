@@ -17,7 +17,6 @@ from triton.runtime.interpreter import TensorHandle
 
 
 def _tensor(data: Any, dtype: Any) -> Any:
-    data = np.asarray(data)
     if not data.shape:
         return tl.core.tensor(TensorHandle(data.reshape(1), dtype), dtype)
     return tl.core.tensor(TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)))

@@ -1,0 +1,201 @@
+"""A launch whose programs run together, in step, as long as nothing is wrong with them.
+
+Most launches are of many small programs that do the same: on the interpreter each operation costs more than its arithmetic. So one
+pass of the kernel's Python does the work of a whole batch of programs (per_program.py). Programs that part, at a condition or at the
+turns of a loop, are run again in groups that stay together, which is possible before anything is stored.
+
+Only what needs no judgement is done here: loads of inputs inside them, stores of one program to elements of its own, additions by
+atomics whose answer nobody uses. Whatever else happens raises an exception, and the launch runs from its beginning one program after
+the other, where memory_check says what is wrong. So what comes out is what comes out there, but for the order of the additions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from areas import WINDOW_BITS, Area
+from memory_check import MemoryCheck
+from native_memory import NativeMemory, atomic_rmw, line_in
+from per_program import Apart, Diverged, PerProgram, programs_of, stacked
+from races import SEVERAL, count_additions
+from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
+
+MOST_ELEMENTS = 1 << 18
+"""Elements of a tile, of all programs of a batch: what is larger takes longer in NumPy than on the way there."""
+MOST_PROGRAMS = 64
+FEWEST = 3
+"""Programs that are worth it."""
+MOST_PARTINGS = 12
+"""How often the programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each turn."""
+SHARE = 0.25
+"""Of a launch's time, what may be spent here before it is run one program after the other."""
+ADDS = ("ADD", "FADD")
+
+
+def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
+    """How many programs to run together; 1: none. constants: of the kernel, of which the two largest are taken for a tile's sizes."""
+    sizes = sorted((value for value in constants.values() if type(value) is int and value > 0), reverse=True)
+    fitting = MOST_ELEMENTS // max(1, math.prod(sizes[:2]))
+    size = min(MOST_PROGRAMS, math.prod(grid), fitting)
+    return size if size >= FEWEST else 1
+
+
+def launch(function: Any, grid: Sequence[int], size: int, arguments: dict[str, Any], check: InStep) -> None:
+    """Runs every program of the grid, `size` together. Raises whatever keeps them from it, and memory is then to be thrown away.
+
+    function: a jit function as the interpreter runs it, whose annotations name its constants. arguments: by name.
+    """
+    builder, dims = interpreter.interpreter_builder, (*grid, *(1,) * (3 - len(grid)))
+    given = {
+        name: value if name in function.__annotations__ else interpreter._implicit_cvt(value) for name, value in arguments.items()
+    }  # fmt: skip
+    builder.set_grid_dim(*dims)
+    programs = math.prod(dims)
+    for first in range(0, programs, size):
+        check.partings = 0
+        numbers = np.arange(first, min(first + size, programs))
+        _run(function, given, np.stack(np.unravel_index(numbers, dims)).astype(np.int32), check)
+
+
+def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: InStep) -> None:
+    """One batch. indices: [3, programs]."""
+    interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
+    before, check.programs = check.writes, indices.shape[1]
+    try:
+        function(**given)
+    except Diverged as parting:
+        check.partings += 1
+        if check.writes > before or check.partings > MOST_PARTINGS:
+            raise
+        values, group = np.unique(parting.values, return_inverse=True)
+        for number in range(len(values)):
+            _run(function, given, indices[:, group == number], check)
+
+
+class InStep(MemoryCheck):
+    """Follows one launch of batches. Raises Apart at the first access that would have to be judged.
+
+    programs: how many are in the batch that runs. writes: stores and atomics so far. partings: of the batch, so far.
+    """
+
+    def __init__(self, areas: Sequence[Area], path: str, seconds: float | None, *, poison_masked: bool) -> None:
+        super().__init__(areas, path, None if seconds is None else SHARE * seconds, poison_masked=poison_masked)
+        self.writes = self.partings = 0
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """As MemoryCheck's, with the builder's methods that ask for the number of a program or for one number."""
+        with ExitStack() as stack:
+            stack.enter_context(super().active())
+            for owner, name, function in (
+                (interpreter.InterpreterBuilder, "create_get_program_id", _program_id),
+                (interpreter.InterpreterBuilder, "create_splat", _splat),
+                (tl.core.tensor, "__bool__", _there(tl.core.tensor.__bool__)),
+            ):
+                stack.callback(setattr, owner, name, getattr(owner, name))
+                setattr(owner, name, function)
+            yield
+
+    def watched(self, memory: Any) -> NativeMemory:
+        """What stands in front of Triton's native functions."""
+        return _InStepMemory(memory, self)
+
+    def looked(self, pointers: np.ndarray, mask: np.ndarray, width: int) -> tuple[Area | None, np.ndarray, np.ndarray]:
+        """The tensor of an access, None if no lane is active; the elements of its buffer; and the real addresses."""
+        active = pointers[mask]
+        if not active.size:
+            return None, active, pointers
+        lowest, highest = int(active.min()), int(active.max())
+        number = (lowest >> WINDOW_BITS) - 1
+        if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
+            raise Apart("an access near no tensor, or to several")
+        area = self.areas[number]
+        offsets = (active - np.uint64(area.first)).view(np.int64)
+        inside = area.dense and width == area.width and area.low <= lowest and highest < area.high
+        if not inside and not self._good(area, offsets, width).all():
+            raise Apart("an access outside")
+        return area, offsets // area.width, pointers + np.uint64(area.shift)
+
+
+class _InStepMemory(NativeMemory):
+    def __init__(self, memory: Any, check: InStep) -> None:
+        super().__init__(memory, interpreter.interpreter_builder)
+        self._check = check
+
+    def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
+        programs = programs_of(pointers, mask, other)
+        if programs is not None:
+            shape = pointers.shape
+            pointers, mask, other = (stacked(value, programs, shape) for value in (pointers, mask, other))
+        area, _, real = self._check.looked(pointers, np.broadcast_to(mask, pointers.shape), np.dtype(dtype).itemsize)
+        if area is not None and area.output:
+            raise Apart("a load of what is written")
+        loaded = self._memory.load(real, mask, other, dtype)
+        return loaded if programs is None else PerProgram(loaded)
+
+    def store(self, pointers: Any, values: Any, mask: Any) -> None:
+        pointers, values, mask = self._of_all(pointers, values, mask)
+        area, elements, real = self._check.looked(pointers, mask, values.itemsize)
+        if area is None:
+            return
+        writer = self._writer(area, values.itemsize)
+        lanes = np.arange(1, len(elements) + 1)
+        if writer[elements].any():
+            raise Apart("a store to what was written before")
+        writer[elements] = lanes
+        if (writer[elements] != lanes).any():
+            raise Apart("two stores to an element")
+        self._memory.store(real, values, mask)
+
+    def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
+        if operation.name not in ADDS or line_in(self._check.path) in self._check.races.uses():
+            raise Apart("an atomic whose answer is used, or that does not add")
+        pointers, values, mask = self._of_all(pointers, values, mask)
+        area, elements, real = self._check.looked(pointers, mask, values.itemsize)
+        if area is not None:
+            writer = self._writer(area, values.itemsize)
+            if area.poisoned or (writer[elements] > 0).any():
+                raise Apart("an addition to what was stored, or to what nothing was")
+            writer[elements] = SEVERAL
+            count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
+        each = zip(real, values, mask, strict=True)
+        return PerProgram(np.stack([atomic_rmw(self._memory, operation, *of_one, order) for of_one in each]))
+
+    def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
+        raise Apart("an exchange")
+
+    def _of_all(self, pointers: Any, values: Any, mask: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The lanes of every program of the batch, also where each does the same."""
+        shape = np.shape(pointers)
+        self._check.writes += 1
+        pointers, values, mask = (stacked(value, self._check.programs, shape) for value in (pointers, values, mask))
+        return pointers, values, mask.astype(bool, copy=False)
+
+    @staticmethod
+    def _writer(area: Area, width: int) -> np.ndarray:
+        if not area.output or width != area.width:
+            raise Apart("a store to an input, or of several elements at once")
+        if area.writer is None:
+            area.writer = np.zeros(len(area.valid), dtype=np.int64)
+        return area.writer
+
+
+def _program_id(self: Any, axis: int) -> Any:
+    return TensorHandle(self.grid_idx[axis], tl.int32)
+
+
+def _there(original: Any) -> Any:
+    """Triton asks by this whether it was given a tensor; conditions of the kernel ask control_flow."""
+    return lambda tensor: True if isinstance(tensor.handle.data, PerProgram) else original(tensor)
+
+
+def _splat(self: Any, target: Any, scalar: Any) -> Any:
+    if not isinstance(scalar.data, PerProgram):
+        return TensorHandle(np.full(target.shape, scalar.data.item(), dtype=scalar.data.dtype), scalar.dtype.scalar)
+    return TensorHandle(np.broadcast_to(scalar.data.reshape((1,) * len(target.shape)), target.shape), scalar.dtype.scalar)

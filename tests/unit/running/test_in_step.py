@@ -1,0 +1,182 @@
+"""Programs that run together leave what they leave one after the other; what would have to be judged is done one after the other."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.building import BuildOptions, read_by_triton
+from grader.labs import get_lab
+from grader.labs.guarded import guard
+from grader.labs.problems import make_problem
+from grader.model import KernelBundle
+from grader.pipeline.grading import launch_pairs
+from grader.reading import read
+from grader.running.interpreter import InterpretOptions, _request, arrives_zeroed
+from grader.sandbox.confinement import INSIDE
+from tests.submissions import LABS, TESTS, all_mistakes
+
+CASES = ("every_config", "single_token", "odd_m", "uneven_rows")
+STYLES = (
+    "dds_block_ptr", "dds_count", "dds_descriptor", "dds_persistent", "dds_while", "w4a16_join", "w4a16_split_k",
+    "w8a16_block_ptr", "w8a8_bf16_dot", "w8a8_libdevice", "w8a8_persistent", "w8a8_three_dimensions",
+)  # fmt: skip
+MOST = 4
+"""Launches of a kernel."""
+BOTH = """
+import os, pickle, sys
+os.environ["TRITON_INTERPRET"] = "1"
+sys.path.insert(0, {inside!r})
+import in_step, interpreting, made, numpy as np
+
+with open({path!r}, "rb") as file:
+    kernel, text, requests = pickle.load(file)
+with open({path!r} + ".py", "w") as file:
+    file.write(text)
+module, size, ended = made.load({path!r} + ".py", kernel, 90), in_step.batch_size, []
+together = in_step.launch
+
+def launch(*arguments):
+    together(*arguments)
+    ended.append(True)
+
+in_step.launch = launch
+for name, request, blobs in requests:
+    in_step.batch_size = size
+    ended.clear()
+    first, after = interpreting.interpret_one(module, request, blobs)
+    in_step.batch_size = lambda *_: 1
+    second, expected = interpreting.interpret_one(module, request, blobs)
+    for answer in (first, second):
+        answer.pop("seconds")
+    assert first == second, (name, first, second)
+    sums = first.get("additions", 0) > 1  # by atomics, in another order
+    for one, other in zip(after, expected, strict=True):
+        same = one == other
+        if sums and not same:
+            y, z = (np.frombuffer(blob, np.float16).astype(np.float64) for blob in (one, other))
+            near = np.abs(y - z) <= 0.01 * np.abs(z) + 0.02 * np.nanstd(z)
+            same = bool((near | (y == z) | (np.isnan(y) & np.isnan(z))).all())
+        assert same, name
+    print(name, bool(ended))
+"""
+
+
+def both(lab_id: str, source: Path, folder: Path, *names: str) -> dict[str, bool]:
+    """By launch, whether its programs ran together; asserts that each comes to the same both ways. names: of the cases."""
+    lab = get_lab(lab_id)
+    built = read_by_triton(lab, read(source, [lab]).labs[lab_id], BuildOptions((90,), "check", 1))
+    assert isinstance(built, KernelBundle)
+    requests, pairs = [], [(case, config) for case, config in launch_pairs(lab, built, compiled=False) if case in names]
+    for case, config in pairs[:: -(-len(pairs) // MOST)]:
+        if (case, config) in built.refused:
+            continue
+        problem, zeroed = make_problem(lab, lab.case(case), 3), arrives_zeroed(lab, built.configs[config])
+        buffers = [guard(name, tensor, fill=name != lab.output or zeroed) for name, tensor in problem.tensors.items()]
+        for one in buffers:
+            if one.name == lab.output and zeroed:
+                one.tensor.zero_()
+        request = _request(lab, built, problem, case, config, buffers, InterpretOptions(1))
+        requests.append((f"{case}:{config}", request, [one.buffer.numpy().tobytes() for one in buffers]))
+    path = folder / "launches"
+    path.write_bytes(pickle.dumps((built.made.kernel, built.made.text, requests)))
+    script = BOTH.format(inside=str(INSIDE), path=str(path))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {name: ended == "True" for name, ended in (line.split() for line in done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_solutions_run_together(lab, tmp_path):
+    ran = both(lab, TESTS.parent / "solutions" / f"{lab}.py", tmp_path, *CASES)
+    assert sum(ran.values()) >= 0.6 * len(ran), ran
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_styles_come_to_the_same(style, tmp_path):
+    assert both(style.split("_")[0], TESTS / "styles" / f"{style}.py", tmp_path, "every_config")
+
+
+WRONG = {
+    "w8a8": ("program_ids_swapped", "fp16_accumulator", "adds_to_stale_y", "store_without_m_mask"),
+    "dds": ("adds_to_stale_y", "block_row_offset_forgotten", "empty_row_unwritten", "ignores_stride_ym"),
+}
+
+
+@pytest.mark.parametrize(("lab", "name"), [(one.lab, one.name) for one in all_mistakes() if one.name in WRONG.get(one.lab, ())])
+def test_wrong_kernels_come_to_the_same(lab, name, tmp_path):
+    mistake = next(one for one in all_mistakes() if (one.lab, one.name) == (lab, name))
+    path = tmp_path / f"{lab}.py"
+    path.write_text(mistake.source, encoding="utf-8")
+    assert both(lab, path, tmp_path, "single_token", "odd_m", "uneven_rows")
+
+
+def edited(tmp_path: Path, *edits: tuple[str, str]) -> Path:
+    """The tests' right kernel of w8a8 with some of its text replaced."""
+    text = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+    for find, replace in edits:
+        assert find in text, find
+        text = text.replace(find, replace)
+    path = tmp_path / "w8a8.py"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+PID = "    pid = tl.program_id(0)\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    if pid % 2 == 0:\n        pid = pid + 0\n",
+        "    some = tl.load(weight_scale_ptr) * 0.0 + pid\n    if some / (some * 0) != 0.0:\n        pid = pid + 0\n",
+        "    for _ in range(pid % 3):\n        pid = pid * 1\n",
+        "    turns = pid\n    while turns > 0:\n        turns -= 1\n",
+        "    for at in range(pid, pid + 3):\n        pid = pid + (at - at)\n",
+        "    for at in range(pid + 3, pid, -1):\n        pid = pid + at * 0\n",
+    ],
+    ids=["condition", "nan", "turns", "while", "begins", "downward"],
+)
+def test_programs_that_part(line, tmp_path):
+    both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "odd_m")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    tl.store(y_ptr, (pid * 0).to(tl.float16))\n",
+        "    tl.load(y_ptr)\n",
+        "    tl.store(x_ptr, 0.0)\n",
+        "    if tl.atomic_add(y_ptr, 0.0) == 5.0:\n        return\n",
+        "    tl.load(x_ptr - 1)\n",
+    ],
+    ids=["two programs store", "output read", "input changed", "answer used", "outside"],
+)
+def test_what_is_judged_runs_one_after_the_other(line, tmp_path):
+    assert not any(both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "odd_m").values())
+
+
+GRID = """
+import sys
+sys.path.insert(0, {inside!r})
+import resource, in_step
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+ran = []
+def one(indices):
+    ran.append(indices.shape[1])
+    if len(ran) > 3: raise KeyboardInterrupt
+in_step._run = lambda function, given, indices, check: one(indices)
+try:
+    in_step.launch(lambda: None, [2**31 - 1, 65535, 65535], 64, {{}}, in_step.InStep([], "", None, poison_masked=False))
+except KeyboardInterrupt:
+    print(ran)
+"""
+
+
+def test_a_grid_of_any_size_costs_a_batch():
+    done = subprocess.run([sys.executable, "-c", GRID.format(inside=str(INSIDE))], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[64, 64, 64, 64]", done.stderr
