@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-
 MOST_ELEMENTS = 1 << 22
 """Of one stack: a sandbox has its limit of memory, and large tiles gain nothing."""
 
