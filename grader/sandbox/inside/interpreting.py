@@ -47,9 +47,11 @@ def interpret_one(
             name, buffer, arguments[name].width, shape, strides, offset, name == request.get("unwritten"),
             name == request.get("output", name),
         )  # fmt: skip
+    known = constants(request["constants"])
     for name in arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
         module.jit.fn.__annotations__.pop(name, None)
-    arguments.update(constants(request["constants"]))
+    module.jit.fn.__annotations__.update(dict.fromkeys(known, "constexpr"))  # and these it knows, an argument that is 1 among them
+    arguments.update(known)
     names = [parameter.name for parameter in module.parameters]
     check = memory_check.MemoryCheck([areas[name] for name in names if name in areas], module.path, request.get("seconds"),
                                      math.prod(request["grid"]), bool(request.get("poison_masked")))  # fmt: skip

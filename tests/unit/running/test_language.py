@@ -16,6 +16,7 @@ from tests.language.comparing import difference, recorded
 from tests.language.run import cases
 from tests.language.table import CASES
 from tests.submissions import TESTS
+from tests.unit.running.test_memory_check import STORE, checked, edited
 
 ALL = cases()
 REFUSED = [name for name, case in ALL.items() if case.refused]
@@ -110,6 +111,27 @@ def test_what_was_recorded_says_with_what():
     assert about["gpu"]
     assert about["triton"]
     assert about["date"]
+
+
+ONE = (
+    "one << 31", "(one << 31) > 0", "one << 40", "one * 65536 * 65536", "one * 2147483647 + 2147483647", "-one // 2", "-one % 3", "~one",
+    "one / 3", "1 - one / 2", "(one - 2) >> 1", "one == 1.0", "one - 2 < 0", "one + one == 2 and one > 0",
+)  # fmt: skip
+"""Expressions in an argument that is passed as 1: most of them are other numbers where it is an int32."""
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_an_argument_of_one_is_to_the_interpreter_what_it_is_to_the_compiler(tmp_path, folded):
+    """The compiler folds it into a constant, unless the kernel asks it not to."""
+    expected = [eval(one, {"one": tl.constexpr(1)}) for one in ONE]
+    stores = [
+        f"    tl.store(y_ptr + {place}, tl.where(({one.replace('one', 'stride_wk')}) == {getattr(value, 'value', value)}, 1.0, 0.0))\n"
+        for place, (one, value) in enumerate(zip(ONE, expected, strict=True))
+    ]
+    result = checked(tmp_path, edited(STORE, "".join(stores)), M=16, N=32, folded=("stride_wk",) if folded else ())
+    assert result.outcome.y is not None, result.outcome.message
+    agree = dict(zip(ONE, result.outcome.y.flatten()[: len(ONE)].tolist(), strict=True))
+    assert all(agree.values()) == folded, agree
 
 
 @pytest.mark.gpu

@@ -45,8 +45,10 @@ class Checked:
         return next(n for n, line in enumerate(self.source.split("\n"), 1) if text in line)
 
 
-def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0) -> Checked:
-    """One launch of a kernel with small tiles on small sizes."""
+def checked(
+    tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0, folded=()
+) -> Checked:  # fmt: skip
+    """One launch of a kernel with small tiles on small sizes. folded: arguments that the compiler takes for the constant 1."""
     path = tmp_path / f"{lab_id}.py"
     path.write_text(source, encoding="utf-8")
     kernel = read(path, [get_lab(lab_id)]).labs[lab_id]
@@ -55,7 +57,7 @@ def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab
     tile = {"BLOCK_M": 16} if lab_id == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
     config = Config(0, tile, num_warps=2, num_stages=2)
     grid = (*lab.default_grid(M, N, K, {**lab.constants, **config.constants}), 1, 1)[:3]
-    launch = Launch(grid, (), (), ())
+    launch = Launch(grid, (), (), tuple((name, 1) for name in folded))
     bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {}, made_of(kernel))
     problems = {case.name: make_problem(lab, case, seed=1)}
     (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
