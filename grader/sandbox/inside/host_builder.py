@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import promises
 import triton
 import triton.language as tl
 from native_memory import POISON_BYTE
@@ -320,8 +321,9 @@ def create_assert(self: Any, *_: Any) -> None:
 
 
 @_method
-def create_assume(self: Any, *_: Any) -> None:
-    """Nothing: a promise to the optimiser."""
+def create_assume(self: Any, condition: Any) -> None:
+    """Nothing, but that a promise to the optimiser has to be kept."""
+    promises.assumed(condition)
 
 
 @_method
