@@ -78,6 +78,10 @@ ORDER_OF_LANES = (
 )
 
 
+ORDER_OF_THREADS = (
+    "a program loads from Y what another of its threads has stored, with no tl.debug_barrier between, and may find what was there before "
+    "(the line `memory` says where)"
+)
 BROKEN_PROMISE = (
     "the compiler is promised what is not so, and what it then makes of the kernel is undefined; promise what holds for every size, or "
     "nothing (the line `memory` says where)"
@@ -96,7 +100,8 @@ def defined(finding: Finding, watched: Outcome) -> Finding:
         return replace(finding, ok=False, message=BROKEN_PROMISE, unordered=True)
     if not finding.ok or not faults:
         return finding
-    return replace(finding, ok=False, message=ORDER_OF_LANES if faults == {"lanes"} else ORDER_OF_PROGRAMS, unordered=True)
+    told = {frozenset({"lanes"}): ORDER_OF_LANES, frozenset({"thread"}): ORDER_OF_THREADS}
+    return replace(finding, ok=False, message=told.get(frozenset(faults), ORDER_OF_PROGRAMS), unordered=True)
 
 
 def _overrun(outcome: Outcome) -> str:

@@ -20,7 +20,7 @@ MAX_SENTENCES = 6
 PROMISES = {"assumed": "assume", "multiple": "multiple_of", "contiguous": "max_contiguous", "constant": "max_constancy"}
 """By fault, the function of triton.language that the compiler was told it by."""
 
-WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "unwritten", *PROMISES)
+WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "thread", "unwritten", *PROMISES)
 
 
 def sentences(
@@ -75,7 +75,7 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
     """Races first; then indices read outside, which lead other accesses astray."""
     astray = finding.out_of_bounds and _is_index(kernel, finding)
     return (
-        finding.fault not in ("race", "mixed", "lanes"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load",
+        finding.fault not in ("race", "mixed", "lanes", "thread"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load",
         finding.line or 0,
     )  # fmt: skip
 
@@ -167,6 +167,11 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
         return _misplaced(tensor, name, finding)
     if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element)
+    if finding.fault == "thread":
+        return (
+            f"{element}, which the same program stored in another place of a tile: another thread did, and may not have come so far",
+            "put tl.debug_barrier() between, or go on with what was stored instead of loading it",
+        )
     if finding.fault == "mixed":
         return f"{element}, to which other programs add", "their order is not defined"
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""

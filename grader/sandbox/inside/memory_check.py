@@ -84,7 +84,8 @@ class MemoryCheck:
         interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
-        Turns.watch, Turns.ahead, Watch.broken = self._turn, self._ahead, self._broken
+        Turns.watch, Turns.ahead, Turns.barrier = self._turn, self._ahead, self.races.barrier
+        Watch.broken = self._broken
         self._set_clock()
         try:
             yield
@@ -93,7 +94,7 @@ class MemoryCheck:
             signal.setitimer(signal.ITIMER_PROF, 0)
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
             interpreter.InterpreterBuilder.create_masked_load = load
-            Turns.watch = Turns.ahead = Watch.broken = None
+            Turns.watch = Turns.ahead = Turns.barrier = Watch.broken = None
 
     def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
         """The compiler was promised what is not so."""

@@ -134,6 +134,58 @@ def test_an_argument_of_one_is_to_the_interpreter_what_it_is_to_the_compiler(tmp
     assert all(agree.values()) == folded, agree
 
 
+KEPT = "    for i in {}(2):\n        y += i * 0.0\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (KEPT.format("range") + "    y += i * 0.0\n", "i"),
+        ("    i = 5\n" + KEPT.format("tl.range") + "    y += i * 0.0\n", "i"),
+        ("    i = 5\n    for i in range(0):\n        y += i\n    y += i * 0.0\n", "i"),
+        ("    if k >= 0:\n        y += 0.0\n", "k"),
+        (KEPT.format("tl.static_range") + "    y += i * 0.0\n", None),
+        (KEPT.format("range") + "    i = M\n    y += i * 0.0\n", None),
+        (KEPT.format("range") + KEPT.format("range"), None),
+        ("    last = 0\n    for i in range(2):\n        last = i\n        i = i + 7\n    y += last * 0.0\n", None),
+    ],
+)
+def test_a_loop_leaves_no_variable_behind(tmp_path, lines, name):
+    """To the compiler it is poison once the loop has ended, whatever it held before."""
+    outcome = checked(tmp_path, edited(STORE, lines + STORE), M=16, N=32).outcome
+    assert outcome.status == ("crash" if name else "ran"), outcome.message
+    assert name is None or f"`{name}` is the variable of a loop that has ended" in outcome.message
+
+
+def test_a_constant_that_does_not_fit_its_type_is_cut_off(tmp_path):
+    """The compiler takes it so; NumPy would raise."""
+    numbers = ((300, "int8", 44), (70000, "uint16", 4464), (2**32 - 1, "int32", -1), (2**40, "int32", 0), (2**63 + 5, "int64", 5 - 2**63))
+    stores = [
+        f"    tl.store(y_ptr + {place}, tl.where(tl.full((), {number}, tl.{kind}) == {becomes}, 1.0, 0.0))\n"
+        for place, (number, kind, becomes) in enumerate(numbers)
+    ]
+    result = checked(tmp_path, edited(STORE, "".join(stores)), M=16, N=32)
+    assert result.outcome.y is not None, result.outcome.message
+    assert result.outcome.y.flatten()[: len(numbers)].tolist() == [1.0] * len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ("x_ptr, [M, K], [stride_xm, 1]", ""),
+        ("x_ptr + 1, [M, K - 1], [stride_xm, 1]", "begins 2 bytes behind a multiple of 16"),
+        ("x_ptr, [M, K], [stride_xm + 1, 1]", "has a stride of 49 elements, 98 bytes, expected a multiple of 16 bytes"),
+        ("qweight_ptr, [N, K], [K - 8, 1]", "has a stride of 40 elements, 40 bytes, expected a multiple of 16 bytes"),
+    ],
+)
+def test_a_descriptor_that_no_gpu_takes_is_the_kernels_fault(tmp_path, made, says):
+    line = f"    tile = tl.make_tensor_descriptor({made}, [16, 16]).load([0, 0])\n"
+    outcome = checked(tmp_path, edited(STORE, line + STORE), M=16, N=32).outcome
+    assert outcome.status == ("crash" if says else "ran"), outcome.message
+    assert says in outcome.message
+    assert "the grader itself failed" not in outcome.message
+
+
 @pytest.mark.gpu
 def test_interpreted_as_compiled_here(interpreted, tmp_path):
     """On this machine's GPU and Triton, as recorded and as interpreted."""

@@ -301,6 +301,32 @@ def test_what_depends_on_the_order_of_the_lanes_of_a_store_is_known(tmp_path, st
     assert any("which of them stays is not defined" in sentence for sentence in result.sentences) == unordered
 
 
+INSIDE_T = "(offs_m[None, :] < M) & (offs_n[:, None] < N)"
+ACROSS = f"back = tl.trans(tl.load(y_ptr + offs_m[None, :] * stride_ym + offs_n[:, None] * stride_yn, mask={INSIDE_T}))\n"
+BACK = f"back = tl.load(y_ptrs, mask={INSIDE})\n"
+FIRST = "back = tl.load(y_ptr + offs_n, mask=(offs_n < N) & (pid == 0), other=0.0)[None, :]\n"
+BESIDE = f"back = tl.load(y_ptr + offs_m[:, None] * stride_ym + (offs_n ^ 1)[None, :] * stride_yn, mask={INSIDE})\n"
+
+
+@pytest.mark.parametrize(
+    ("between", "back", "unordered"),
+    [
+        ("", BACK, False),
+        ("", ACROSS, True),
+        ("", BESIDE, True),
+        ("", FIRST, True),
+        ("tl.debug_barrier()\n    ", ACROSS, False),
+        ("tl.debug_barrier()\n    ", BESIDE, False),
+        ("tl.debug_barrier()\n" + STORE + "    ", ACROSS, True),
+    ],
+)
+def test_what_another_thread_of_a_program_stored_is_read_behind_a_barrier(tmp_path, between, back, unordered):
+    result = checked(tmp_path, edited(STORE, f"{STORE}    {between}{back}    y += back * 0\n"), M=16, N=64)
+    assert result.outcome.status == "ran", result.outcome.message
+    assert any(finding.fault == "thread" for finding in result.outcome.memory) == unordered
+    assert sum("put tl.debug_barrier() between" in sentence for sentence in result.sentences) == unordered
+
+
 def test_a_tile_that_runs_into_its_own_next_row(tmp_path):
     stores = STORE.replace("M) & (offs_n[None, :] < N)", "M - 1)")
     result = checked(tmp_path, edited(STORE, stores), M=16, N=16)
