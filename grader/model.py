@@ -311,20 +311,27 @@ OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused", "lo
 
 @dataclass(frozen=True)
 class MemoryFinding:
-    """One line of a kernel that touched memory it may not, as the interpreter saw it.
+    """One line of a kernel that touched memory it may not, or promised what is not so, as the interpreter saw it.
 
-    kind: "load", "store" or "atomic". fault: "beyond" (the end of a tile that begins inside lies past a dimension's end), "past" (the
-    tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside" (elsewhere), "wild" (near no
-    tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element to which
-    one store brings different numbers), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed,
-    `offset` the same in elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile
-    moves along its axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the
-    lines of the calls that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to
-    go. `differs`: of a race between stores, that they bring different numbers.
+    kind: "load", "store", "atomic" or "promise". fault: "beyond" (the end of a tile that begins inside lies past a dimension's end),
+    "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside" (elsewhere), "wild"
+    (near no tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element
+    to which one store brings different numbers), "thread" (an element that another thread of the program stored, and no barrier since),
+    "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the same in elements from the
+    first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its axes, where that is even,
+    `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls that led to `line`, the
+    innermost first. `meant`: of a race beyond the end of a row, where the element was to go. `differs`: of a race between stores, that
+    they bring different numbers.
+
+    Of a promise to the compiler, fault is "assumed" (a condition that is false), "multiple", "contiguous" or "constant" (a number or
+    tile that is not); `offset` is what was promised, and `index` holds numbers that break it.
     """
 
-    kind: Literal["load", "store", "atomic"]
-    fault: Literal["beyond", "past", "gap", "outside", "wild", "race", "mixed", "lanes", "unwritten"]
+    kind: Literal["load", "store", "atomic", "promise"]
+    fault: Literal[
+        "beyond", "past", "gap", "outside", "wild", "race", "mixed", "lanes", "thread", "unwritten",
+        "assumed", "multiple", "contiguous", "constant",
+    ]  # fmt: skip
     line: int | None
     tensor: str = ""
     index: tuple[int, ...] = ()
@@ -340,7 +347,12 @@ class MemoryFinding:
     @property
     def out_of_bounds(self) -> bool:
         """Whether it is about an access outside the tensors, whose place is certain."""
-        return self.fault not in ("race", "mixed", "lanes", "unwritten")
+        return self.kind != "promise" and self.fault not in ("race", "mixed", "lanes", "thread", "unwritten")
+
+    @property
+    def promise(self) -> bool:
+        """Whether the compiler was told what is not so: then what the compiled kernel does is undefined."""
+        return self.kind == "promise"
 
     @property
     def unordered(self) -> bool:
@@ -349,7 +361,7 @@ class MemoryFinding:
 
         Two stores of the same number do not.
         """
-        return self.fault in ("mixed", "lanes") or (self.fault == "race" and (self.kind != "store" or self.differs))
+        return self.fault in ("mixed", "lanes", "thread") or (self.fault == "race" and (self.kind != "store" or self.differs))
 
 
 NOT_RUN = "not run: "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -304,7 +305,7 @@ def _literal(report: Report) -> str:
     """A reported constant as Python text, in which no name stands that a submission could bind."""
     if isinstance(report, Constant):
         value = report.value
-        return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)
+        return _float(value) if isinstance(value, float) else repr(value)
     if isinstance(report, ConstexprReport):
         return f"constexpr({_literal(report.value)})"
     if isinstance(report, DType) and report.name in _dtypes():
@@ -313,6 +314,11 @@ def _literal(report: Report) -> str:
         parts = [_literal(part) for part in report.parts]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     raise ValueError("no literal")
+
+
+def _float(value: float) -> str:
+    """A float as Python text. Infinity and NaN have no literal: a number that is too large becomes the one, two of them the other."""
+    return "(1e999 - 1e999)" if math.isnan(value) else repr(value).replace("inf", "1e999")
 
 
 def shown(report: Report) -> str:

@@ -18,7 +18,7 @@ class Finding:
     """What one outcome showed: right or wrong, and the sentence that says why. `skipped`: nothing could be judged.
 
     slices: the slices of K whose roundings in fp16 the tolerance allowed for. unordered: Y is right, and would be another
-    one had the programs run in another order.
+    one had the programs run in another order, or had a promise been believed.
     """
 
     ok: bool
@@ -64,7 +64,7 @@ def check(
     reference = known[key]
     finding = replace(compare(outcome.y, reference), slices=added)
     if finding.ok:
-        return in_any_order(finding, outcome)
+        return defined(finding, outcome)
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
 
 
@@ -78,15 +78,30 @@ ORDER_OF_LANES = (
 )
 
 
-def in_any_order(finding: Finding, watched: Outcome) -> Finding:
-    """The finding, and no longer right where a launch that was watched shows that Y depends on the order of programs or of lanes.
+ORDER_OF_THREADS = (
+    "a program loads from Y what another of its threads has stored, with no tl.debug_barrier between, and may find what was there before "
+    "(the line `memory` says where)"
+)
+BROKEN_PROMISE = (
+    "the compiler is promised what is not so, and what it then makes of the kernel is undefined; promise what holds for every size, or "
+    "nothing (the line `memory` says where)"
+)
 
-    The interpreter runs one program after the other, a GPU many at once: then what one reads, another may not have stored yet.
+
+def defined(finding: Finding, watched: Outcome) -> Finding:
+    """The finding, and no longer right where a launch that was watched shows that Y depends on the order of programs or of lanes, or
+    on a promise to the compiler that is not kept.
+
+    The interpreter runs one program after the other, a GPU many at once: then what one reads, another may not have stored yet. And it
+    believes no promise, as the compiler does.
     """
     faults = {found.fault for found in watched.memory or () if found.unordered}
+    if finding.ok and not faults and any(found.promise for found in watched.memory or ()):
+        return replace(finding, ok=False, message=BROKEN_PROMISE, unordered=True)
     if not finding.ok or not faults:
         return finding
-    return replace(finding, ok=False, message=ORDER_OF_LANES if faults == {"lanes"} else ORDER_OF_PROGRAMS, unordered=True)
+    told = {frozenset({"lanes"}): ORDER_OF_LANES, frozenset({"thread"}): ORDER_OF_THREADS}
+    return replace(finding, ok=False, message=told.get(frozenset(faults), ORDER_OF_PROGRAMS), unordered=True)
 
 
 def _overrun(outcome: Outcome) -> str:

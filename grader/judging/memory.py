@@ -1,4 +1,5 @@
-"""What the memory checker found, in words: where in the student's source, which tensor, which index; a missing mask or a wrong address."""
+"""What the memory checker found, in words: where in the student's source, which tensor, which index; a missing mask, a wrong address or
+a promise that is not kept."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
 NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "block row", "block column")}
 MAX_SENTENCES = 6
-WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "unwritten")
+PROMISES = {"assumed": "assume", "multiple": "multiple_of", "contiguous": "max_contiguous", "constant": "max_constancy"}
+"""By fault, the function of triton.language that the compiler was told it by."""
+
+WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "thread", "unwritten", *PROMISES)
 
 
 def sentences(
@@ -71,7 +75,7 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
     """Races first; then indices read outside, which lead other accesses astray."""
     astray = finding.out_of_bounds and _is_index(kernel, finding)
     return (
-        finding.fault not in ("race", "mixed", "lanes"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load",
+        finding.fault not in ("race", "mixed", "lanes", "thread"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load",
         finding.line or 0,
     )  # fmt: skip
 
@@ -79,6 +83,8 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
 def _sentence(
     kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str, by_other_strides: bool
 ) -> str:
+    if finding.promise:
+        return _promise(source, problem, finding)
     verb, through = VERBS[finding.kind], _through(source, finding, function)
     if through is not None:
         line, helper = through
@@ -90,6 +96,27 @@ def _sentence(
     fact, step = _fact(kernel, problem, finding)
     step = "its strides are not the tensor's: put them right first" if by_other_strides else step
     return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
+
+
+def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
+    """What the compiler was told, and what is so instead."""
+    place = source.locate(finding.line) if finding.line is not None else source.path.name
+    name, promised, seen = f"tl.{PROMISES[finding.fault]}", finding.offset, finding.index
+    sizes = ", ".join(f"{size} = {problem.scalars[size]}" for size in ("M", "N", "K") if size in problem.scalars)
+    if finding.fault == "assumed" or not seen:
+        fact = f"{name} is told `{_assumed(source, finding)}`, which is false with {sizes}"
+    elif finding.fault == "multiple":
+        fact = f"{name} is told {promised}, and {seen[0]} is no multiple of it ({sizes})"
+    else:
+        wanted = "neighbours" if finding.fault == "contiguous" else "equal numbers"
+        fact = f"{name} is told {promised} {wanted}, and {seen[0]} and {seen[-1]} are none ({sizes})"
+    return f"{place}: {fact}; the compiler believes it: promise what holds for every size, or leave it out"
+
+
+def _assumed(source: KernelSource, finding: MemoryFinding) -> str:
+    """What stands in the call of tl.assume in the finding's line."""
+    calls = (node for node in ast.walk(parse(source.module)) if isinstance(node, ast.Call) and node.args and node.lineno == finding.line)
+    return next((ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("assume")), "a condition")
 
 
 def _through(source: KernelSource, finding: MemoryFinding, function: str) -> tuple[int, str] | None:
@@ -140,6 +167,11 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
         return _misplaced(tensor, name, finding)
     if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element)
+    if finding.fault == "thread":
+        return (
+            f"{element}, which the same program stored in another place of a tile: another thread did, and may not have come so far",
+            "put tl.debug_barrier() between, or go on with what was stored instead of loading it",
+        )
     if finding.fault == "mixed":
         return f"{element}, to which other programs add", "their order is not defined"
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from grader.building import BuildOptions
 from grader.diagnosis.reasons import reasons
 from grader.diagnosis.shrinking import smallest_failing
-from grader.judging.checking import Finding, References, check, in_any_order
+from grader.judging.checking import Finding, References, check, defined
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
 from grader.judging.rubric import Rubric, Tiers
@@ -84,7 +84,7 @@ def in_every_order(ran: Ran, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, with what the interpreter saw of the same launches where a GPU ran them."""
     watched = {(one.case, one.config): one for one in ran.watched}
     return [
-        in_any_order(finding, watched.get((outcome.case, outcome.config), outcome))
+        defined(finding, watched.get((outcome.case, outcome.config), outcome))
         for outcome, finding in zip(ran.outcomes, findings, strict=True)
     ]
 

@@ -24,7 +24,8 @@ class Area:
     -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds.
     `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program
     that loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that
-    several brought to an element differ, where rounding may explain it.
+    several brought to an element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was
+    stored to last, and after how many barriers.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
@@ -43,6 +44,7 @@ class Area:
         self.reader: np.ndarray | None = None
         self.read_at: tuple[int | None, list[int]] = (None, [])
         self.apart: np.ndarray | None = None
+        self.lanes: np.ndarray | None = None
         self.strayed = False
         self.arrived = zlib.crc32(buffer)
         self.base = self.first = self.low = self.high = self.shift = 0

@@ -31,10 +31,14 @@ class BlockCondition(Exception):
 
 
 class Turns:
-    """Told of each turn of a loop, so that a launch can be ended between two, and ahead of a loop how many there will be."""
+    """Told of each turn of a loop, so that a launch can be ended between two, and ahead of a loop how many there will be.
+
+    barrier: told of each tl.debug_barrier.
+    """
 
     watch: Callable[[], None] | None = None
     ahead: Callable[[int], None] | None = None
+    barrier: Callable[[], None] | None = None
 
 
 def is_tensor(value: Any) -> bool:
@@ -131,7 +135,7 @@ def value_of(value: Any) -> Any:
 
 def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     """The turns of `for`: numbers in static_range, else tensors of the bounds' common type."""
-    if kind is tl.static_range:
+    if unrolled(kind):
         yield from range(*(int(plain(bound)) for bound in _bounds(*arguments, **options)))
         return
     start, end, step = _bounds(*arguments, **options)
@@ -141,7 +145,7 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     for tensor in tensors[1:]:
         dtype = semantic.integer_promote_impl(dtype, tensor.dtype)
     first, last, stride, begins = _turns(*(tensor.handle.data.reshape(-1)[0] for tensor in tensors))
-    if stride <= 0 and is_tensor(step):
+    if stride < 0 and is_tensor(step):
         return
     numpy_type = interpreter._get_np_dtype(dtype)
     if Turns.ahead is not None and stride:
@@ -164,6 +168,11 @@ def _turns(first: Any, last: Any, stride: Any) -> tuple[int, int, int, Any]:
         raise Apart("a loop whose step is 0")
     length = np.maximum((last - begins) * (1 if step > 0 else -1), 0)
     return 0, int(-(-length // abs(step))) * step, step, begins.reshape(1)
+
+
+def unrolled(kind: Any) -> bool:
+    """Whether the turns of `for` are written out one after the other, and its variable is a number like any other."""
+    return kind is tl.static_range
 
 
 def _endless(first: int, last: int) -> Iterator[int]:
@@ -201,7 +210,7 @@ def silent(*_: Any, **__: Any) -> None:
 
 NAMESPACE = SimpleNamespace(
     assigned=assigned, constant=constant, truth=truth, turn=turn, choose=choose, every=every, some=some, negated=negated,
-    returned=returned, value_of=value_of, loop=loop, min=smallest, max=largest, print=silent,
+    returned=returned, value_of=value_of, loop=loop, unrolled=unrolled, min=smallest, max=largest, print=silent,
 )  # fmt: skip
 
 
@@ -285,9 +294,16 @@ class _Reading(ast.NodeTransformer):
         return node
 
     def visit_For(self, node: ast.For) -> ast.For:
+        """A loop that is compiled as one leaves no variable behind, whatever that held before: the compiler has poison for it."""
         node.body = [self.visit(statement) for statement in node.body]
         if isinstance(node.iter, ast.Call):
             inner = self.visit(node.iter)
+            if isinstance(node.target, ast.Name):
+                known = self._call("unrolled", inner.func)
+                name = node.target.id
+                bound = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None))  # after no turn, too
+                gone = [bound, ast.Delete([ast.Name(name, ast.Del())])]
+                node.orelse = [ast.If(ast.UnaryOp(ast.Not(), known), gone, [])]
             node.iter = self._call("loop", inner.func, *inner.args)
             node.iter.keywords = inner.keywords
         return node

@@ -1,7 +1,8 @@
 """What an exception during an interpreted launch says of whom: the machine's limits, the kernel's memory, or the grader itself.
 
 Unsupported    the kernel uses what runs on a GPU only                    not gradable here
-LaunchEnded    the launch was ended, for its memory, time or size         the kernel's
+LaunchEnded    the launch was ended, for its memory, time or size, or
+               because what it does next is undefined once compiled       the kernel's
 GraderDefect   our code, NumPy or Triton's interpreter raised             not gradable here, to be reported
 else           what Triton's language says of the kernel's own line       the kernel's
 """
@@ -9,6 +10,7 @@ else           what Triton's language says of the kernel's own line       the ke
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from typing import Any
 
@@ -19,8 +21,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LANGUAGE = os.path.join("triton", "language")
 
 
+LOOP_VARIABLE = (
+    "`{0}` is the variable of a loop that has ended: compiled, it then holds nothing, whatever it held before; keep what you need of it in "
+    "another variable: `last = {0}` inside the loop, and `last = 0` before it"
+)
+"""Of an unbound variable: the compiler has refused each other one that has no value on some way to where it is read."""
+
+
 class LaunchEnded(Exception):
-    """A launch that was given up: `reason` is "memory", "time" or "size", the message a sentence."""
+    """A launch that was given up: `reason` is "memory", "time", "size" or "undefined" (what it does next has no meaning once it is
+    compiled), the message a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -40,6 +50,8 @@ def describe(error: BaseException, path: str) -> dict[str, Any]:
         return {**answer, "reason": error.reason}
     if isinstance(error, Unsupported):
         return answer
+    if isinstance(error, UnboundLocalError) and (name := re.search(r"'(\w+)'", str(error))):
+        return {**answer, "error": "LaunchEnded", "message": LOOP_VARIABLE.format(name[1]), "reason": "undefined"}
     if isinstance(error, BlockCondition):
         return {**answer, "error": "ValueError", "message": "a condition of several elements; use tl.where"}
     ours = [frame for frame in frames if os.path.dirname(os.path.abspath(frame.filename)) == HERE]

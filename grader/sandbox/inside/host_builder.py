@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import promises
 import triton
 import triton.language as tl
+from control_flow import Turns
 from native_memory import POISON_BYTE
 from number_formats import as_tf32, decode, encode, fused, is_packed, to_integer
 from triton.runtime import interpreter
@@ -217,6 +219,22 @@ for _name in ("bf16", "fp8e5", "fp8e4nv"):
     METHODS[f"get_{_name}"] = _constant(_name)
 
 
+def _whole_constant(bits: int, kind: str) -> Callable[..., Any]:
+    """A whole number as a constant of so many bits: what does not fit is cut off, as the compiler does."""
+    dtype, numpy_type = getattr(tl, f"{kind}{bits}"), np.dtype(f"{kind}{bits}")
+
+    def get(self: Any, value: Any) -> Any:
+        number = int(value) & ((1 << bits) - 1)
+        return TensorHandle(np.array([number], dtype=f"u{bits // 8}").view(numpy_type), dtype)
+
+    return get
+
+
+for _bits in (8, 16, 32, 64):
+    for _kind in ("int", "uint"):
+        METHODS[f"get_{_kind}{_bits}"] = _whole_constant(_bits, _kind)
+
+
 @_method
 def get_all_ones_value(self: Any, dtype: Any) -> Any:
     """All bits set."""
@@ -320,8 +338,16 @@ def create_assert(self: Any, *_: Any) -> None:
 
 
 @_method
-def create_assume(self: Any, *_: Any) -> None:
-    """Nothing: a promise to the optimiser."""
+def create_barrier(self: Any) -> None:
+    """Threads of a program wait for each other: here there is one, and whoever follows its accesses is told."""
+    if Turns.barrier is not None:
+        Turns.barrier()
+
+
+@_method
+def create_assume(self: Any, condition: Any) -> None:
+    """Nothing, but that a promise to the optimiser has to be kept."""
+    promises.assumed(condition)
 
 
 @_method

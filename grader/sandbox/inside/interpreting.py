@@ -67,9 +67,11 @@ class _Given:
                 name, buffer, self.arguments[name].width, shape, strides, offset, name == request.get("unwritten"),
                 name == request.get("output", name),
             )  # fmt: skip
+        known = constants(request["constants"])
         for name in self.arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
             module.jit.fn.__annotations__.pop(name, None)
-        self.arguments.update(constants(request["constants"]))
+        module.jit.fn.__annotations__.update(dict.fromkeys(known, "constexpr"))  # and these it knows, an argument that is 1 among them
+        self.arguments.update(known)
         names = [parameter.name for parameter in module.parameters]
         self.arguments = {name: self.arguments[name] for name in names}
         self.areas = [areas[name] for name in names if name in areas]

@@ -1,7 +1,8 @@
 """Triton's interpreter, corrected: what compiles means on the CPU what it means on a GPU. `install()` once a process, before a launch.
 
 The corrections by place: control_flow (statements, numbers and tensors), host_builder (arithmetic, conversions, products), tile_access
-(block pointers, descriptors, atomics), reductions, libdevice_on_host. What cannot be run at all is in unsupported.
+(block pointers, descriptors, atomics), reductions, libdevice_on_host, promises (hints to the compiler). What cannot be run at all is in
+unsupported.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import kept_types
 import libdevice_on_host
 import numpy as np
 import plans
+import promises
 import reductions
 import tile_access
 import triton.language as tl
@@ -89,6 +91,8 @@ def _patch_language() -> None:
         owner.static_print = control_flow.silent
         owner.reduce, owner.associative_scan = reductions.reduce, reductions.associative_scan
         owner.map_elementwise, owner.dot_scaled = reductions.map_elementwise, _dot_scaled
+        for name, kind in promises.PROMISES.items():
+            setattr(owner, name, promises.told(kind))
     for name in ("reduce", "associative_scan"):
         setattr(tl.core.tensor, name, getattr(reductions, name))
     _give_semantics(tl.core.tensor)

@@ -1,4 +1,5 @@
 """Does every load, store and atomic of an interpreted kernel touch an element of a tensor? And only its own program's?
+And is what the kernel promises the compiler so?
 
 While a `MemoryCheck` is active each tensor lives in an address window of its own, 16 TiB wide, so that an address
 tells which pointer argument it was derived from however far it strays. The four functions through which every
@@ -24,6 +25,7 @@ from control_flow import Turns
 from faults import LaunchEnded
 from findings import Findings
 from native_memory import POISON_BYTE, NativeMemory, atomic_rmw
+from promises import Watch
 from races import Races, too_far_apart
 
 LONGER = 4
@@ -82,7 +84,8 @@ class MemoryCheck:
         interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
-        Turns.watch, Turns.ahead = self._turn, self._ahead
+        Turns.watch, Turns.ahead, Turns.barrier = self._turn, self._ahead, self.races.barrier
+        Watch.broken = self._broken
         self._set_clock()
         try:
             yield
@@ -91,7 +94,13 @@ class MemoryCheck:
             signal.setitimer(signal.ITIMER_PROF, 0)
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
             interpreter.InterpreterBuilder.create_masked_load = load
-            Turns.watch = Turns.ahead = None
+            Turns.watch = Turns.ahead = Turns.barrier = Watch.broken = None
+
+    def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
+        """The compiler was promised what is not so."""
+        self.found.add(
+            (kind, promised), {"kind": "promise", "fault": kind, "index": list(seen), "offset": promised, "lanes": 1, "differs": True}
+        )
 
     def watched(self, memory: Any) -> NativeMemory:
         """What stands in front of Triton's native functions."""

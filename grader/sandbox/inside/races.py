@@ -22,6 +22,9 @@ SAME = 2.0**-8
 """How far two programs' numbers for an element may be apart, relative to it, when each has summed up in an order of its own."""
 
 
+MOST_LANES, MOST_SHAPES = 1 << 24, 1 << 10
+"""More than a tile has, and than a kernel has shapes of tiles."""
+
 FLOATS = {width: np.dtype(f"f{width}") for width in (2, 4, 8)}
 
 
@@ -34,8 +37,14 @@ class Races:
     def __init__(self, found: Findings) -> None:
         self.found = found
         self.shared: np.ndarray | None = None
+        self._barriers = 0
+        self._shapes: dict[tuple[int, ...], int] = {}
         self._atomics: dict[str, int] = {}
         self._lines: frozenset[int] | None = None
+
+    def barrier(self) -> None:
+        """From here on every thread of a program finds what any of them has stored."""
+        self._barriers += 1
 
     def follow(
         self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, width: int,
@@ -76,6 +85,7 @@ class Races:
         if area.output and kind == "atomic":
             count_additions(area, elements, np.broadcast_to(values, pointers.shape)[mask], within)
         if area.output:
+            self._follow_threads(kind, area, elements, np.abs(before) == program + 1, mask, within)
             self._follow_readers(kind, area, elements, before, program, brought, used=used)
         if kind == "store":
             area.writer[elements] = np.where((before > 0) & (before != program + 1), -SEVERAL, program + 1)
@@ -100,6 +110,26 @@ class Races:
                 area.apart = np.zeros(len(area.valid))
             np.maximum.at(area.apart, elements[doubtful], apart[doubtful])
         return doubtful
+
+    def _follow_threads(
+        self, kind: str, area: Area, elements: np.ndarray, own: np.ndarray, mask: np.ndarray, within: np.ndarray
+    ) -> None:
+        """Who reads back what its own program stored in another lane, or in a tile of another shape, meets no barrier on the way, and so
+        perhaps what was there before: lanes are threads, and these do not wait for each other. own: which elements the program wrote."""
+        if kind == "load" and area.lanes is None:
+            return
+        shape = self._shapes.setdefault(mask.shape, len(self._shapes))
+        lanes = np.repeat(np.flatnonzero(mask), len(within) // int(np.count_nonzero(mask)))[within]
+        lanes += (self._barriers * MOST_SHAPES + shape % MOST_SHAPES) * MOST_LANES
+        if area.lanes is None:
+            area.lanes = np.full(len(area.valid), -1)
+        if kind != "load":
+            area.lanes[elements] = lanes
+            return
+        stored = area.lanes[elements]
+        unseen = own & (stored != lanes) & (stored // (MOST_SHAPES * MOST_LANES) == self._barriers)
+        if unseen.any():
+            self.found.place("thread", kind, area, int(elements[np.flatnonzero(unseen)[0]]), differs=True)
 
     def _follow_readers(
         self, kind: str, area: Area, elements: np.ndarray, before: np.ndarray, program: int, brought: np.ndarray | None, *, used: bool

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from faults import LaunchEnded
 from number_formats import decode, encode, is_packed
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
@@ -15,6 +16,8 @@ from triton.runtime.interpreter import TensorHandle
 METHODS: dict[str, Callable[..., Any]] = {}
 NO_POLICY = (None,) * (len(inspect.signature(interpreter.InterpreterBuilder.create_masked_store).parameters) - 4)
 """Cache modifier and eviction policy; from Triton 3.9 on one value for both."""
+ROW_ALIGNMENT = 16
+USE_POINTERS = "load by pointers where that may be so"
 PACKED_OPERATIONS: dict[str, Callable[..., Any]] = {"FADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
 
 
@@ -49,6 +52,21 @@ def _block_pointer_tile(self: Any, boundary_check: Sequence[int]) -> Any:
     addresses, along = _pointers(self.base, self.base.get_element_ty(), self.block_shape, self.offsets, self.strides)
     checked = [dim % len(self.block_shape) for dim in boundary_check]
     return TensorHandle(addresses, self.base.dtype.scalar), _inside(along, self.shape, self.block_shape, checked)
+
+
+def _check_descriptor(self: Any) -> None:
+    """What Triton demands of a descriptor's place in memory, since a GPU's own unit for tiles does. Raises LaunchEnded."""
+    width = max(1, self.base.dtype.element_ty.primitive_bitwidth // 8)
+    beside = int(self.base.data.reshape(-1)[0]) % ROW_ALIGNMENT
+    if beside:
+        raise LaunchEnded("undefined", f"a tensor descriptor begins {beside} bytes behind a multiple of {ROW_ALIGNMENT}; {USE_POINTERS}")
+    *outer, last = [int(stride.data.reshape(-1)[0]) for stride in self.strides]
+    if last != 1:
+        raise LaunchEnded("undefined", f"a tensor descriptor has {last} as its last stride, expected 1; {USE_POINTERS}")
+    for stride in outer:
+        if stride * width % ROW_ALIGNMENT:
+            found = f"a stride of {stride} elements, {stride * width} bytes"
+            raise LaunchEnded("undefined", f"a tensor descriptor has {found}, expected a multiple of {ROW_ALIGNMENT} bytes; {USE_POINTERS}")
 
 
 def _descriptor_tile(self: Any, offsets: Sequence[Any]) -> Any:
@@ -178,3 +196,4 @@ def install() -> None:
     if hasattr(interpreter, "BlockPointerHandle"):  # Triton 3.9 has no block pointers
         interpreter.BlockPointerHandle.materialize_pointers = _block_pointer_tile
     interpreter.TensorDescHandle.materialize_pointers = _descriptor_tile
+    interpreter.TensorDescHandle.validate = _check_descriptor

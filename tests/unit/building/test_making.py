@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -417,6 +419,27 @@ def test_constants_of_every_kind_arrive():
     for line in ("SIZE = constexpr(32)", 'LOWEST = constexpr(-1e999)', "KIND = __float32", "NAME = constexpr('fast')",
                  "def scaled(x, factor: constexpr = 8):", "def doubled(x):"):  # fmt: skip
         assert line in text.split("\n"), text
+
+
+@pytest.mark.parametrize("number", ["float('nan')", "-float('nan')", "math.nan", "math.inf", "-math.inf", "-0.0", "1e-320", "1e308"])
+def test_a_float_without_a_literal_arrives_as_it_is(number):
+    """As a constant, inside a tuple and as a helper's default."""
+    top = f"""
+        import math
+        NUMBER = tl.constexpr({number})
+        PAIR = tl.constexpr((1.0, {number}))
+        @triton.jit
+        def added(x, number: tl.constexpr = {number}):
+            return x + number
+    """
+    bundle = described("low = added(tl.full((2,), NUMBER, tl.float32)) + PAIR[1]\n", top)
+    assert isinstance(bundle, KernelBundle), bundle
+    scope: dict[str, Any] = {}
+    exec(bundle.made.text.split("@")[0], scope)
+    written = eval(number, {"math": math})
+    for value in (scope["NUMBER"].value, scope["PAIR"].value[1]):
+        assert (value == written and repr(value) == repr(written)) or (math.isnan(value) and math.isnan(written))
+    assert "nan" not in bundle.made.text
 
 
 def test_prints_are_left_out_and_lines_stay_where_they_are():

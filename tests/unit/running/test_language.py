@@ -16,6 +16,7 @@ from tests.language.comparing import difference, recorded
 from tests.language.run import cases
 from tests.language.table import CASES
 from tests.submissions import TESTS
+from tests.unit.running.test_memory_check import STORE, checked, edited
 
 ALL = cases()
 REFUSED = [name for name, case in ALL.items() if case.refused]
@@ -110,6 +111,79 @@ def test_what_was_recorded_says_with_what():
     assert about["gpu"]
     assert about["triton"]
     assert about["date"]
+
+
+ONE = (
+    "one << 31", "(one << 31) > 0", "one << 40", "one * 65536 * 65536", "one * 2147483647 + 2147483647", "-one // 2", "-one % 3", "~one",
+    "one / 3", "1 - one / 2", "(one - 2) >> 1", "one == 1.0", "one - 2 < 0", "one + one == 2 and one > 0",
+)  # fmt: skip
+"""Expressions in an argument that is passed as 1: most of them are other numbers where it is an int32."""
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_an_argument_of_one_is_to_the_interpreter_what_it_is_to_the_compiler(tmp_path, folded):
+    """The compiler folds it into a constant, unless the kernel asks it not to."""
+    expected = [eval(one, {"one": tl.constexpr(1)}) for one in ONE]
+    stores = [
+        f"    tl.store(y_ptr + {place}, tl.where(({one.replace('one', 'stride_wk')}) == {getattr(value, 'value', value)}, 1.0, 0.0))\n"
+        for place, (one, value) in enumerate(zip(ONE, expected, strict=True))
+    ]
+    result = checked(tmp_path, edited(STORE, "".join(stores)), M=16, N=32, folded=("stride_wk",) if folded else ())
+    assert result.outcome.y is not None, result.outcome.message
+    agree = dict(zip(ONE, result.outcome.y.flatten()[: len(ONE)].tolist(), strict=True))
+    assert all(agree.values()) == folded, agree
+
+
+KEPT = "    for i in {}(2):\n        y += i * 0.0\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (KEPT.format("range") + "    y += i * 0.0\n", "i"),
+        ("    i = 5\n" + KEPT.format("tl.range") + "    y += i * 0.0\n", "i"),
+        ("    i = 5\n    for i in range(0):\n        y += i\n    y += i * 0.0\n", "i"),
+        ("    if k >= 0:\n        y += 0.0\n", "k"),
+        (KEPT.format("tl.static_range") + "    y += i * 0.0\n", None),
+        (KEPT.format("range") + "    i = M\n    y += i * 0.0\n", None),
+        (KEPT.format("range") + KEPT.format("range"), None),
+        ("    last = 0\n    for i in range(2):\n        last = i\n        i = i + 7\n    y += last * 0.0\n", None),
+    ],
+)
+def test_a_loop_leaves_no_variable_behind(tmp_path, lines, name):
+    """To the compiler it is poison once the loop has ended, whatever it held before."""
+    outcome = checked(tmp_path, edited(STORE, lines + STORE), M=16, N=32).outcome
+    assert outcome.status == ("crash" if name else "ran"), outcome.message
+    assert name is None or f"`{name}` is the variable of a loop that has ended" in outcome.message
+
+
+def test_a_constant_that_does_not_fit_its_type_is_cut_off(tmp_path):
+    """The compiler takes it so; NumPy would raise."""
+    numbers = ((300, "int8", 44), (70000, "uint16", 4464), (2**32 - 1, "int32", -1), (2**40, "int32", 0), (2**63 + 5, "int64", 5 - 2**63))
+    stores = [
+        f"    tl.store(y_ptr + {place}, tl.where(tl.full((), {number}, tl.{kind}) == {becomes}, 1.0, 0.0))\n"
+        for place, (number, kind, becomes) in enumerate(numbers)
+    ]
+    result = checked(tmp_path, edited(STORE, "".join(stores)), M=16, N=32)
+    assert result.outcome.y is not None, result.outcome.message
+    assert result.outcome.y.flatten()[: len(numbers)].tolist() == [1.0] * len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ("x_ptr, [M, K], [stride_xm, 1]", ""),
+        ("x_ptr + 1, [M, K - 1], [stride_xm, 1]", "begins 2 bytes behind a multiple of 16"),
+        ("x_ptr, [M, K], [stride_xm + 1, 1]", "has a stride of 49 elements, 98 bytes, expected a multiple of 16 bytes"),
+        ("qweight_ptr, [N, K], [K - 8, 1]", "has a stride of 40 elements, 40 bytes, expected a multiple of 16 bytes"),
+    ],
+)
+def test_a_descriptor_that_no_gpu_takes_is_the_kernels_fault(tmp_path, made, says):
+    line = f"    tile = tl.make_tensor_descriptor({made}, [16, 16]).load([0, 0])\n"
+    outcome = checked(tmp_path, edited(STORE, line + STORE), M=16, N=32).outcome
+    assert outcome.status == ("crash" if says else "ran"), outcome.message
+    assert says in outcome.message
+    assert "the grader itself failed" not in outcome.message
 
 
 @pytest.mark.gpu

@@ -45,8 +45,10 @@ class Checked:
         return next(n for n, line in enumerate(self.source.split("\n"), 1) if text in line)
 
 
-def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0) -> Checked:
-    """One launch of a kernel with small tiles on small sizes."""
+def checked(
+    tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0, folded=()
+) -> Checked:  # fmt: skip
+    """One launch of a kernel with small tiles on small sizes. folded: arguments that the compiler takes for the constant 1."""
     path = tmp_path / f"{lab_id}.py"
     path.write_text(source, encoding="utf-8")
     kernel = read(path, [get_lab(lab_id)]).labs[lab_id]
@@ -55,7 +57,7 @@ def checked(tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab
     tile = {"BLOCK_M": 16} if lab_id == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
     config = Config(0, tile, num_warps=2, num_stages=2)
     grid = (*lab.default_grid(M, N, K, {**lab.constants, **config.constants}), 1, 1)[:3]
-    launch = Launch(grid, (), (), ())
+    launch = Launch(grid, (), (), tuple((name, 1) for name in folded))
     bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {}, made_of(kernel))
     problems = {case.name: make_problem(lab, case, seed=1)}
     (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
@@ -297,6 +299,32 @@ def test_what_depends_on_the_order_of_the_lanes_of_a_store_is_known(tmp_path, st
     assert result.outcome.status == "ran", result.outcome.message
     assert any(finding.unordered for finding in result.outcome.memory) == unordered
     assert any("which of them stays is not defined" in sentence for sentence in result.sentences) == unordered
+
+
+INSIDE_T = "(offs_m[None, :] < M) & (offs_n[:, None] < N)"
+ACROSS = f"back = tl.trans(tl.load(y_ptr + offs_m[None, :] * stride_ym + offs_n[:, None] * stride_yn, mask={INSIDE_T}))\n"
+BACK = f"back = tl.load(y_ptrs, mask={INSIDE})\n"
+FIRST = "back = tl.load(y_ptr + offs_n, mask=(offs_n < N) & (pid == 0), other=0.0)[None, :]\n"
+BESIDE = f"back = tl.load(y_ptr + offs_m[:, None] * stride_ym + (offs_n ^ 1)[None, :] * stride_yn, mask={INSIDE})\n"
+
+
+@pytest.mark.parametrize(
+    ("between", "back", "unordered"),
+    [
+        ("", BACK, False),
+        ("", ACROSS, True),
+        ("", BESIDE, True),
+        ("", FIRST, True),
+        ("tl.debug_barrier()\n    ", ACROSS, False),
+        ("tl.debug_barrier()\n    ", BESIDE, False),
+        ("tl.debug_barrier()\n" + STORE + "    ", ACROSS, True),
+    ],
+)
+def test_what_another_thread_of_a_program_stored_is_read_behind_a_barrier(tmp_path, between, back, unordered):
+    result = checked(tmp_path, edited(STORE, f"{STORE}    {between}{back}    y += back * 0\n"), M=16, N=64)
+    assert result.outcome.status == "ran", result.outcome.message
+    assert any(finding.fault == "thread" for finding in result.outcome.memory) == unordered
+    assert sum("put tl.debug_barrier() between" in sentence for sentence in result.sentences) == unordered
 
 
 def test_a_tile_that_runs_into_its_own_next_row(tmp_path):
