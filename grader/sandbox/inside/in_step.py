@@ -106,6 +106,9 @@ class InStep(MemoryCheck):
         """What stands in front of Triton's native functions."""
         return _InStepMemory(memory, self)
 
+    def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
+        raise Apart("a promise that is not kept")
+
     def looked(self, pointers: np.ndarray, mask: np.ndarray, width: int) -> tuple[Area | None, np.ndarray, np.ndarray]:
         """The tensor of an access, None if no lane is active; the elements of its buffer; and the real addresses."""
         active = pointers[mask]

@@ -50,6 +50,7 @@ def assumed(condition: Any) -> None:
 def breaks(kind: str, handle: Any, promises: Sequence[int]) -> list[tuple[int, Seen]]:
     """Along each axis of a tensor what was promised, and the numbers that break it."""
     data, unit = handle.data, 1
+    every = data.stack if hasattr(data, "stack") else data[None]  # of all programs that run in step
     if data.dtype.kind not in "iu" or (len(promises) != data.ndim and data.size != 1):
         return []
     pointers = handle.dtype.scalar.is_ptr()
@@ -58,7 +59,7 @@ def breaks(kind: str, handle: Any, promises: Sequence[int]) -> list[tuple[int, S
     found = []
     for axis, promised in enumerate(promises):
         if promised > 1:
-            lines = np.moveaxis(data, axis, -1).reshape(-1, data.shape[axis]).astype(np.int64, copy=False)
+            lines = np.moveaxis(every, axis + 1, -1).reshape(-1, data.shape[axis]).astype(np.int64, copy=False)
             seen = _BROKEN[kind](lines, promised, unit)
             if seen:
                 found.append((promised, _without_place(kind, seen, promised, unit) if pointers else seen))

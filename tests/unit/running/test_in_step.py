@@ -145,6 +145,11 @@ def test_programs_that_part(line, tmp_path):
     both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "odd_m")
 
 
+def test_kept_promises_do_not_keep_programs_apart(tmp_path):
+    lines = "    tl.assume(pid >= 0)\n    at = tl.max_contiguous(tl.multiple_of(pid * BLOCK_M + tl.arange(0, BLOCK_M), BLOCK_M), BLOCK_M)\n"
+    assert any(both("w8a8", edited(tmp_path, (PID, PID + lines + "    pid = pid + tl.sum(at) * 0\n")), tmp_path, "odd_m").values())
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -153,8 +158,10 @@ def test_programs_that_part(line, tmp_path):
         "    tl.store(x_ptr, 0.0)\n",
         "    if tl.atomic_add(y_ptr, 0.0) == 5.0:\n        return\n",
         "    tl.load(x_ptr - 1)\n",
+        "    tl.assume(pid < 1)\n",
+        "    pid = tl.multiple_of(pid, 2)\n",
     ],
-    ids=["two programs store", "output read", "input changed", "answer used", "outside"],
+    ids=["two programs store", "output read", "input changed", "answer used", "outside", "assumed", "promised"],
 )
 def test_what_is_judged_runs_one_after_the_other(line, tmp_path):
     assert not any(both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "odd_m").values())
