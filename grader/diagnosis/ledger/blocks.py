@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side
-from grader.diagnosis.ledger.provenance import Array
+from grader.diagnosis.ledger.provenance import Array, Untraceable, offsets_of
 from grader.labs.divergence import LOAD, PAIR, Divergence
 from grader.labs.stages import NO_ELEMENT, UNKNOWN_ELEMENT, Blocks, Rule, RuleMatches
 
@@ -37,39 +37,43 @@ def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
     bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left.k // unit))
     if not bad.any():
         return None
-    looked_up = looked_up_by(run, pairs, left)
-    m, n, turn, looked_up = (np.broadcast_to(some, bad.shape) for some in (pairs.m[:, None], pairs.n[:, None], pairs.turn, looked_up))
+    m, n, turn = (np.broadcast_to(some, bad.shape) for some in (pairs.m[:, None], pairs.n[:, None], pairs.turn))
+    looked_up = looked_up_by(run, left)
     # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
-    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live], turn[live], looked_up[live])
+    blocks = Blocks(
+        m[live], n[live], left.k[live], left.offset[live], right.offset[live], right.row[live], right.k[live], turn[live], looked_up[live],
+    )  # fmt: skip
     return bad, run.stages.explain_block(run.problem, blocks)
 
 
-def looked_up_by(run: Run, pairs: Pairs, side: Side) -> Array:
-    """[P]: the element of the operand's index that its addresses come from, UNKNOWN_ELEMENT where these are several."""
-    index, known = side.operand.index, {}
-    for number in dict.fromkeys(side.node.tolist()):
-        known[number] = _element_looked_up(run, int(number), side.operand.tensor, index) if index else NO_ELEMENT
-    return np.array([known[number] for number in side.node.tolist()], dtype=np.int64)
+def looked_up_by(run: Run, side: Side) -> Array:
+    """[E, P]: the element of the operand's index that each address comes from, UNKNOWN_ELEMENT where these are several."""
+    found = np.full(side.offset.shape, NO_ELEMENT, dtype=np.int64)
+    for number in dict.fromkeys(side.node.tolist()) if side.operand.index else ():
+        here = side.node == number
+        found[:, here] = _elements_looked_up(run, int(number), side, side.offset[:, here])
+    return found
 
 
-def _element_looked_up(run: Run, number: int, tensor: str, index: str) -> int:
-    load = next((node for node in run.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None)
-    if load is None:
-        return UNKNOWN_ELEMENT
-    waiting, seen = [load.inputs[0]], set(load.inputs[:1])
-    elements: set[int] = set()
-    while waiting:
-        node = run.tape.nodes[waiting.pop()]
-        if node.op == "load" and node.tensor == index and node.offsets is not None:
-            if node.active is not None and not node.active.all():
-                return UNKNOWN_ELEMENT
-            elements.update(np.unique(node.offsets).tolist())
-            continue
-        waiting += [i for i in node.inputs if i not in seen]
-        seen.update(node.inputs)
-    if not elements:
-        return NO_ELEMENT
-    return int(elements.pop()) if len(elements) == 1 else UNKNOWN_ELEMENT
+def _elements_looked_up(run: Run, number: int, side: Side, offsets: Array) -> Array:
+    """Of which elements of the index the load behind a node made these offsets."""
+    load = next((node for node in run.way_to_load(number, side.operand.tensor) if node.op == "load"), None)
+    if load is None or load.offsets is None:
+        return np.full(offsets.shape, UNKNOWN_ELEMENT, dtype=np.int64)
+    try:
+        origin = run.provenance.origin(load.inputs[0], side.operand.index, masked=False)
+    except Untraceable:
+        return np.full(offsets.shape, UNKNOWN_ELEMENT, dtype=np.int64)
+    if origin is None:
+        return np.full(offsets.shape, NO_ELEMENT, dtype=np.int64)
+    asked, elements = load.offsets.reshape(-1), offsets_of(np.broadcast_to(origin, load.shape)).reshape(-1)
+    places, which = np.unique(asked, return_inverse=True)
+    lowest, highest = np.full(len(places), np.iinfo(np.int64).max), np.full(len(places), np.iinfo(np.int64).min)
+    np.minimum.at(lowest, which, elements)
+    np.maximum.at(highest, which, elements)
+    each = np.where(lowest == highest, lowest, UNKNOWN_ELEMENT)
+    at = np.clip(np.searchsorted(places, offsets), 0, len(places) - 1)
+    return np.where(places[at] == offsets, each[at], UNKNOWN_ELEMENT)
 
 
 def look(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:

@@ -51,6 +51,26 @@ def behind_the_end(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
     )  # fmt: skip
 
 
+def tail_again(run: Run, pairs: Pairs, e: int) -> Divergence | None:
+    """Places behind K whose addresses were brought back into the row: what is read there adds to the sum, unless it is set to zero."""
+    left, right, K = pairs.left, pairs.right, run.sizes[2]
+    for turn in range(int(pairs.turn.max()) + 1):
+        here = np.flatnonzero((pairs.turn == turn) & left.asked[e] & pairs.alive[e])
+        meant = left.k[e, here[:1]] + np.arange(len(here))
+        behind = meant >= K
+        if not behind.any() or behind.all() or (left.k[e, here] != meant)[~behind].any():
+            continue
+        again = here[behind]
+        adds = left.live[e, again] & right.live[e, again] & (left.value[e, again] * right.value[e, again] != 0) & (left.k[e, again] < K)
+        if adds.any() and any((left.k[e, again] == back).all() for back in (0, K - 1, meant[behind] - K)):
+            return Divergence(
+                "k_tail_unmasked", LOAD, run.line_of_load(int(left.node[again[0]]), left.operand.tensor),
+                f"{len(again)} places behind K = {K} hold k = {span(left.k[e, again])} of X again, and add to the sum", f"zeros from K = {K} on",
+                "an address behind the end of K is brought back into the row, and what is read there is not set to zero", pairs.program, turn,
+            )  # fmt: skip
+    return None
+
+
 def round_k(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     """Both sides agree, and some k are met twice or never."""
     K = run.sizes[2]

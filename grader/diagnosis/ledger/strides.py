@@ -57,7 +57,7 @@ def _walked(run: Run, pairs: Pairs, side: Side, turns: Array) -> tuple[int, int]
     if (row[use] == row[use][0]).all():
         return _walked_in_a_row(run, side, int(row[use][0]), k[use] // unit, side.offset[use])
     found = _whole_factors([row[use], k[use] // unit, np.ones(int(use.sum()))], side.offset[use])
-    return None if found is None or found[2] else (found[0], found[1])
+    return None if found is None or found[2] or min(found) < 0 else (found[0], found[1])
 
 
 def _walked_in_a_row(run: Run, side: Side, row: int, k: Array, offset: Array) -> tuple[int, int] | None:
@@ -71,7 +71,7 @@ def _walked_in_a_row(run: Run, side: Side, row: int, k: Array, offset: Array) ->
         along_row, start = along_row + start // row, 0
         if (along_row, along_k) != (own_k, run.problem.scalars[side.operand.strides[0]]) and along_row not in run.sizes:
             return None
-    return None if start else (along_row, along_k)
+    return None if start or min(along_row, along_k) < 0 else (along_row, along_k)
 
 
 def _whole_factors(columns: Sequence[Array], offset: Array) -> list[int] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from grader.labs.dds.turns import by_turn
+from grader.labs.dds.turns import by_turn, least_of_turn
 from grader.labs.divergence import CONVERT
 from grader.labs.inputs import normal
 from grader.labs.stages import (
@@ -115,6 +115,20 @@ class _Met:
         return self.columns_are(self.cols[self.block] * BLOCK)
 
     @property
+    def place_in_turn(self) -> Array:
+        """The number of each block among those of its turn."""
+        return self.block - least_of_turn(self.block, self.row, self.blocks.turn)
+
+    @property
+    def one_of_several_looked_up(self) -> bool:
+        """Whether blocks come in lots, of each of which the column index of one block is looked up."""
+        looked_up, of_block = self.blocks.looked_up, np.full(len(self.cols), -1)
+        if not ((looked_up >= 0) & (looked_up < len(self.cols))).all() or (looked_up == self.block).all():
+            return False
+        of_block[self.block] = looked_up
+        return bool((of_block[looked_up] == looked_up).all())
+
+    @property
     def counted_from_start(self) -> bool:
         """Whether each block is the one whose number is that of the right one, counted from the start of its row."""
         return bool(((self.number >= 0) & (self.block == self.number - self.start)).all())
@@ -181,8 +195,8 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
         "inside": bool((r != blocks.n % BLOCK).any()), "part": met.parts_displaced, "columns": met.mixed or not met.meets, "row": met.mixed,
     }  # fmt: skip
     found = (
-        *_inside_rules(met), *_part_rules(met), *_row_rules(met, crow), *_column_rules(met), *_value_rules(met), *_advance_rules(met),
-        *_foreign_row_rules(met),
+        *_inside_rules(met), *_part_rules(met), *_row_rules(met, crow), *_column_rules(met), *_stride_rules(met, problem), *_lot_rules(met),
+        *_value_rules(met), *_advance_rules(met), *_foreign_row_rules(met),
     )  # fmt: skip
     if over_rows and asked["inside"]:
         sentence = "the sum goes over the rows of a block, which are outputs; it has to go over its columns, the k that X has"
@@ -252,6 +266,36 @@ def _column_rules(met: _Met) -> list[Rule]:
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
         (not met.blocks.any_looked_up and met.columns_are(met.from_start * BLOCK), "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
+    )  # fmt: skip
+
+
+def _stride_rules(met: _Met, problem: Problem) -> list[Rule]:
+    """Columns inside a block by X's stride, and blocks BLOCK elements apart."""
+    along_m, along_k = problem.scalars["stride_xm"], problem.scalars["stride_xk"]
+    if met.mixed or along_k == 1:
+        return []
+    blocks = met.blocks
+    inside = blocks.left_offset == blocks.m * along_m + met.inside * along_k + met.cols[met.block] * BLOCK
+    sentence = "the columns inside a block are stride_xk apart, and block columns BLOCK elements: the column index is not multiplied by stride_xk"
+    return _holding("columns", "", (inside.all(), "x_by_block_without_stride", sentence))
+
+
+def _lot_rules(met: _Met) -> list[Rule]:
+    """Columns of X in kernels that take several blocks at a time, of whose column indices they look up one."""
+    if met.mixed or met.meets:
+        return []
+    looked_up = met.blocks.looked_up
+    first = met.cols[np.clip(looked_up, 0, len(met.cols) - 1)]
+    return _holding(
+        "columns", "",
+        (bool(met.place_in_turn.any()) and met.columns_are((met.cols[met.block] + met.place_in_turn) * BLOCK, wrapped=True),
+         "col_and_place_in_turn",
+         "the column index is right, and the place in the whole tile of X is added to it: within a block it is place % BLOCK"),
+        (met.one_of_several_looked_up and met.columns_are((first + met.block - looked_up) * BLOCK, wrapped=True), "col_counted_on",
+         "one column index is looked up for several blocks, and those of the others are counted on from it: blocks of a row need not be "
+         "neighbours, and block b has its column in col_indices[b]"),
+        (met.one_of_several_looked_up and met.columns_are(first * BLOCK), "col_of_first_in_turn",
+         "one column index is looked up for several blocks, and used for all of them: block b has its column in col_indices[b]"),
     )  # fmt: skip
 
 
