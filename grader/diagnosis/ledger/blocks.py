@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,21 +29,42 @@ def followed(run: Run, programs: Sequence[Pairs]) -> frozenset[Rule]:
 
 
 def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
-    left, right = pairs.left, pairs.right
+    """The pairs that should not meet, bool [E, P], and the rules that all pairs follow; None where all are as they should be."""
     if run.stages.explain_block is None:
         return None
-    live = left.live & right.live & pairs.alive
-    unit = right.operand.unit
-    bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left.k // unit))
-    if not bad.any():
-        return None
-    m, n, turn = (np.broadcast_to(some, bad.shape) for some in (pairs.m[:, None], pairs.n[:, None], pairs.turn))
-    looked_up = looked_up_by(run, left)
-    # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
-    blocks = Blocks(
-        m[live], n[live], left.k[live], left.offset[live], right.offset[live], right.row[live], right.k[live], turn[live], looked_up[live],
-    )  # fmt: skip
-    return bad, run.stages.explain_block(run.problem, blocks)
+    right, unit = pairs.right, pairs.right.operand.unit
+    live = pairs.left.live & right.live & pairs.alive
+    first = None
+    for left_k, astray in _places_of_left(run, pairs, live):
+        bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left_k // unit) | astray)
+        if bad.any():
+            found = bad, run.stages.explain_block(run.problem, _blocks(pairs, live, left_k, looked_up_by(run, pairs.left)))
+            if found[1].holding:
+                return found
+            first = first or found
+    return first
+
+
+def _places_of_left(run: Run, pairs: Pairs, live: Array) -> Iterator[tuple[Array, Array]]:
+    """k of the left elements, and whether they are in foreign rows: as they would be in their own rows, then as memory has them.
+
+    Where an index leads behind the end of a row, the next one lies there.
+    """
+    left = pairs.left
+    astray = live & (left.row != pairs.m[:, None])
+    if left.operand.index and left.operand.strides and astray.any():
+        along_row, along_k = (run.problem.scalars[name] for name in left.operand.strides)
+        k, rest = np.divmod(left.offset - pairs.m[:, None] * along_row, along_k)
+        if not rest[live].any():
+            yield k, astray
+    yield left.k, np.zeros(live.shape, dtype=bool)
+
+
+def _blocks(pairs: Pairs, live: Array, left_k: Array, looked_up: Array) -> Blocks:
+    """A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only."""
+    left, right = pairs.left, pairs.right
+    m, n, turn = (np.broadcast_to(some, live.shape)[live] for some in (pairs.m[:, None], pairs.n[:, None], pairs.turn))
+    return Blocks(m, n, left_k[live], left.offset[live], right.offset[live], right.row[live], right.k[live], turn, looked_up[live])
 
 
 def looked_up_by(run: Run, side: Side) -> Array:
@@ -98,10 +119,13 @@ def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergenc
     side = left if rule.name.startswith(("x_", "col_")) else right
     later = bad & (pairs.turn > 0)
     e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
+    expected = f"W[{pairs.n[e]}, {left.k[e, p]}]"
+    if side is left and left.row[e, p] != pairs.m[e]:
+        expected = f"X[{pairs.m[e]}, {right.k[e, p]}]"
     return Divergence(
         names, LOAD if rule.aspect == "row" or side is left else PAIR, _line(run, pairs, side, rule, p),
         f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
-        f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
+        expected, rule.reason, pairs.program, int(pairs.turn[p]),
     )  # fmt: skip
 
 

@@ -38,11 +38,11 @@ def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) ->
             "the sum of all turns", "each turn replaces the accumulator instead of adding to it", program,
         )  # fmt: skip
     if pairs is not None and _apart(run, pairs, lost):
-        count, several = len(lost), len(lost) != 1
+        these = f"{len(lost)} of the program's {len(lost) + kept} products"
+        these += " are made here and reach no store" if len(lost) != 1 else " is made here and reaches no store"
         return Divergence(
-            "sum_left_out", SUM, line,
-            f"{count} of the program's {count + kept} products {'are' if several else 'is'} made here and {'reach' if several else 'reaches'} "
-            "no store", "all products in what is stored", "a sum that is made beside the stored one is never added to it", program,
+            "sum_left_out", SUM, line, these, "all products in what is stored",
+            "a sum that is made beside the stored one is never added to it", program,
         )  # fmt: skip
     return None
 

@@ -65,8 +65,10 @@ def tail_again(run: Run, pairs: Pairs, e: int) -> Divergence | None:
         if adds.any() and any((left.k[e, again] == back).all() for back in (0, K - 1, meant[behind] - K)):
             return Divergence(
                 "k_tail_unmasked", LOAD, run.line_of_load(int(left.node[again[0]]), left.operand.tensor),
-                f"{len(again)} places behind K = {K} hold k = {span(left.k[e, again])} of X again, and add to the sum", f"zeros from K = {K} on",
-                "an address behind the end of K is brought back into the row, and what is read there is not set to zero", pairs.program, turn,
+                f"{len(again)} places behind K = {K} hold k = {span(left.k[e, again])} of X again, and add to the sum",
+                f"zeros from K = {K} on",
+                "an address behind the end of K is brought back into the row, and what is read there is not set to zero",
+                pairs.program, turn,
             )  # fmt: skip
     return None
 

@@ -153,7 +153,7 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     p = int(np.flatnonzero(bad)[0])
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
-    reason = "the columns of X are not those of the block that they meet: both have to come from the same b, as col_indices[b] and as block b"
+    reason = "the columns of X are not those of the block that they meet: both come from one b, as col_indices[b] and as block b"
     if run.stages.needed is None:
         gap = np.unique(right.k[e, bad] // unit - left.k[e, bad] // unit) * unit
         reason = "X and W are multiplied in different orders of k"

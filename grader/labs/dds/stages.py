@@ -88,7 +88,7 @@ class _Met:
 
     row: the block row of the output; start: the number of its first block. block: the number of the block that was taken;
     own: its block row; inside: the column in it; from_start: its number, counted from `start`. number: that of the block of
-    W at `row` and the columns of X, -1 where there is none. cols: col_indices. turned: the block is read as [k, n]. length: K.
+    W at `row` and the columns of X, -1 where there is none. cols: col_indices. turned: the block is read as [k, n].
     """
 
     blocks: Blocks
@@ -102,7 +102,6 @@ class _Met:
     end: Array
     cols: Array
     turned: bool
-    length: int
 
     @property
     def mixed(self) -> bool:
@@ -151,7 +150,8 @@ class _Met:
     def parts_displaced(self) -> bool:
         """Whether each block and its rows are the right ones, and other columns of it than those of X are taken."""
         right = bool((self.block == self.number).all()) and bool((self.blocks.offset // BLOCK % BLOCK == self.blocks.n % BLOCK).all())
-        return right and bool((self.blocks.k != self.blocks.left_k).any())
+        same = bool((self.blocks.k // BLOCK == self.blocks.left_k // BLOCK).all())
+        return right and same and bool((self.blocks.k != self.blocks.left_k).any())
 
     def columns_of_neighbour(self, step: int) -> bool | None:
         """Whether each block met the columns of X of the block `step` further on in its row; None where a row is too short to tell."""
@@ -168,10 +168,9 @@ class _Met:
         first = self.cols[np.where(known, looked_up, 0)] * BLOCK
         return bool((looked_up == number)[known].all()) and not (self.blocks.left_k - first - self.inside)[known].any()
 
-    def columns_are(self, first: Array, *, wrapped: bool = False) -> bool:
-        """wrapped: also where a column behind the end of X's row lies in the next one."""
-        beside = self.blocks.left_k - first - self.inside
-        return not (beside % self.length if wrapped else beside).any()
+    def columns_are(self, first: Array) -> bool:
+        """Whether each block met the columns of X from `first` on."""
+        return not (self.blocks.left_k - first - self.inside).any()
 
 
 def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
@@ -189,7 +188,7 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
         blocks, row, block, own=_rows_of_blocks(problem)[block], inside=r if turned else c,
         from_start=np.clip(block - crow[row], 0, len(cols) - 1),
         number=_numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)],
-        start=crow[row], end=crow[row + 1], cols=cols, turned=turned, length=problem.scalars["K"],
+        start=crow[row], end=crow[row + 1], cols=cols, turned=turned,
     )  # fmt: skip
     asked = {
         "inside": bool((r != blocks.n % BLOCK).any()), "part": met.parts_displaced, "columns": met.mixed or not met.meets, "row": met.mixed,
@@ -257,7 +256,10 @@ def _column_rules(met: _Met) -> list[Rule]:
          "col_indices is read at the number of the block row: block b has its column in col_indices[b]"),
         (met.columns_are(met.cols[met.block]), "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
-        *((met.columns_are(met.cols[met.block] * tile, wrapped=True), f"col_times_{tile}",
+        *((met.columns_are((met.cols[met.block] + step) * BLOCK), f"col_one_{words}",
+           f"the columns of X are those of the block column {words} the one that col_indices[b] names")
+          for step, words in ((1, "behind"), (-1, "before"))),
+        *((met.columns_are(met.cols[met.block] * tile), f"col_times_{tile}",
            f"the block column is multiplied by {tile}; a block is BLOCK = {BLOCK} columns wide, however tall a tile of X is")
           for tile in TOKEN_TILES if tile != BLOCK),
         (not met.blocks.any_looked_up and met.columns_are(met.row * BLOCK), "x_by_block_row",
@@ -276,7 +278,8 @@ def _stride_rules(met: _Met, problem: Problem) -> list[Rule]:
         return []
     blocks = met.blocks
     inside = blocks.left_offset == blocks.m * along_m + met.inside * along_k + met.cols[met.block] * BLOCK
-    sentence = "the columns inside a block are stride_xk apart, and block columns BLOCK elements: the column index is not multiplied by stride_xk"
+    sentence = ("the columns inside a block are stride_xk apart, and block columns BLOCK elements: the column index is not multiplied by "
+                "stride_xk")  # fmt: skip
     return _holding("columns", "", (inside.all(), "x_by_block_without_stride", sentence))
 
 
@@ -288,10 +291,10 @@ def _lot_rules(met: _Met) -> list[Rule]:
     first = met.cols[np.clip(looked_up, 0, len(met.cols) - 1)]
     return _holding(
         "columns", "",
-        (bool(met.place_in_turn.any()) and met.columns_are((met.cols[met.block] + met.place_in_turn) * BLOCK, wrapped=True),
+        (bool(met.place_in_turn.any()) and met.columns_are((met.cols[met.block] + met.place_in_turn) * BLOCK),
          "col_and_place_in_turn",
          "the column index is right, and the place in the whole tile of X is added to it: within a block it is place % BLOCK"),
-        (met.one_of_several_looked_up and met.columns_are((first + met.block - looked_up) * BLOCK, wrapped=True), "col_counted_on",
+        (met.one_of_several_looked_up and met.columns_are((first + met.block - looked_up) * BLOCK), "col_counted_on",
          "one column index is looked up for several blocks, and those of the others are counted on from it: blocks of a row need not be "
          "neighbours, and block b has its column in col_indices[b]"),
         (met.one_of_several_looked_up and met.columns_are(first * BLOCK), "col_of_first_in_turn",
