@@ -86,8 +86,8 @@ def masked_out(problem: Problem, masked: Mapping[str, Array], n: Array, k: Array
         ) -> tuple[str, str]:
             return f"{what} of W[{n[at]}, {k[at]}] comes from a place that a mask leaves out", f"{short}[{row[at]}, {column[at]}]"
 
-        reason = (f"{short} has an element for it: the rows, columns or mask of its load are counted wrongly, or what it brings is moved to "
-                  "another place")  # fmt: skip
+        reason = (f"{short} has an element for it: the rows, columns or mask of its load are counted wrongly, or what it brings is moved "
+                  "to another place")  # fmt: skip
         if wrong.any():
             found.append(Judgement(f"{short}_masked_out", reason, wrong, describe, rank=SCALE, tensor=tensor))
     return found

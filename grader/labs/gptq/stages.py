@@ -238,6 +238,8 @@ def _operand(parts: Parts) -> Making | None:
 def _not_masked(parts: Parts) -> Making | None:
     """Words that were shifted and keep their higher nibbles: numbers beyond fp16, beside which other mistakes are small."""
     values = parts.values
+    if (np.abs(values.value) <= 40 * np.maximum(1.0, np.abs(parts.scale))).all():  # nibbles and zero points make less
+        return None
     position = np.clip(values.partner - values.k, 0, 7)
     shifted = parts.words >> 4 * position
 
@@ -247,12 +249,13 @@ def _not_masked(parts: Parts) -> Making | None:
 
     kept = Judgement("no_nibble_mask", "the word is shifted, but the higher nibbles are not masked away", shifted != shifted & 15,
                      describe, rank=UNPACK)  # fmt: skip
-    for (number, verdicts), (_, power, formula, zeros) in itertools.product(((shifted, [kept]), (shifted & 15, [])), _candidates(parts)):
+    plain = [(power, zeros) for _, power, formula, zeros in _candidates(parts) if not formula.name and power in (0, 1)]
+    for (number, verdicts), (power, zeros) in itertools.product(((shifted, [kept]), (shifted & 15, [])), plain):
         zero = zeros.made(parts)
         made = (number - zero) * parts.scale**power
         near = np.abs(values.value - made) <= 2 * ROUNDING * np.abs(made) + ROUNDING * np.abs(parts.scale) ** power
         beyond = ~np.isfinite(values.value) & ((np.abs(number - zero) > FP16_HOLDS) | (np.abs(made) > FP16_HOLDS))
-        if not formula.name and power in (0, 1) and (near | beyond).all():
+        if (near | beyond).all():
             return Making([*verdicts, *_zero_verdicts(parts, zeros, zero)], power, zero.astype(np.float64))
     return None
 
