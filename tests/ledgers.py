@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from grader.building import BuildOptions, describe
-from grader.diagnosis.ledger.explaining import run_of
+from grader.diagnosis.ledger.explaining import run_of, walks_of
 from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.walk import walk
 from grader.labs import get_lab
@@ -82,7 +82,7 @@ def recorded(
     options = InterpretOptions(1, case_seconds=120, record=lambda count: range(min(count, RECORDED)))
     (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)
     assert outcome.flow, outcome.message
-    run = run_of(lab, stages, bundle.configs[config], bundle.launches[case_name, config], problem, outcome)
+    run = run_of(lab, stages, bundle.configs[config], bundle.launches[case_name, config], problem, outcome, walks_of(bundle.made.text))
     return source, bundle, outcome, run
 
 

@@ -202,7 +202,12 @@ def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFi
 
 def _is_index(kernel: Launchable, finding: MemoryFinding) -> bool:
     """Whether the tensor holds numbers that say where to go on."""
-    return any(p.name == finding.tensor and p.type == "*i32" and len(p.sizes) == 1 for p in kernel.parameters)
+    return finding.tensor in _indices(kernel)
+
+
+def _indices(kernel: Launchable) -> list[str]:
+    """The tensors that hold such numbers."""
+    return [p.name for p in kernel.parameters if p.type == "*i32" and len(p.sizes) == 1]
 
 
 def _unmasked(
@@ -216,6 +221,10 @@ def _unmasked(
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
     turned = _turned(tensor, name, finding)
     exchanged = "; if it is not meant to lie so, exchange its strides" if turned else ""
+    if _indices(kernel) and limit == "K":  # whole blocks, which an index names
+        return (f"{noun} {index[d]} of {name}, which has {have}{turned}",
+                f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would hide it: look at the block's index that it is "
+                f"made of{exchanged}")  # fmt: skip
     return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"mask it to {noun}s below {limit}{exchanged}"
 
 

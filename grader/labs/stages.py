@@ -102,14 +102,15 @@ NO_ELEMENT, UNKNOWN_ELEMENT = -1, -2
 class Blocks:
     """Pairs that should not meet, all arrays of one shape.
 
-    m, n: the element of Y. left_k: of X. offset: of the right element from its tensor's first; row, k: of W. turn: the number of
-    the multiplication. looked_up: the element of the left operand's index that its address comes from, NO_ELEMENT where it comes from
-    none, UNKNOWN_ELEMENT where that is not known.
+    m, n: the element of Y. left_k: of X. left_offset, offset: of the left and the right element from their tensors' first; row, k: of W.
+    turn: the number of the multiplication. looked_up: the element of the left operand's index that its address comes from, NO_ELEMENT
+    where it comes from none, UNKNOWN_ELEMENT where that is not known.
     """
 
     m: Array
     n: Array
     left_k: Array
+    left_offset: Array
     offset: Array
     row: Array
     k: Array

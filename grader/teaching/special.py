@@ -91,7 +91,7 @@ def _no_list(setting: Setting, method: str) -> Told:
 
 def returned_nothing(setting: Setting) -> Told | None:
     """A helper without a `return`, whose result is used."""
-    if not re.search(r"cannot convert None|NoneType|'void'|cannot cast void", setting.fault.message):
+    if not re.search(r"cannot convert None|NoneType|'void'|cannot cast void|'constexpr' object has no attribute", setting.fault.message):
         return None
     silent = {
         part.name: part
@@ -129,6 +129,15 @@ def construct(setting: Setting) -> Told | None:
         (f"Triton does not compile this kind of Python ({found[1]})", "write it with assignments, if, for and while"),
     )
     return Told(setting, cause, step, quiet=True)
+
+
+def starred(setting: Setting) -> Told | None:
+    """An unpacking with *, at which Triton stops without words."""
+    at = next((part for part in ast.walk(setting.node or setting.tree) if isinstance(part, ast.Starred)), None)
+    if at is None or setting.fault.kind != "AssertionError" or setting.node is None:
+        return None
+    cause, _ = CONSTRUCTS["Starred"]
+    return Told(setting.at(at), cause, "give each value a name of its own: a, b, c = ..., or take it by its number: values[0]", quiet=True)
 
 
 def nested_function(setting: Setting) -> Told | None:
@@ -273,6 +282,6 @@ def caching_twice(setting: Setting) -> Told | None:
 
 SPECIAL: tuple[Callable[[Setting], Told | None], ...] = (
     undefined_name, nested_function, plain_function, loop_carried, branches_differ, shapes_differ, returned_nothing,
-    construct, *MISUSED, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
+    construct, starred, *MISUSED, found_by_looking, missing_attribute, return_in_loop, constexpr_changed, config_keyword,
     misspelt_keyword, value_before_pointers, accumulator, caching_twice, *WORDING, *CONDITIONS,
 )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side
-from grader.diagnosis.ledger.provenance import Array
+from grader.diagnosis.ledger.provenance import Array, Untraceable, offsets_of
 from grader.labs.divergence import LOAD, PAIR, Divergence
 from grader.labs.stages import NO_ELEMENT, UNKNOWN_ELEMENT, Blocks, Rule, RuleMatches
 
@@ -29,47 +29,72 @@ def followed(run: Run, programs: Sequence[Pairs]) -> frozenset[Rule]:
 
 
 def _bad_blocks(run: Run, pairs: Pairs) -> tuple[Array, RuleMatches] | None:
-    left, right = pairs.left, pairs.right
+    """The pairs that should not meet, bool [E, P], and the rules that all pairs follow; None where all are as they should be."""
     if run.stages.explain_block is None:
         return None
-    live = left.live & right.live & pairs.alive
-    unit = right.operand.unit
-    bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left.k // unit))
-    if not bad.any():
-        return None
-    looked_up = looked_up_by(run, pairs, left)
-    m, n, turn, looked_up = (np.broadcast_to(some, bad.shape) for some in (pairs.m[:, None], pairs.n[:, None], pairs.turn, looked_up))
-    # A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only.
-    blocks = Blocks(m[live], n[live], left.k[live], right.offset[live], right.row[live], right.k[live], turn[live], looked_up[live])
-    return bad, run.stages.explain_block(run.problem, blocks)
+    right, unit = pairs.right, pairs.right.operand.unit
+    live = pairs.left.live & right.live & pairs.alive
+    first = None
+    for left_k, astray in _places_of_left(run, pairs, live):
+        bad = live & ((right.row != pairs.n[:, None]) | (right.k // unit != left_k // unit) | astray)
+        if bad.any():
+            found = bad, run.stages.explain_block(run.problem, _blocks(pairs, live, left_k, looked_up_by(run, pairs.left)))
+            if found[1].holding:
+                return found
+            first = first or found
+    return first
 
 
-def looked_up_by(run: Run, pairs: Pairs, side: Side) -> Array:
-    """[P]: the element of the operand's index that its addresses come from, UNKNOWN_ELEMENT where these are several."""
-    index, known = side.operand.index, {}
-    for number in dict.fromkeys(side.node.tolist()):
-        known[number] = _element_looked_up(run, int(number), side.operand.tensor, index) if index else NO_ELEMENT
-    return np.array([known[number] for number in side.node.tolist()], dtype=np.int64)
+def _places_of_left(run: Run, pairs: Pairs, live: Array) -> Iterator[tuple[Array, Array]]:
+    """k of the left elements, and whether they are in foreign rows: as they would be in their own rows, then as memory has them.
+
+    Where an index leads behind the end of a row, the next one lies there.
+    """
+    left = pairs.left
+    astray = live & (left.row != pairs.m[:, None])
+    if left.operand.index and left.operand.strides and astray.any():
+        along_row, along_k = (run.problem.scalars[name] for name in left.operand.strides)
+        k, rest = np.divmod(left.offset - pairs.m[:, None] * along_row, along_k)
+        if not rest[live].any():
+            yield k, astray
+    yield left.k, np.zeros(live.shape, dtype=bool)
 
 
-def _element_looked_up(run: Run, number: int, tensor: str, index: str) -> int:
-    load = next((node for node in run.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None)
-    if load is None:
-        return UNKNOWN_ELEMENT
-    waiting, seen = [load.inputs[0]], set(load.inputs[:1])
-    elements: set[int] = set()
-    while waiting:
-        node = run.tape.nodes[waiting.pop()]
-        if node.op == "load" and node.tensor == index and node.offsets is not None:
-            if node.active is not None and not node.active.all():
-                return UNKNOWN_ELEMENT
-            elements.update(np.unique(node.offsets).tolist())
-            continue
-        waiting += [i for i in node.inputs if i not in seen]
-        seen.update(node.inputs)
-    if not elements:
-        return NO_ELEMENT
-    return int(elements.pop()) if len(elements) == 1 else UNKNOWN_ELEMENT
+def _blocks(pairs: Pairs, live: Array, left_k: Array, looked_up: Array) -> Blocks:
+    """A pair whose k happens to agree follows the mistaken rule too, so all pairs are asked, not the bad ones only."""
+    left, right = pairs.left, pairs.right
+    m, n, turn = (np.broadcast_to(some, live.shape)[live] for some in (pairs.m[:, None], pairs.n[:, None], pairs.turn))
+    return Blocks(m, n, left_k[live], left.offset[live], right.offset[live], right.row[live], right.k[live], turn, looked_up[live])
+
+
+def looked_up_by(run: Run, side: Side) -> Array:
+    """[E, P]: the element of the operand's index that each address comes from, UNKNOWN_ELEMENT where these are several."""
+    found = np.full(side.offset.shape, NO_ELEMENT, dtype=np.int64)
+    for number in dict.fromkeys(side.node.tolist()) if side.operand.index else ():
+        here = side.node == number
+        found[:, here] = _elements_looked_up(run, int(number), side, side.offset[:, here])
+    return found
+
+
+def _elements_looked_up(run: Run, number: int, side: Side, offsets: Array) -> Array:
+    """Of which elements of the index the load behind a node made these offsets."""
+    load = next((node for node in run.way_to_load(number, side.operand.tensor) if node.op == "load"), None)
+    if load is None or load.offsets is None:
+        return np.full(offsets.shape, UNKNOWN_ELEMENT, dtype=np.int64)
+    try:
+        origin = run.provenance.origin(load.inputs[0], side.operand.index, masked=False)
+    except Untraceable:
+        return np.full(offsets.shape, UNKNOWN_ELEMENT, dtype=np.int64)
+    if origin is None:
+        return np.full(offsets.shape, NO_ELEMENT, dtype=np.int64)
+    asked, elements = load.offsets.reshape(-1), offsets_of(np.broadcast_to(origin, load.shape)).reshape(-1)
+    places, which = np.unique(asked, return_inverse=True)
+    lowest, highest = np.full(len(places), np.iinfo(np.int64).max), np.full(len(places), np.iinfo(np.int64).min)
+    np.minimum.at(lowest, which, elements)
+    np.maximum.at(highest, which, elements)
+    each = np.where(lowest == highest, lowest, UNKNOWN_ELEMENT)
+    at = np.clip(np.searchsorted(places, offsets), 0, len(places) - 1)
+    return np.where(places[at] == offsets, each[at], UNKNOWN_ELEMENT)
 
 
 def look(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
@@ -94,10 +119,13 @@ def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergenc
     side = left if rule.name.startswith(("x_", "col_")) else right
     later = bad & (pairs.turn > 0)
     e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
+    expected = f"W[{pairs.n[e]}, {left.k[e, p]}]"
+    if side is left and left.row[e, p] != pairs.m[e]:
+        expected = f"X[{pairs.m[e]}, {right.k[e, p]}]"
     return Divergence(
         names, LOAD if rule.aspect == "row" or side is left else PAIR, _line(run, pairs, side, rule, p),
         f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
-        f"W[{pairs.n[e]}, {left.k[e, p]}]", rule.reason, pairs.program, int(pairs.turn[p]),
+        expected, rule.reason, pairs.program, int(pairs.turn[p]),
     )  # fmt: skip
 
 

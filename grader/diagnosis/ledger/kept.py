@@ -37,7 +37,21 @@ def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) ->
             f"the products of {len(lost)} earlier turn{'s' if len(lost) != 1 else ''} are not in the sum, the last one is",
             "the sum of all turns", "each turn replaces the accumulator instead of adding to it", program,
         )  # fmt: skip
+    if pairs is not None and _apart(run, pairs, lost):
+        these = f"{len(lost)} of the program's {len(lost) + kept} products"
+        these += " are made here and reach no store" if len(lost) != 1 else " is made here and reaches no store"
+        return Divergence(
+            "sum_left_out", SUM, line, these, "all products in what is stored",
+            "a sum that is made beside the stored one is never added to it", program,
+        )  # fmt: skip
     return None
+
+
+def _apart(run: Run, pairs: Pairs, lost: list[Node]) -> bool:
+    """Whether the lost products are of other lines than those that are stored, or were made in between."""
+    kept = [run.tape.nodes[term.node] for term in pairs.flow.terms]
+    between = kept[0].number < lost[-1].number and lost[0].number < kept[-1].number
+    return between or not {node.line for node in lost} & {node.line for node in kept}
 
 
 def kept_on(run: Run, pairs: Pairs) -> Divergence | None:

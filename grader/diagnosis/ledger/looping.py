@@ -51,6 +51,28 @@ def behind_the_end(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
     )  # fmt: skip
 
 
+def tail_again(run: Run, pairs: Pairs, e: int) -> Divergence | None:
+    """Places behind K whose addresses were brought back into the row: what is read there adds to the sum, unless it is set to zero."""
+    left, right, K = pairs.left, pairs.right, run.sizes[2]
+    for turn in range(int(pairs.turn.max()) + 1):
+        here = np.flatnonzero((pairs.turn == turn) & left.asked[e] & pairs.alive[e])
+        meant = left.k[e, here[:1]] + np.arange(len(here))
+        behind = meant >= K
+        if not behind.any() or behind.all() or (left.k[e, here] != meant)[~behind].any():
+            continue
+        again = here[behind]
+        adds = left.live[e, again] & right.live[e, again] & (left.value[e, again] * right.value[e, again] != 0) & (left.k[e, again] < K)
+        if adds.any() and any((left.k[e, again] == back).all() for back in (0, K - 1, meant[behind] - K)):
+            return Divergence(
+                "k_tail_unmasked", LOAD, run.line_of_load(int(left.node[again[0]]), left.operand.tensor),
+                f"{len(again)} places behind K = {K} hold k = {span(left.k[e, again])} of X again, and add to the sum",
+                f"zeros from K = {K} on",
+                "an address behind the end of K is brought back into the row, and what is read there is not set to zero",
+                pairs.program, turn,
+            )  # fmt: skip
+    return None
+
+
 def round_k(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     """Both sides agree, and some k are met twice or never."""
     K = run.sizes[2]
@@ -59,7 +81,7 @@ def round_k(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     missing, twice = np.flatnonzero(need & (counts == 0)), np.flatnonzero(counts > 1)
     line, unit = pairs.flow.terms[-1].line, pairs.right.operand.unit
     left_out = sorted({int(k) for k in missing % unit})
-    if unit > 1 and len(missing) * unit == len(left_out) * K and not len(twice):
+    if len(left_out) < unit and len(missing) * unit == len(left_out) * K and not len(twice):
         words = f"nibble{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
         return Divergence("nibbles_left_out", LOOP, line, f"k = {span(missing)} is never multiplied", "all eight nibbles of a word",
                        f"{words} of each word {'are' if len(left_out) > 1 else 'is'} left out", pairs.program)  # fmt: skip
@@ -74,7 +96,8 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
     """Why these k are never multiplied. depth: of a tile along K."""
     K, unit = run.sizes[2], pairs.right.operand.unit
     turns, line = int(pairs.turn.max()) + 1, pairs.flow.terms[-1].line
-    asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e]]).all() for side in (pairs.left, pairs.right)]
+    asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e] & (side.row[e] == row)]).all()
+             for side, row in ((pairs.left, pairs.m[e]), (pairs.right, pairs.n[e]))]  # fmt: skip
     if (run.stages.needed is None and unit == 1 and all(asked)) or (asked[0] and unit > 1):
         return Divergence("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
                        f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",

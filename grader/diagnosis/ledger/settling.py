@@ -30,7 +30,7 @@ _maps, _blocks = _ranked(GRID, TILE), _named("wrong_block")
 
 IN_A_LAUNCH: tuple[tuple[Test, Test], ...] = (
     # slices that one side forgets, or that are not masked, seem to overlap
-    (_named("slice_unmasked", "slice_of_one_side"), _named("slices_", "slice_walks_all_of_k")),
+    (_named("slice_unmasked", "slice_of_one_side", "k_tail_unmasked"), _named("slices_", "slice_walks_all_of_k")),
     # lanes of a wrong tile are beside the rows that they seem to be in
     (_maps, lambda finding: finding.name in BESIDE_TILES),
 )
@@ -38,6 +38,8 @@ IN_A_LAUNCH: tuple[tuple[Test, Test], ...] = (
 IN_SEVERAL: tuple[tuple[Test, Test], ...] = (
     # where Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were
     (_named("y_strides_swapped", "y_column_major"), lambda finding: _maps(finding) or finding.name.startswith("store_")),
+    # rows that are repeated in a wrong order bring masked ones to places that have a group
+    (_named("rows_of_tile_repeated"), _named("scales_masked_out", "zeros_masked_out")),
     # blocks are merely others than those of their row where no rule explains which ones they are
     (_explains_blocks, _blocks),
     # a rule that all words followed would be followed in every case

@@ -73,7 +73,8 @@ def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
     words = parts[0].right
     depth = len(np.unique(words.k[0][parts[0].turn == 0])) * words.operand.unit
     if set(ends) == {len(counts[0]) - 1} and set(np.diff(np.sort(begins)).tolist()) == {depth}:
-        return "slices begin one tile apart, and each moves on by one tile a turn, not by one for each slice"
+        return ("slices begin one tile apart and go on, tile by tile, to the end of K: each has to end where the next one begins, or to "
+                "move on by one tile for each slice")  # fmt: skip
     if set(ends) == {len(counts[0]) - 1}:
         return "every slice goes on to the end of K, not to where the next one begins"
     return "neighbouring slices of K overlap"

@@ -33,6 +33,9 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
     if walked is None:
         return None
     own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
+    known = {1, *run.problem.scalars.values()}
+    if any(used > 0 and own != used and own % used == 0 and used not in known for used, own in zip(walked, own_strides, strict=True)):
+        return None  # a part of the stride: the same row lies in several places, as no other stride brings it there
     swapped = set(walked) == set(own_strides)
     for name, used, own, letter in zip(side.operand.strides, walked, own_strides, _neighbours(pairs, side), strict=True):
         if used != own:
@@ -57,7 +60,7 @@ def _walked(run: Run, pairs: Pairs, side: Side, turns: Array) -> tuple[int, int]
     if (row[use] == row[use][0]).all():
         return _walked_in_a_row(run, side, int(row[use][0]), k[use] // unit, side.offset[use])
     found = _whole_factors([row[use], k[use] // unit, np.ones(int(use.sum()))], side.offset[use])
-    return None if found is None or found[2] else (found[0], found[1])
+    return None if found is None or found[2] or min(found) < 0 else (found[0], found[1])
 
 
 def _walked_in_a_row(run: Run, side: Side, row: int, k: Array, offset: Array) -> tuple[int, int] | None:
@@ -71,7 +74,7 @@ def _walked_in_a_row(run: Run, side: Side, row: int, k: Array, offset: Array) ->
         along_row, start = along_row + start // row, 0
         if (along_row, along_k) != (own_k, run.problem.scalars[side.operand.strides[0]]) and along_row not in run.sizes:
             return None
-    return None if start else (along_row, along_k)
+    return None if start or min(along_row, along_k) < 0 else (along_row, along_k)
 
 
 def _whole_factors(columns: Sequence[Array], offset: Array) -> list[int] | None:

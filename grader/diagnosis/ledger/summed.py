@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.diagnosis.ledger import slices
 from grader.diagnosis.ledger.advancing import advance, drifting
-from grader.diagnosis.ledger.looping import behind_the_end, beyond_the_end, round_k, too_short
+from grader.diagnosis.ledger.looping import behind_the_end, beyond_the_end, round_k, tail_again, too_short
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.turns import asked_by_turn, k_span, several_times, times_met
@@ -22,6 +22,8 @@ def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
     need = np.ones(run.sizes[2], dtype=bool)
     if run.stages.needed is not None:
         need = run.stages.needed(run.problem)[pairs.n[e]]
+    if again := tail_again(run, pairs, e):
+        return [again]
     if not whole:
         return _only_pairs(run, pairs, e)
     masked = _masked_rows(run, pairs, e)
@@ -151,7 +153,7 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     p = int(np.flatnonzero(bad)[0])
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
-    reason = "the columns of X are not those of the block that they meet"
+    reason = "the columns of X are not those of the block that they meet: both come from one b, as col_indices[b] and as block b"
     if run.stages.needed is None:
         gap = np.unique(right.k[e, bad] // unit - left.k[e, bad] // unit) * unit
         reason = "X and W are multiplied in different orders of k"

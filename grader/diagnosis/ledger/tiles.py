@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from grader.diagnosis.ledger.tile_map import Tile, TileMap, store_tile, tile_map
 from grader.labs.divergence import GRID, STORE, TILE, Divergence
 
 MAX_NAMED = 3
+GROUPS = (2, 4, 8, 16)
+"""Rows of tiles that are walked together."""
 
 
 def look(run: Run) -> list[Divergence]:
@@ -34,11 +38,37 @@ def _short_walk(run: Run, tiles: TileMap) -> Divergence | None:
     """Programs that walk over tiles and stop before the last: each tile that is stored is where it belongs."""
     begins = run.walks.get(tiles.line or 0)
     outside = any(i >= tiles.count[0] or j >= tiles.count[1] for i, j in (*tiles.stored, *tiles.meant.values()))
-    if begins is None or not tiles.missing or outside or _of_empty_rows(run, tiles):
+    if begins is None or not tiles.missing or outside or _masked_out(run) or _of_empty_rows(run, tiles):
         return None
-    if reason := _cut_off(run, tiles) or _ends_early(run, tiles):
+    if reason := _long_strides(run, tiles) or _cut_off(run, tiles) or _ends_early(run, tiles):
         return Divergence("tiles_left_out", TILE, begins, _map_found(run, tiles, {}, {}), "each tile from one program", reason)
     return None
+
+
+def _masked_out(run: Run) -> bool:
+    """Whether a recorded program reaches a tile and stores nothing of it, as one behind the ends of Y."""
+    stores = (store for program in run.tape.programs for store in stores_to_output(run, program))
+    return any(store.active is not None and not store.active.any() for store in stores)
+
+
+def _long_strides(run: Run, tiles: TileMap) -> str:
+    """That programs go on by more tiles than there are programs, in an order of tiles that shows it; else ""."""
+    programs = math.prod(run.grid)
+    for number in _numberings(tiles.count):
+        numbers = {program: [number(*tile) for tile in own] for program, own in tiles.by_program.items()}
+        steps = {b - a for own in numbers.values() for a, b in itertools.pairwise(own)}
+        if len(steps) == 1 and all(own[0] == program for program, own in numbers.items()) and (step := steps.pop()) > programs:
+            return f"a program goes on by {step} tiles a turn, and there are {programs} programs: tiles in between are left out"
+    return ""
+
+
+def _numberings(count: Tile) -> Iterator[Callable[[int, int], int]]:
+    """Orders in which tiles are counted: row by row, column by column, and column by column within groups of rows."""
+    rows, columns = count
+    yield lambda i, j: i * columns + j
+    for group in (rows, *GROUPS):
+        yield lambda i, j, group=group: (  # type: ignore[misc]
+            i // group * group * columns + j * min(group, rows - i // group * group) + i % group)  # fmt: skip
 
 
 def _ends_early(run: Run, tiles: TileMap) -> str:
@@ -46,7 +76,7 @@ def _ends_early(run: Run, tiles: TileMap) -> str:
     every = [(i, j) for i in range(tiles.count[0]) for j in range(tiles.count[1])]
     for order in (every, sorted(every, key=lambda tile: tile[::-1])):
         if set(order[len(order) - len(tiles.missing) :]) == set(tiles.missing):
-            return "a program walks over several tiles, and that loop ends before the last tile"
+            return "a program walks over several tiles, and that loop ends before the last tile, or goes on by too many at a time"
     return ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from grader.labs.dds.turns import by_turn
+from grader.labs.dds.turns import by_turn, least_of_turn
 from grader.labs.divergence import CONVERT
 from grader.labs.inputs import normal
 from grader.labs.stages import (
@@ -88,7 +88,7 @@ class _Met:
 
     row: the block row of the output; start: the number of its first block. block: the number of the block that was taken;
     own: its block row; inside: the column in it; from_start: its number, counted from `start`. number: that of the block of
-    W at `row` and the columns of X, -1 where there is none. cols: col_indices. turned: the block is read as [k, n]. length: K.
+    W at `row` and the columns of X, -1 where there is none. cols: col_indices. turned: the block is read as [k, n].
     """
 
     blocks: Blocks
@@ -102,7 +102,6 @@ class _Met:
     end: Array
     cols: Array
     turned: bool
-    length: int
 
     @property
     def mixed(self) -> bool:
@@ -113,6 +112,20 @@ class _Met:
     def meets(self) -> bool:
         """Whether each block met the columns of X that are its own."""
         return self.columns_are(self.cols[self.block] * BLOCK)
+
+    @property
+    def place_in_turn(self) -> Array:
+        """The number of each block among those of its turn."""
+        return self.block - least_of_turn(self.block, self.row, self.blocks.turn)
+
+    @property
+    def one_of_several_looked_up(self) -> bool:
+        """Whether blocks come in lots, of each of which the column index of one block is looked up."""
+        looked_up, of_block = self.blocks.looked_up, np.full(len(self.cols), -1)
+        if not ((looked_up >= 0) & (looked_up < len(self.cols))).all() or (looked_up == self.block).all():
+            return False
+        of_block[self.block] = looked_up
+        return bool((of_block[looked_up] == looked_up).all())
 
     @property
     def counted_from_start(self) -> bool:
@@ -137,7 +150,8 @@ class _Met:
     def parts_displaced(self) -> bool:
         """Whether each block and its rows are the right ones, and other columns of it than those of X are taken."""
         right = bool((self.block == self.number).all()) and bool((self.blocks.offset // BLOCK % BLOCK == self.blocks.n % BLOCK).all())
-        return right and bool((self.blocks.k != self.blocks.left_k).any())
+        same = bool((self.blocks.k // BLOCK == self.blocks.left_k // BLOCK).all())
+        return right and same and bool((self.blocks.k != self.blocks.left_k).any())
 
     def columns_of_neighbour(self, step: int) -> bool | None:
         """Whether each block met the columns of X of the block `step` further on in its row; None where a row is too short to tell."""
@@ -154,10 +168,9 @@ class _Met:
         first = self.cols[np.where(known, looked_up, 0)] * BLOCK
         return bool((looked_up == number)[known].all()) and not (self.blocks.left_k - first - self.inside)[known].any()
 
-    def columns_are(self, first: Array, *, wrapped: bool = False) -> bool:
-        """wrapped: also where a column behind the end of X's row lies in the next one."""
-        beside = self.blocks.left_k - first - self.inside
-        return not (beside % self.length if wrapped else beside).any()
+    def columns_are(self, first: Array) -> bool:
+        """Whether each block met the columns of X from `first` on."""
+        return not (self.blocks.left_k - first - self.inside).any()
 
 
 def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
@@ -175,14 +188,14 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
         blocks, row, block, own=_rows_of_blocks(problem)[block], inside=r if turned else c,
         from_start=np.clip(block - crow[row], 0, len(cols) - 1),
         number=_numbers(problem)[row, np.clip(x_block, 0, problem.scalars["K"] // BLOCK - 1)],
-        start=crow[row], end=crow[row + 1], cols=cols, turned=turned, length=problem.scalars["K"],
+        start=crow[row], end=crow[row + 1], cols=cols, turned=turned,
     )  # fmt: skip
     asked = {
         "inside": bool((r != blocks.n % BLOCK).any()), "part": met.parts_displaced, "columns": met.mixed or not met.meets, "row": met.mixed,
     }  # fmt: skip
     found = (
-        *_inside_rules(met), *_part_rules(met), *_row_rules(met, crow), *_column_rules(met), *_value_rules(met), *_advance_rules(met),
-        *_foreign_row_rules(met),
+        *_inside_rules(met), *_part_rules(met), *_row_rules(met, crow), *_column_rules(met), *_stride_rules(met, problem), *_lot_rules(met),
+        *_value_rules(met), *_advance_rules(met), *_foreign_row_rules(met),
     )  # fmt: skip
     if over_rows and asked["inside"]:
         sentence = "the sum goes over the rows of a block, which are outputs; it has to go over its columns, the k that X has"
@@ -243,7 +256,10 @@ def _column_rules(met: _Met) -> list[Rule]:
          "col_indices is read at the number of the block row: block b has its column in col_indices[b]"),
         (met.columns_are(met.cols[met.block]), "col_as_element",
          "the block column is taken for the index of an element: it counts blocks of BLOCK columns"),
-        *((met.columns_are(met.cols[met.block] * tile, wrapped=True), f"col_times_{tile}",
+        *((met.columns_are((met.cols[met.block] + step) * BLOCK), f"col_one_{words}",
+           f"the columns of X are those of the block column {words} the one that col_indices[b] names")
+          for step, words in ((1, "behind"), (-1, "before"))),
+        *((met.columns_are(met.cols[met.block] * tile), f"col_times_{tile}",
            f"the block column is multiplied by {tile}; a block is BLOCK = {BLOCK} columns wide, however tall a tile of X is")
           for tile in TOKEN_TILES if tile != BLOCK),
         (not met.blocks.any_looked_up and met.columns_are(met.row * BLOCK), "x_by_block_row",
@@ -252,6 +268,37 @@ def _column_rules(met: _Met) -> list[Rule]:
          "column indices are counted from the start of the block row, so that every row gets those of the first"),
         (not met.blocks.any_looked_up and met.columns_are(met.from_start * BLOCK), "x_by_position",
          "the columns of X follow the number of the block in its row, not its column index"),
+    )  # fmt: skip
+
+
+def _stride_rules(met: _Met, problem: Problem) -> list[Rule]:
+    """Columns inside a block by X's stride, and blocks BLOCK elements apart."""
+    along_m, along_k = problem.scalars["stride_xm"], problem.scalars["stride_xk"]
+    if met.mixed or along_k == 1:
+        return []
+    blocks = met.blocks
+    inside = blocks.left_offset == blocks.m * along_m + met.inside * along_k + met.cols[met.block] * BLOCK
+    sentence = ("the columns inside a block are stride_xk apart, and block columns BLOCK elements: the column index is not multiplied by "
+                "stride_xk")  # fmt: skip
+    return _holding("columns", "", (inside.all(), "x_by_block_without_stride", sentence))
+
+
+def _lot_rules(met: _Met) -> list[Rule]:
+    """Columns of X in kernels that take several blocks at a time, of whose column indices they look up one."""
+    if met.mixed or met.meets:
+        return []
+    looked_up = met.blocks.looked_up
+    first = met.cols[np.clip(looked_up, 0, len(met.cols) - 1)]
+    return _holding(
+        "columns", "",
+        (bool(met.place_in_turn.any()) and met.columns_are((met.cols[met.block] + met.place_in_turn) * BLOCK),
+         "col_and_place_in_turn",
+         "the column index is right, and the place in the whole tile of X is added to it: within a block it is place % BLOCK"),
+        (met.one_of_several_looked_up and met.columns_are((first + met.block - looked_up) * BLOCK), "col_counted_on",
+         "one column index is looked up for several blocks, and those of the others are counted on from it: blocks of a row need not be "
+         "neighbours, and block b has its column in col_indices[b]"),
+        (met.one_of_several_looked_up and met.columns_are(first * BLOCK), "col_of_first_in_turn",
+         "one column index is looked up for several blocks, and used for all of them: block b has its column in col_indices[b]"),
     )  # fmt: skip
 
 

@@ -26,12 +26,12 @@ def by_turn(blocks: Blocks, crow: Array, cols: Array, *, over_rows: bool) -> tup
     number = crow[row] + turn
     if not len(cols) or (number >= crow[row + 1]).any():
         return ()
-    first_column = _least(blocks.left_k, row, turn)
+    first_column = least_of_turn(blocks.left_k, row, turn)
     inside = blocks.left_k - first_column
     begins = [blocks.offset - (blocks.n % SIDE) * SIDE - inside, blocks.offset - inside * SIDE - blocks.n % SIDE]
     if over_rows:
         first_column, begins = blocks.left_k // SIDE * SIDE, [blocks.offset // BLOCK * BLOCK]
-    turned = next((which for which, begin in enumerate(begins) if (begin == _least(begin, row, turn)).all()), None)
+    turned = next((which for which, begin in enumerate(begins) if (begin == least_of_turn(begin, row, turn)).all()), None)
     if turned is None:
         return ()
     of_x = _of_x(cols, crow[row], turn, row, looked_up=blocks.any_looked_up)
@@ -43,7 +43,7 @@ def by_turn(blocks: Blocks, crow: Array, cols: Array, *, over_rows: bool) -> tup
     return (*([Rule("inside", "block_not_transposed", sentence)] if turned else []), *x, *values)
 
 
-def _least(numbers: Array, row: Array, turn: Array) -> Array:
+def least_of_turn(numbers: Array, row: Array, turn: Array) -> Array:
     """The smallest of the numbers in each turn of each block row, for all of them."""
     key = row * (int(turn.max()) + 1) + turn
     least = np.full(int(key.max()) + 1, np.iinfo(np.int64).max)

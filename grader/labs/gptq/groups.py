@@ -74,6 +74,25 @@ def elements_taken(problem: Problem, taken: GroupElements) -> list[Judgement]:
     return [_judgement(problem, tensor, taken, wrong, rules) for tensor, (wrong, rules) in found.items()]
 
 
+def masked_out(problem: Problem, masked: Mapping[str, Array], n: Array, k: Array) -> list[Judgement]:
+    """Elements of scales and zeros that the tensor has and a load's mask leaves out. masked: bool, by tensor; n, k: of the weights."""
+    found = []
+    for tensor, wrong in masked.items():
+        row, column = place(problem, tensor, OWN[tensor](problem, n, k))
+        short, what = tensor.removesuffix("_ptr"), "the scale" if tensor == SCALES else "the zero point"
+
+        def describe(
+            at: tuple[int, ...], what: str = what, short: str = short, row: Array = row, column: Array = column
+        ) -> tuple[str, str]:
+            return f"{what} of W[{n[at]}, {k[at]}] comes from a place that a mask leaves out", f"{short}[{row[at]}, {column[at]}]"
+
+        reason = (f"{short} has an element for it: the rows, columns or mask of its load are counted wrongly, or what it brings is moved "
+                  "to another place")  # fmt: skip
+        if wrong.any():
+            found.append(Judgement(f"{short}_masked_out", reason, wrong, describe, rank=SCALE, tensor=tensor))
+    return found
+
+
 NAMES = {
     "one_group_for_all": ("one_scale_for_all_groups", "one_zero_for_all_groups"),
     "next_group": ("scale_of_next_group", "zero_of_next_group"),
@@ -154,6 +173,10 @@ def _of_rows(problem: Problem) -> Iterator[Rule]:
         for end in (last, FAR):
             yield ("groups_counted_in_tiles", f"the row is k // {tile}, as if groups were {tile} long; group_size says how long",
                    _counted(tile, end))  # fmt: skip
+    for tile in TILES:
+        if tile > 8:
+            yield ("rows_of_tile_repeated", f"the rows for the {tile // 8} words of a tile are repeated as a whole; each belongs to "
+                   "eight neighbouring k", _repeated(tile, size))  # fmt: skip
     yield "row_of_k", "row k is used; a row belongs to a group, k // group_size", _counted(1, FAR)
 
 
@@ -168,6 +191,11 @@ def _counted(length: int, end: int, first: int = 0) -> Offsets:
 
 def _within(tile: int, size: int) -> Offsets:
     return lambda n, k: k % tile // size
+
+
+def _repeated(tile: int, size: int) -> Offsets:
+    """The rows of a tile's words one after the other, and again from the first."""
+    return lambda n, k: (k // tile * tile + k % (tile // 8) * 8) // size
 
 
 def _of_tile(tile: int, size: int) -> Offsets:

@@ -7,6 +7,7 @@ looked at first, and the parts only where it is wrong.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ import torch
 
 from grader.labs.activations import judge_fp16_activations
 from grader.labs.divergence import UNPACK, WEIGHT
-from grader.labs.gptq.groups import SCALES, ZEROS, GroupElements, elements_taken, own_scale, own_zero
+from grader.labs.gptq.groups import SCALES, ZEROS, GroupElements, elements_taken, masked_out, own_scale, own_zero
 from grader.labs.gptq.packing import pack_weight, pack_zeros
 from grader.labs.inputs import normal
 from grader.labs.nibbles import Meanings, explain_block, nibbles_of, opened, place
@@ -24,6 +25,8 @@ from grader.model import Problem
 
 ROUNDING = 2e-3
 """How far fp16 may take a weight off, in units of its parts q s and (z + 1) s."""
+FP16_HOLDS = 65000
+"""What is larger may have become infinite."""
 SOME, MORE = 64, 1024
 """How many values are asked first, and then, before a way is tried on all."""
 MEANINGS: Meanings = {
@@ -188,9 +191,13 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], 
     none = np.full(values.row.shape, -1)
     used = {tensor: _taken(values, tensor, none) for tensor in (SCALES, ZEROS)}
     own = values.meets & (parts.n == values.target)  # of other weights than those that were meant nothing is known
-    elsewhere = elements_taken(problem, GroupElements(used, parts.n, values.k, parts.wrong & own))
+    elsewhere = elements_taken(problem, GroupElements(used, parts.n, np.where(own, values.partner, values.k), parts.wrong & own))
     everything = (*values.used.values(), *values.passed.values(), *values.beside_used.values())
+    masked = {tensor: (used[tensor] == -1) & own & parts.wrong for tensor in used if tensor in values.used}
+    elsewhere += masked_out(problem, masked, parts.n, values.k)
     known = np.isfinite(parts.scale)  # a scale from outside the tensor says nothing of the weights that it was taken for
+    for lost in masked.values():
+        known &= ~lost
     if any((offsets == -2).any() for offsets in everything) or not known.any():
         return elsewhere, as_if_right
     explained = _operand(_at(parts, known))
@@ -225,7 +232,32 @@ def _operand(parts: Parts) -> Making | None:
             continue
         fewest = cost + len(verdicts)
         best = Making([*_zero_verdicts(parts, zeros, zero), *_formula_verdicts(parts, formula), *verdicts], power, zero)
-    return best or _scaled_with_1024(parts)
+    return best or _scaled_with_1024(parts) or _not_masked(parts)
+
+
+def _not_masked(parts: Parts) -> Making | None:
+    """Words that were shifted and keep their higher nibbles: numbers beyond fp16, beside which other mistakes are small."""
+    values = parts.values
+    if (np.abs(values.value) <= 40 * np.maximum(1.0, np.abs(parts.scale))).all():  # nibbles and zero points make less
+        return None
+    position = np.clip(values.partner - values.k, 0, 7)
+    shifted = parts.words >> 4 * position
+
+    def describe(at: tuple[int, ...]) -> tuple[str, str]:
+        return (f"element {position[at]} of word ({values.k[at] // 8}, {values.row[at]}), {parts.words[at] & 0xFFFFFFFF:#010x}, "
+                f"became {shifted[at]}", f"{shifted[at] & 15}")  # fmt: skip
+
+    kept = Judgement("no_nibble_mask", "the word is shifted, but the higher nibbles are not masked away", shifted != shifted & 15,
+                     describe, rank=UNPACK)  # fmt: skip
+    plain = [(power, zeros) for _, power, formula, zeros in _candidates(parts) if not formula.name and power in (0, 1)]
+    for (number, verdicts), (power, zeros) in itertools.product(((shifted, [kept]), (shifted & 15, [])), plain):
+        zero = zeros.made(parts)
+        made = (number - zero) * parts.scale**power
+        near = np.abs(values.value - made) <= 2 * ROUNDING * np.abs(made) + ROUNDING * np.abs(parts.scale) ** power
+        beyond = ~np.isfinite(values.value) & ((np.abs(number - zero) > FP16_HOLDS) | (np.abs(made) > FP16_HOLDS))
+        if (near | beyond).all():
+            return Making([*verdicts, *_zero_verdicts(parts, zeros, zero)], power, zero.astype(np.float64))
+    return None
 
 
 def _scaled_with_1024(parts: Parts) -> Making | None:
