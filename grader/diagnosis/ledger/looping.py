@@ -81,7 +81,7 @@ def round_k(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     missing, twice = np.flatnonzero(need & (counts == 0)), np.flatnonzero(counts > 1)
     line, unit = pairs.flow.terms[-1].line, pairs.right.operand.unit
     left_out = sorted({int(k) for k in missing % unit})
-    if len(left_out) < unit and len(missing) * unit == len(left_out) * K and not len(twice):
+    if unit > 1 and len(left_out) < unit and len(missing) * unit == len(left_out) * K and not len(twice):
         words = f"nibble{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
         return Divergence("nibbles_left_out", LOOP, line, f"k = {span(missing)} is never multiplied", "all eight nibbles of a word",
                        f"{words} of each word {'are' if len(left_out) > 1 else 'is'} left out", pairs.program)  # fmt: skip

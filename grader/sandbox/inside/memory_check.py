@@ -25,7 +25,7 @@ from control_flow import Turns
 from faults import LaunchEnded
 from findings import Findings
 from native_memory import POISON_BYTE, NativeMemory, atomic_rmw
-from promises import Watch
+from promises import Believed
 from races import Races, too_far_apart
 
 LONGER = 4
@@ -85,7 +85,7 @@ class MemoryCheck:
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
         Turns.watch, Turns.ahead, Turns.barrier = self._turn, self._ahead, self.races.barrier
-        Watch.broken = self._broken
+        Believed.broken = self._broken
         self._set_clock()
         try:
             yield
@@ -94,7 +94,7 @@ class MemoryCheck:
             signal.setitimer(signal.ITIMER_PROF, 0)
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
             interpreter.InterpreterBuilder.create_masked_load = load
-            Turns.watch = Turns.ahead = Turns.barrier = Watch.broken = None
+            Turns.watch = Turns.ahead = Turns.barrier = Believed.broken = None
 
     def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
         """The compiler was promised what is not so."""

@@ -22,7 +22,7 @@ Seen = tuple[int, ...]
 """Numbers that break a promise: the first in a place where it cannot stand, and the one before it, if that says more."""
 
 
-class Watch:
+class Believed:
     """Told of each promise that is broken: its kind, what was promised (0: a condition) and what was seen."""
 
     broken: Callable[[str, int, Seen], None] | None = None
@@ -32,10 +32,10 @@ def told(kind: str) -> Callable[..., Any]:
     """A function that takes the place of one of PROMISES, and looks at what it is given."""
 
     def hint(input: Any, values: Any, _semantic: Any = None, **_: Any) -> Any:
-        if Watch.broken is not None and isinstance(input, tl.core.tensor):
+        if Believed.broken is not None and isinstance(input, tl.core.tensor):
             whole = [int(getattr(value, "value", value)) for value in (values if isinstance(values, (list, tuple, tl.tuple)) else [values])]
             for promised, seen in breaks(kind, input.handle, whole):
-                Watch.broken(kind, promised, seen)
+                Believed.broken(kind, promised, seen)
         return input
 
     return hint
@@ -43,8 +43,8 @@ def told(kind: str) -> Callable[..., Any]:
 
 def assumed(condition: Any) -> None:
     """tl.assume of a condition."""
-    if Watch.broken is not None and not condition.data.all():
-        Watch.broken(ASSUMED, 0, ())
+    if Believed.broken is not None and not condition.data.all():
+        Believed.broken(ASSUMED, 0, ())
 
 
 def breaks(kind: str, handle: Any, promises: Sequence[int]) -> list[tuple[int, Seen]]:
