@@ -20,7 +20,7 @@ import numpy as np
 import triton.language as tl
 from areas import WINDOW_BITS, Area
 from memory_check import MemoryCheck
-from native_memory import NativeMemory, atomic_rmw, line_in
+from native_memory import NativeMemory, atomic_rmw
 from per_program import Apart, Diverged, PerProgram, programs_of, stacked
 from races import SEVERAL, count_additions
 from triton.runtime import interpreter
@@ -157,8 +157,8 @@ class _InStepMemory(NativeMemory):
         self._memory.store(real, values, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
-        if operation.name not in ADDS or line_in(self._check.path) in self._check.races.uses():
-            raise Apart("an atomic whose answer is used, or that does not add")
+        if operation.name not in ADDS:
+            raise Apart("an atomic that does not add")
         pointers, values, mask = self._of_all(pointers, values, mask)
         area, elements, real = self._check.looked(pointers, mask, values.itemsize)
         if area is not None:
@@ -167,8 +167,9 @@ class _InStepMemory(NativeMemory):
                 raise Apart("an addition to what was stored, or to what nothing was")
             writer[elements] = SEVERAL
             count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
-        each = zip(real, values, mask, strict=True)
-        return PerProgram(np.stack([atomic_rmw(self._memory, operation, *of_one, order) for of_one in each]))
+        for of_one in zip(real, values, mask, strict=True):
+            atomic_rmw(self._memory, operation, *of_one, order)
+        return _Untold(values.itemsize)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         raise Apart("an exchange")
@@ -187,6 +188,18 @@ class _InStepMemory(NativeMemory):
         if area.writer is None:
             area.writer = np.zeros(len(area.valid), dtype=np.int64)
         return area.writer
+
+
+class _Untold:
+    """What an atomic gives back: it tells which programs came before, and so whoever looks at it has to be judged."""
+
+    def __init__(self, itemsize: int) -> None:
+        self.itemsize = itemsize
+
+    def _asked(self, *_: Any, **__: Any) -> Any:
+        raise Apart("what an atomic gave back")
+
+    __array__ = __array_ufunc__ = __array_function__ = __getattr__ = __getitem__ = __bool__ = __len__ = _asked
 
 
 def _program_id(self: Any, axis: int) -> Any:

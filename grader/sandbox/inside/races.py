@@ -65,7 +65,7 @@ class Races:
             at = elements[np.flatnonzero(before == 0)[0]]
             self.found.place("unwritten", kind, area, int(at))
         others = (before != 0) & (np.abs(before) != program + 1)
-        used = kind == "atomic" and (area.output or bool(others.any())) and line_in(self.found.path) in self.uses()
+        used = kind == "atomic" and (area.output or bool(others.any())) and line_in(self.found.path) in self._uses()
         if kind == "atomic":
             if not used:
                 self._share(others, within, pointers, mask)
@@ -184,7 +184,7 @@ class Races:
         self.shared = np.zeros(pointers.shape, dtype=bool)
         self.shared[mask] = elements.reshape(int(np.count_nonzero(mask)), -1).any(axis=1)
 
-    def uses(self) -> frozenset[int]:
+    def _uses(self) -> frozenset[int]:
         """Lines of the module on which something is made of what an atomic gives back; a helper that returns it is not among them."""
         if self._lines is None:
             with open(self.found.path, encoding="utf-8") as file:

@@ -150,6 +150,30 @@ def test_kept_promises_do_not_keep_programs_apart(tmp_path):
     assert any(both("w8a8", edited(tmp_path, (PID, PID + lines + "    pid = pid + tl.sum(at) * 0\n")), tmp_path, "odd_m").values())
 
 
+SPLIT = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
+ADDED = "        tl.atomic_add(y_ptrs, y, mask=keep, sem=\"relaxed\")\n"
+HELPER = "@triton.jit\ndef added(ptrs, y, keep):\n    return tl.atomic_add(ptrs, y, mask=keep, sem=\"relaxed\")\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "together"),
+    [
+        ("before = added(y_ptrs, y, keep)", True),
+        ("tl.store(y_ptrs, added(y_ptrs, y, keep) + y, mask=keep & (pid < 0))", False),
+        ("tl.store(y_ptrs, added(y_ptrs, y, keep), mask=keep & (pid < 0))", False),
+        ("if tl.sum(tl.sum(added(y_ptrs, y, keep), 1), 0) > 1e9:\n            return", False),
+    ],
+    ids=["unused", "computed with", "stored", "asked"],
+)
+def test_what_a_helper_got_from_an_atomic_is_judged(use, together, tmp_path):
+    assert ADDED in SPLIT
+    text = SPLIT.replace(ADDED, f"        {use}\n").replace("@triton.autotune(", HELPER + "@triton.autotune(")
+    path = tmp_path / "w4a16.py"
+    path.write_text(text, encoding="utf-8")
+    ran = both("w4a16", path, tmp_path, "every_config")
+    assert ran["every_config:0"] is together
+
+
 @pytest.mark.parametrize(
     "line",
     [
