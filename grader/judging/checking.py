@@ -92,16 +92,18 @@ def defined(finding: Finding, watched: Outcome) -> Finding:
     """The finding, and no longer right where a launch that was watched shows that Y depends on the order of programs or of lanes, or
     on a promise to the compiler that is not kept.
 
-    The interpreter runs one program after the other, a GPU many at once: then what one reads, another may not have stored yet. And it
-    believes no promise, as the compiler does.
+    On the interpreter programs that meet at an element come one after the other, on a GPU at once: then what one reads, another may not
+    have stored yet. And the compiler believes what it is promised, the interpreter does not.
     """
-    faults = {found.fault for found in watched.memory or () if found.unordered}
-    if finding.ok and not faults and any(found.promise for found in watched.memory or ()):
-        return replace(finding, ok=False, message=BROKEN_PROMISE, unordered=True)
-    if not finding.ok or not faults:
+    if not finding.ok:
         return finding
-    told = {frozenset({"lanes"}): ORDER_OF_LANES, frozenset({"thread"}): ORDER_OF_THREADS}
-    return replace(finding, ok=False, message=told.get(frozenset(faults), ORDER_OF_PROGRAMS), unordered=True)
+    faults = frozenset(found.fault for found in watched.memory or () if found.unordered)
+    if faults:
+        told = {frozenset({"lanes"}): ORDER_OF_LANES, frozenset({"thread"}): ORDER_OF_THREADS}
+        return replace(finding, ok=False, message=told.get(faults, ORDER_OF_PROGRAMS), unordered=True)
+    if any(found.promise for found in watched.memory or ()):
+        return replace(finding, ok=False, message=BROKEN_PROMISE, unordered=True)
+    return finding
 
 
 def _overrun(outcome: Outcome) -> str:

@@ -26,8 +26,8 @@ from races import SEVERAL, count_additions
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
-MOST_ELEMENTS = 1 << 18
-"""Elements of a tile, of all programs of a batch: what is larger takes longer in NumPy than on the way there."""
+TILE_ELEMENTS = 1 << 18
+"""Of the tiles of all programs of a batch together: what is larger takes longer in NumPy than on the way there."""
 MOST_PROGRAMS = 64
 FEWEST = 3
 """Programs that are worth it."""
@@ -41,7 +41,7 @@ ADDS = ("ADD", "FADD")
 def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
     """How many programs to run together; 1: none. constants: of the kernel, of which the two largest are taken for a tile's sizes."""
     sizes = sorted((value for value in constants.values() if type(value) is int and value > 0), reverse=True)
-    fitting = MOST_ELEMENTS // max(1, math.prod(sizes[:2]))
+    fitting = TILE_ELEMENTS // max(1, math.prod(sizes[:2]))
     size = min(MOST_PROGRAMS, math.prod(grid), fitting)
     return size if size >= FEWEST else 1
 

@@ -141,7 +141,7 @@ class PerProgram(NDArrayOperatorsMixin):
         return tuple(map(PerProgram, made)) if isinstance(made, tuple) else PerProgram(made)
 
     def __array_function__(self, function: Any, types: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        form = FORMS.get(function, _one_by_one(function))
+        form = FORMS.get(function) or _one_by_one(function)
         return form(*arguments, **options)
 
 
