@@ -70,10 +70,11 @@ class Picture:
     def svg(self) -> str:
         """An SVG document whose ink and paper follow prefers-color-scheme."""
         import matplotlib
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
 
         out = io.StringIO()
-        with matplotlib.rc_context(STYLE):
-            self.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        with matplotlib.rc_context(STYLE):  # by the canvas itself: Figure.savefig draws everything once more before
+            FigureCanvasSVG(self.figure).print_svg(out, metadata={"Date": None, "Creator": None})
         text = out.getvalue()
         text = text[text.index("<svg") :]
         for colour, variable in VARIABLES.items():
@@ -111,7 +112,9 @@ def composed(height: float, draw: Callable[[Figure], None], alt: str, width: flo
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
-        figure.draw_without_rendering()
+        engine = figure.get_layout_engine()
+        assert engine is not None
+        engine.execute(figure)
         figure.set_layout_engine("none")  # laid out once, so that drawing it again gives the same picture
     return Picture(figure, alt)
 
