@@ -37,13 +37,15 @@ class LaunchEnded(Exception):
         self.reason = reason
 
 
-def describe(error: BaseException, path: str) -> dict[str, Any]:
+def describe(error: BaseException, path: str, ended: LaunchEnded | None = None) -> dict[str, Any]:
     """The error as data: {"error", "message", "line"}, and "reason" of a launch that was ended.
 
-    path: the file of the student's module; "line" is the innermost of its lines that was running.
+    path: the file of the student's module; "line" is the innermost of its lines that was running. ended: what the clock raised.
+    It raises wherever Python happens to be, inside a function of NumPy's too, and those may make a TypeError of anything.
     """
     error = _root(error)
     frames = traceback.extract_tb(error.__traceback__)
+    error = ended or error
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)
     answer = {"error": type(error).__name__, "message": str(error).strip()[:600] or type(error).__name__, "line": line}
     if isinstance(error, LaunchEnded):

@@ -109,7 +109,7 @@ def _one_after_the_other(module: LoadedModule, request: dict[str, Any], given: _
             module.jit[tuple(request["grid"])](*given.arguments.values())
     except Exception as error:
         seconds = time.process_time() - started
-        found = {**faults.describe(error, module.path), "seconds": seconds, "memory": check.findings()}
+        found = {**faults.describe(error, module.path, check.out_of_time), "seconds": seconds, "memory": check.findings()}
         return found, [recorder.answer()] if recorder else []
     answer, out = _answer(given, check, started)
     return answer, [*out, recorder.answer()] if recorder else out

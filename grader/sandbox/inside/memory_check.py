@@ -60,6 +60,7 @@ class MemoryCheck:
         self.misled: str | None = None
         self.turns = 0
         self.deadline = self.end = float("inf")
+        self.out_of_time: LaunchEnded | None = None
         self.found = Findings(path)
         self.races = Races(self.found)
         self.touched: dict[str, Area] = {}
@@ -137,7 +138,8 @@ class MemoryCheck:
             return
         spent = self.seconds * (LONGER if self.longer else 1)
         among = f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEW else ""
-        raise LaunchEnded("time", f"did not finish within {spent:.0f} s on the interpreter{among}")
+        self.out_of_time = LaunchEnded("time", f"did not finish within {spent:.0f} s on the interpreter{among}")
+        raise self.out_of_time
 
     def findings(self) -> list[dict[str, Any]]:
         """What was found, as JSON: one entry for each line, tensor and fault."""

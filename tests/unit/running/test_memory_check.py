@@ -575,3 +575,31 @@ def test_many_small_programs_are_no_endless_loop(monkeypatch, ended, programs, g
         check.deadline = 0.0
     with pytest.raises(LaunchEnded, match=f"within {96 if goes_on else 24} s"):
         check._in_time()
+
+
+def test_time_that_ran_out_inside_numpy_is_told_as_that(monkeypatch, tmp_path):
+    """NumPy makes a TypeError of whatever is raised while it reads a shape; that is no fault of the grader's."""
+    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
+    import faults
+    import memory_check
+
+    check = memory_check.MemoryCheck([], str(tmp_path / "kernel_module.py"), 24.0, 1)
+    check.deadline = 0.0
+
+    class Shape:  # as Triton's own: Python that NumPy calls
+        def __len__(self) -> int:
+            check._in_time()  # as the clock does, at any instruction
+            return 1
+
+        def __getitem__(self, place: int) -> int:
+            return (1,)[place]
+
+    scope: dict[str, object] = {}
+    shim = "import numpy\ndef shim(shape):\n    return numpy.empty(shape)\n"
+    exec(compile(shim, str(TESTS.parent / "grader" / "sandbox" / "inside" / "host_builder.py"), "exec"), scope)
+    with pytest.raises(TypeError) as raised:
+        scope["shim"](Shape())  # type: ignore[operator]
+    assert faults.describe(raised.value, check.path)["error"] == "GraderDefect"
+    said = faults.describe(raised.value, check.path, check.out_of_time)
+    assert said["reason"] == "time"
+    assert "did not finish within 24 s" in said["message"]
