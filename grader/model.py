@@ -296,6 +296,13 @@ class KernelBundle:
     made: MadeModule
     binaries: Mapping[tuple[int, int, str], Binary] = field(default_factory=dict)
     failures: tuple[BuildFailure, ...] = ()
+    lowered: frozenset[int] = frozenset()
+    """Configs, by index, that were compiled down to LLVM IR for the newest capability, and no further."""
+
+    @property
+    def working(self) -> tuple[int, ...]:
+        """Configs, by index, that compile."""
+        return tuple(sorted({config for _, config, _ in self.binaries} | self.lowered))
 
     def binary(self, case: str, config: int, capability: int) -> Binary | None:
         """The binary that runs `case` with `config` on compute capability `capability` (90 for 9.0)."""

@@ -135,7 +135,8 @@ def graded(
     path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = (),
     capabilities: tuple[int, ...] = (90,), without: tuple[str, ...] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """The JSON document of one submission, graded on the CPU; compiled for one GPU only, unless more are asked for.
+    """The JSON document of one submission, graded on the CPU; compiled for one GPU only, unless more are asked for, to a verdict
+    and not to every config's binary.
 
     without: names of cases that are left out.
     """
@@ -144,7 +145,7 @@ def graded(
         for lab in all_labs().values()
         if not labs or lab.id in labs
     ]
-    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities, kept=KeptBinaries(own_folder()))
+    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities, kept=KeptBinaries(own_folder()), facts=False)
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 
 

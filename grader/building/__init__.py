@@ -6,17 +6,19 @@ functions; compiling turns that module into binaries.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from grader.building.compiling import NO_TIME_LEFT, Compiled, Compiler, Complaint, front_end, made_request
 from grader.building.describing import describe, load_request, made_module
 from grader.building.kept import KeptBinaries, own_folder
-from grader.building.options import BuildOptions
+from grader.building.options import BuildOptions, Scope
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Refusal
 
 __all__ = [
-    "BuildOptions", "Compiled", "Complaint", "KeptBinaries", "assignments", "build", "compile_described", "describe", "describe_error",
-    "front_end", "load_request", "made_module", "made_request", "own_folder", "read_by_triton",
+    "BuildOptions", "Compiled", "Complaint", "KeptBinaries", "Scope", "assignments", "build", "compile_described", "describe",
+    "describe_error", "front_end", "load_request", "made_module", "made_request", "own_folder", "read_by_triton",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0
@@ -56,21 +58,34 @@ def compile_described(
     first = next(case for case in lab.cases if case.configs == "all")
     newest = max(options.capabilities)
     compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
-    bundle = compiler.compile(bundle, [(newest, config, first.name) for config in bundle.configs])
+    bundle = (_verdicts if options.scope == "verdict" else _binaries)(compiler, bundle, newest, first.name)
     older = [capability for capability in options.capabilities if capability != newest]
-    bundle = compiler.lower(bundle, [(capability, config, first.name) for capability in older for config in bundle.configs])
-    working = {config for _, config, _ in bundle.binaries}
+    bundle, _ = compiler.lower(bundle, [(capability, config, first.name) for capability in older for config in bundle.configs])
     if ours := _fault_of_ours(bundle):
         return ours
-    if not working:
+    if not bundle.working:
         return Refusal("build_error", _why_nothing_builds(bundle))
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     if options.scope != "all":
         bundle = compiler.read(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
     else:
-        pairs += [(case.name, index) for case in lab.speed_cases for index in sorted(working)]
+        pairs += [(case.name, index) for case in lab.speed_cases for index in bundle.working]
         bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
     return _fault_of_ours(bundle) or bundle
+
+
+def _binaries(compiler: Compiler, bundle: KernelBundle, capability: int, case: str) -> KernelBundle:
+    """The bundle with a binary of each config that compiles."""
+    return compiler.compile(bundle, [(capability, config, case) for config in bundle.configs])
+
+
+def _verdicts(compiler: Compiler, bundle: KernelBundle, capability: int, case: str) -> KernelBundle:
+    """The bundle with which configs compile, and a binary of the first, and of each whose LLVM IR leaves something open."""
+    bundle, plain = compiler.lower(bundle, [(capability, config, case) for config in bundle.configs])
+    whole = [config for config in bundle.configs if config.index not in plain or config.index == min(plain)]
+    bundle = compiler.compile(bundle, [(capability, config, case) for config in whole])
+    failed = {failure.config for failure in bundle.failures if failure.capability == capability}
+    return replace(bundle, lowered=plain - failed)
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
@@ -78,9 +93,9 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
 
     compiled=False: before anything was compiled, as if every config did.
     """
-    working = sorted({config for _, config, _ in bundle.binaries}) if compiled else list(range(len(bundle.configs)))
+    working = bundle.working if compiled else tuple(range(len(bundle.configs)))
     return {
-        case.name: tuple(working) if case.configs == "all" else (working[number % len(working)],)
+        case.name: working if case.configs == "all" else (working[number % len(working)],)
         for number, case in enumerate(lab.cases)
     }
 

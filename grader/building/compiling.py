@@ -31,6 +31,10 @@ Operation = Literal["compile", "lower", "read"]
 Compiled = Callable[[int, int], None]
 """Called with how many binaries are compiled, and of how many."""
 
+PLAIN: Literal["plain"] = "plain"
+"""What was lowered, and would be one kernel and nothing else."""
+
+_Made = Binary | BuildFailure | Literal["plain"] | None
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,16 @@ class Compiler:
                 failures.setdefault((job.config.index, job.capability), result)
         return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
 
-    def lower(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
-        """The bundle with why a wanted (capability, config, case) does not compile; no binary is made of those that do."""
-        failures = {(f.config, f.capability): f for f in bundle.failures}
+    def lower(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> tuple[KernelBundle, frozenset[int]]:
+        """The bundle with why a wanted (capability, config, case) does not compile; no binary is made of those that do. And the
+        configs, by index, of whose binary LLVM IR says that it would be one kernel and nothing else."""
+        failures, plain = {(f.config, f.capability): f for f in bundle.failures}, set()
         for job, result in self._run("lower", bundle.made, list(self._jobs(bundle, wanted)), len(bundle.binaries)):
             if isinstance(result, BuildFailure):
                 failures.setdefault((job.config.index, job.capability), result)
-        return replace(bundle, failures=tuple(failures[key] for key in sorted(failures)))
+            elif result == PLAIN:
+                plain.add(job.config.index)
+        return replace(bundle, failures=tuple(failures[key] for key in sorted(failures))), frozenset(plain)
 
     def read(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
         """The bundle without the launches that Triton's front end refuses, and why."""
@@ -121,12 +128,12 @@ class Compiler:
 
     def _run(
         self, operation: Operation, made: MadeModule, jobs: Sequence[_Job], before: int
-    ) -> list[tuple[_Job, Binary | BuildFailure | None]]:
-        """What became of each job: a binary, a failure, or None where the front end had nothing against it."""
+    ) -> list[tuple[_Job, _Made]]:
+        """What became of each job: a binary, a failure, or None where nothing was to be had against it."""
         waiting: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
-        results: list[tuple[_Job, Binary | BuildFailure | None]] = []
+        results: list[tuple[_Job, _Made]] = []
         lock = threading.Lock()
 
         def work() -> None:
@@ -155,7 +162,7 @@ class Compiler:
 
     def _one(
         self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
-    ) -> tuple[Sandbox | None, Binary | BuildFailure | None]:
+    ) -> tuple[Sandbox | None, _Made]:
         if self.timeouts >= MAX_TIMEOUTS or self.left <= 0 or self.options.cancelled():
             return sandbox, job.failure(NO_TIME_LEFT)
         request, kept = _compile_request(operation, self.lab, job), self.options.kept
@@ -191,7 +198,7 @@ class Compiler:
             sandbox.close()
         return None, job.failure(death)
 
-    def _result(self, operation: Operation, made: MadeModule, answer: Answer, job: _Job) -> Binary | BuildFailure | None:
+    def _result(self, operation: Operation, made: MadeModule, answer: Answer, job: _Job) -> _Made:
         """What the compiler's answer comes to. Raises ValueError and the like for one that is unusable."""
         if "error" in answer.header:
             sentence = _compile_sentence(self.source, answer, made, job.capability)
@@ -200,7 +207,9 @@ class Compiler:
             return None
         if operation == "lower":
             too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
-            return job.failure(teach_config(self.source, job.config.index, too_large)) if too_large else None
+            if too_large:
+                return job.failure(teach_config(self.source, job.config.index, too_large))
+            return PLAIN if answer.header["plain"] is True else None
         return _binary(self.source, answer, job.capability, job.config, job.launch)
 
 

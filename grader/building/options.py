@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from grader.building.kept import KeptBinaries
 from grader.sandbox import Sandbox
+
+Scope = Literal["all", "check", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -15,12 +18,13 @@ class BuildOptions:
 
     Binaries are made for the newest; for the others each config is compiled down to LLVM IR, which says whether it builds.
     `scope` "all" builds what a GPU run launches; "check" builds each config once and has the compiler's front end read
-    the rest. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
+    the rest; "verdict" is "check" with one binary: the other configs go down to LLVM IR, and further only where that leaves open
+    what a binary would own. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
     result is unusable. `kept`: where binaries of earlier runs may come from; None: nowhere.
     """
 
     capabilities: tuple[int, ...]
-    scope: str
+    scope: Scope
     jobs: int
     confined: bool | None = None
     start: Callable[..., Sandbox] = Sandbox

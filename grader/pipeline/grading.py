@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from grader.building import BuildOptions, KeptBinaries, assignments, build
+from grader.building import BuildOptions, KeptBinaries, Scope, assignments, build
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import Lab
@@ -49,7 +49,8 @@ class GradeOptions:
     """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement.
 
     `capabilities`: what kernels are checked to build for where there is no GPU. `kept`: where binaries of earlier runs may come
-    from, for your own work only.
+    from, for your own work only. `facts`: whether every config becomes a binary without a GPU too, and the report says what each
+    became; the verdict needs one at most.
     """
 
     device: Device
@@ -59,6 +60,7 @@ class GradeOptions:
     case_seconds: float = CASE_SECONDS
     capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
     kept: KeptBinaries | None = None
+    facts: bool = True
 
     @property
     def cores(self) -> int:
@@ -129,7 +131,8 @@ def _grade_on_cpu(
 
 
 def _cpu_build_options(options: GradeOptions) -> BuildOptions:
-    return BuildOptions(options.capabilities, "check", options.cores, options.confined, kept=options.kept)
+    scope: Scope = "check" if options.facts else "verdict"
+    return BuildOptions(options.capabilities, scope, options.cores, options.confined, kept=options.kept)
 
 
 def grade_lab_on_cpu(
@@ -158,7 +161,7 @@ def _interpreted(
         assert isinstance(built, Refusal)
         unbuilt = replace(refused(lab, built, rubric, gpu=False), source=_source(source))
         return lambda: unbuilt
-    pairs = launch_pairs(lab, built, compiled=bool(built.binaries))
+    pairs = launch_pairs(lab, built, compiled=bool(built.working))
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))

@@ -14,6 +14,15 @@ from crashes import refuse
 from explaining import keep_places
 from made import LoadedModule, constants
 
+OWNS = re.compile(
+    r"""^@(?!\S+\ =\ external\ addrspace\(3\)\ |\S+\ =\ private\ unnamed_addr\ constant\ [^"]*c"__CUDA_(FTZ|PREC_SQRT|ARCH)\\00",)
+    |^declare\ (?![^@\n]*@(llvm\.|__nvvm_reflect\())
+    |((?<!\w)|(?<=\\[0-9A-F]{2}))\.(global|const|extern|visible|weak|common|func|entry)(?![.:\w])""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""In LLVM IR: a variable that is neither shared memory nor a question of libdevice's (building/cubin.py), a function that is not LLVM's
+own, or a declaration in inline PTX."""
+
 
 def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """Compiles as the request says and returns (metadata, [cubin, ptx]). Raises what Triton raises."""
@@ -37,7 +46,10 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
 
 
 def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
-    """Compiles as the request says, down to LLVM IR, and returns the shared memory in bytes. Raises what Triton raises.
+    """Compiles as the request says, down to LLVM IR. Raises what Triton raises.
+
+    Returns the shared memory in bytes, and "plain": nothing but one kernel can come of it. A global variable, a function outside
+    (libdevice's bring variables with them) or PTX that declares something makes it not plain; the cubin says what came of those.
 
     What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
     """
@@ -52,7 +64,7 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
             made = stage(made, metadata)
             if name == "llir":
                 break
-    return {"shared_bytes": metadata["shared"]}
+    return {"shared_bytes": metadata["shared"], "plain": OWNS.search(made) is None}
 
 
 @contextlib.contextmanager

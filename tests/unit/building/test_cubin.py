@@ -8,10 +8,12 @@ import struct
 import pytest
 import triton
 import triton.language as tl
+from triton._C.libtriton import llvm
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from grader.building.cubin import fault
+from tests.submissions import TESTS
 
 
 @triton.jit
@@ -74,13 +76,17 @@ KEPT_FOR_A_LAUNCH = {
 }
 
 
-def cubin(kernel, capability, asm=None):
+def compiled(kernel, capability, asm=None):
     signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
     constants = {(3,): 128}
     if asm is not None:
         signature["ASM"], constants[4,] = "constexpr", asm
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs={})
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["cubin"]
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32))
+
+
+def cubin(kernel, capability, asm=None):
+    return compiled(kernel, capability, asm).asm["cubin"]
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +121,39 @@ def test_a_table_is_refused_and_the_functions_that_need_it_are_named():
 
 def test_printing_is_refused():
     assert "prints (tl.device_print)" in fault(cubin(printing, 90), "printing")
+
+
+def lowered(kernel, capability, asm=None):
+    """The IR that the optimiser has not seen, as lower_one makes it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(llvm, "optimize_module", lambda *given, **named: None)
+        patched.setenv("TRITON_CACHE_DIR", f"{os.environ['TRITON_CACHE_DIR']}/lowered")
+        return compiled(kernel, capability, asm).asm["llir"]
+
+
+@pytest.fixture
+def owns(monkeypatch):
+    """What LLVM IR is searched for before a kernel's binary is thought to be itself alone."""
+    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
+    import compiling
+
+    return compiling.OWNS
+
+
+@pytest.mark.parametrize("capability", [80, 90, 120])
+def test_nothing_that_a_cubin_is_refused_for_looks_plain_in_llvm_ir(capability, owns):
+    """A batch without a GPU does not make the binary of a kernel that looks so."""
+    rest = "mov.u32 $0, 1; }"
+    spaced = {
+        "tab": "{ .global\t.align 4 .b32 kept; " + rest, "remark": "{ .global/**/.b32 kept; " + rest,
+        "line": "{ .reg .u32 a;\n.global .b32 kept; " + rest, "label": "{ first:.global .b32 kept; " + rest,
+    }  # fmt: skip
+    refused = [(assembly, asm) for asm in (*OWN.values(), *spaced.values(), MALLOC)] + [(turning, None), (printing, None)]
+    for kernel, asm in refused:
+        assert fault(cubin(kernel, capability, asm), kernel.__name__) or asm in spaced.values(), asm
+        assert owns.search(lowered(kernel, capability, asm)), (kernel.__name__, asm)
+    for kernel, asm in ((plain, None), (described, None), *((assembly, asm) for asm in KEPT_FOR_A_LAUNCH.values())):
+        assert not owns.search(lowered(kernel, capability, asm)), (kernel.__name__, asm)
 
 
 def words_of(text):

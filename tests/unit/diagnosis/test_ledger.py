@@ -145,7 +145,7 @@ def test_a_failure_of_the_ledger_costs_nothing_and_does_not_vanish(monkeypatch, 
     path.write_text(mistake.source, encoding="utf-8")
     lab = get_lab("dds")
     lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in ("one_block", "every_config")))
-    options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,))
+    options = GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,), facts=False)
     sound = document(grade(path, [lab], options))["labs"]["dds"]
 
     def walk(run):
@@ -188,7 +188,7 @@ def test_a_wrong_map_of_tiles_comes_before_the_accesses_that_follow_from_it(tmp_
     kernel = next(one for one in several() if one.name == "first_try")
     path = tmp_path / "w8a8.py"
     path.write_text(kernel.source, encoding="utf-8")
-    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,)))
+    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,), facts=False))
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
     assert memory.status == "failed"
     assert "nobody stores tiles" in next_step(report)
@@ -206,7 +206,7 @@ def test_a_line_in_a_helper_is_told_with_its_call(tmp_path):
     text = PLAIN["w8a8"].replace(store, "put(y_ptrs, y, offs_m, offs_n, N, M)").replace("@triton.autotune(", helper + "@triton.autotune(")
     path = tmp_path / "w8a8.py"
     path.write_text(text, encoding="utf-8")
-    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,)))
+    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,), facts=False))
     lines = text.split("\n")
     inner, call = (next(n for n, line in enumerate(lines, 1) if line.startswith(f"    {start}")) for start in ("tl.store(", "put("))
     reasons = "\n".join(test.diagnosis for test in report.labs["w8a8"].tests if test.diagnosis)
@@ -239,7 +239,7 @@ def test_exchanged_strides_come_before_what_they_access_and_no_mask_is_advised(f
     lab = get_lab("w8a8")
     few = ("one_tile", "single_token", "all_tails", "every_config_tall")
     lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in few))
-    report = grade(path, [lab], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,)))
+    report = grade(path, [lab], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,), facts=False))
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
     assert memory.status == "failed"
     assert "its strides are not the tensor's: put them right first" in memory.message

@@ -52,7 +52,7 @@ def test_a_build_that_is_lost_is_no_verdict(operation):
 def test_a_launch_that_is_lost_is_no_verdict(monkeypatch):
     how = grading.InterpretOptions
     monkeypatch.setattr(grading, "InterpretOptions", lambda *given: replace(how(*given), start=losing("interpret")))
-    options = GradeOptions(choose("cpu")[0], seed=3, jobs=1, capabilities=(90,))
+    options = GradeOptions(choose("cpu")[0], seed=3, jobs=1, capabilities=(90,), facts=False)
     report = grade_lab_on_cpu(LAB, source(), options, 3, load_rubric())
     assert report.status == "not_graded"
     assert report.message == LOST
