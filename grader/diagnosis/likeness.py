@@ -34,7 +34,7 @@ FEW = 3
 class _Run:
     """One launch that ran to its end, right or wrong. computed: what Y holds is known to be the kernel's own.
 
-    astray: it read or wrote outside its tensors, or nobody watched.
+    astray: the tensors that it read or wrote outside; None where nobody watched.
     extra: float64 [M, N] or 0-dimensional, what the fp16 additions of split-K add to a bound.
     """
 
@@ -45,7 +45,7 @@ class _Run:
     reference: Reference
     overrun: bool
     computed: bool
-    astray: bool
+    astray: frozenset[str] | None
     extra: torch.Tensor
 
     @cached_property
@@ -59,7 +59,7 @@ class _Match:
 
     telling: the imitation itself is wrong where the run is; a bound so wide that it holds both says nothing. A Y of
     NaN nearly throughout speaks for a kernel that did not write it; where it is known to have done so, for a mistake that
-    reads outside the tensors, if that was seen. hollow: it is such a Y that is alike.
+    reads outside the tensors, if that was seen, and of those that it reads. hollow: it is such a Y that is alike.
     """
 
     of_wrong: float
@@ -193,7 +193,7 @@ def _run(
     if finding.slices > 1:
         extra = reference.bound - lab.reference(problem, 1).bound
     computed = outcome.written is True and not any(finding.fault == "unwritten" for finding in outcome.memory or ())
-    astray = outcome.memory is None or any(finding.out_of_bounds for finding in outcome.memory)
+    astray = None if outcome.memory is None else frozenset(found.tensor for found in outcome.memory if found.out_of_bounds)
     return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, astray, extra)
 
 
@@ -223,11 +223,16 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
         telling = imitation.loose or run.overrun or _differs(imitation, run, wrong)
         hollow = float(imitation.y.isnan().double().mean()) >= ENOUGH
         if hollow:
-            outside = run.computed and run.astray and not imitation.overflown
+            outside = run.computed and _strayed(run, imitation) and not imitation.overflown
             telling = not run.computed if mistake.name == UNWRITTEN else outside
         if best is None or (telling, of_wrong) > (best.telling, best.of_wrong):
             best = _Match(of_wrong, imitation, telling, hollow)
     return best
+
+
+def _strayed(run: _Run, imitation: Imitation) -> bool:
+    """Whether the run may have read its NaN where the imitation does: outside a tensor, and outside that one."""
+    return run.astray is None or bool(run.astray and (not imitation.reads or run.astray & {imitation.reads, ""}))
 
 
 def _agrees(run: _Run, imitation: Imitation) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import torch
 
@@ -25,7 +26,8 @@ def stride_mistakes(operands: Operands) -> tuple[Mistake, ...]:
             index = address(problem.scalars, m, k)
             if torch.equal(index, m * problem.scalars["stride_xm"] + k * problem.scalars["stride_xk"]):
                 return
-            yield from operands.from_x(problem, reread(problem.tensors["x_ptr"], index).double())
+            for imitation in operands.from_x(problem, reread(problem.tensors["x_ptr"], index).double()):
+                yield replace(imitation, reads="x_ptr")
 
         return imitate
 

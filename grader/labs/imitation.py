@@ -32,7 +32,7 @@ class Imitation:
     y: float64 [M, N], NaN where it stores NaN or nothing. bound: float64 [M, N] or broadcastable, how far from y
     the kernel's rounding may take it. overrun: whether it also writes outside the elements of Y. loose: only the
     size of the error is known, so that y is the right output itself. overflown: its NaN are sums of infinities, and
-    nothing that was read outside the tensors.
+    nothing that was read outside the tensors. reads: the one tensor that such NaN were read outside, "" where it may be any.
     """
 
     y: torch.Tensor
@@ -40,6 +40,7 @@ class Imitation:
     overrun: bool = False
     loose: bool = False
     overflown: bool = False
+    reads: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from grader.diagnosis.likeness import describe_region, diagnose
 from grader.judging.checking import check
 from grader.labs import all_labs, get_lab
 from grader.labs.problems import make_problem
-from grader.model import Config, KernelBundle, MadeModule, Outcome
+from grader.model import Config, KernelBundle, MadeModule, MemoryFinding, Outcome
 from tests.submissions import TESTS, failed_tests, graded_as_read, graded_mistake, mistakes
 
 CONFIG = Config(0, {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}, 4, 2)
@@ -82,6 +82,16 @@ def test_a_y_of_nan_that_was_stored_is_like_no_mistake_that_reads_outside(lab):
     problems = {outcome.case: problem for problem, outcome, _ in runs}
     diagnoses = diagnose(lab, problems, [CONFIG], outcomes, [finding for _, _, finding in runs])
     assert {diagnosis.mistake for diagnosis in diagnoses if diagnosis} == {""}
+
+
+@pytest.mark.parametrize(("tensor", "named"), [("zeros_ptr", ""), ("x_ptr", "x_transposed")])
+def test_a_y_of_nan_is_like_a_mistake_only_if_it_reads_outside_the_tensor_that_was_left(tensor, named):
+    """Whose groups are counted wrongly reads outside the zeros; X read by other strides would leave NaN everywhere too."""
+    lab = get_lab("gptq")
+    problem, outcome, finding = run(lab, "one_tile", lambda y: torch.full_like(y, torch.nan))
+    outcome = replace(outcome, written=True, memory=(MemoryFinding("load", "past", 1, tensor),))
+    (diagnosis,) = diagnose(lab, {"one_tile": problem}, [CONFIG], [outcome], [finding])
+    assert diagnosis.mistake == named
 
 
 @pytest.mark.slow
