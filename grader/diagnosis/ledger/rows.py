@@ -33,7 +33,9 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
-    if blocks:
+    if blocks and _of_same_blocks(run, side, expected, bad):
+        name, reason = "wrong_block", "the block belongs to the block row of Y, but its channels do not come to the columns that are theirs"
+    elif blocks:
         name, reason = "wrong_block", "the blocks that are multiplied are not those of the block row of Y"
     else:
         name, reason = f"{names[side is pairs.right]}_tile_offset_forgotten", f"{axis} of {letter} and of Y are not those of the same tile"
@@ -42,6 +44,12 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
         f"the {side_words(side, pairs)} operand holds {what}, and the result goes to {target}",
         f"{axis} {stored}", reason, pairs.program, turn,
     )  # fmt: skip
+
+
+def _of_same_blocks(run: Run, side: Side, expected: Array, bad: Array) -> bool:
+    """Whether wrong rows lie in the blocks that they should be from. The tensor of blocks is [blocks, rows, columns]."""
+    rows = run.problem.tensors[side.operand.tensor].shape[1]
+    return bool((side.row[bad] // rows == expected[bad] // rows).all())
 
 
 def _displaced(run: Run, pairs: Pairs, side: Side, e: int, p: int) -> Divergence:
