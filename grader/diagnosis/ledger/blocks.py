@@ -142,4 +142,7 @@ def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:
 def _element(run: Run, side: Side, e: int, p: int) -> str:
     if side.row[e, p] >= 1 << 29:
         return f"what lies {side.offset[e, p]} elements behind the first of {side.operand.tensor.removesuffix('_ptr')}"
-    return f"{side.operand.letter}[{side.row[e, p]}, {side.k[e, p]}]"
+    k, unit = int(side.k[e, p]), side.operand.unit
+    if unit > 1:  # which element of it, the pair does not say
+        return f"the word of {side.operand.letter}[{side.row[e, p]}, {k}:{k + unit}]"
+    return f"{side.operand.letter}[{side.row[e, p]}, {k}]"

@@ -72,7 +72,11 @@ def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
     begins, ends = ([int(np.flatnonzero(count)[end]) for count in counts if count.any()] for end in (0, -1))
     words = parts[0].right
     depth = len(np.unique(words.k[0][parts[0].turn == 0])) * words.operand.unit
-    if set(ends) == {len(counts[0]) - 1} and set(np.diff(np.sort(begins)).tolist()) == {depth}:
+    apart = set(np.diff(np.sort(begins)).tolist())
+    if apart == {words.operand.unit} and depth > words.operand.unit:
+        return (f"slices begin {words.operand.unit} of k apart, and a turn takes {depth}: the number of the slice is not multiplied by "
+                "the depth of a tile")  # fmt: skip
+    if set(ends) == {len(counts[0]) - 1} and apart == {depth}:
         return ("slices begin one tile apart and go on, tile by tile, to the end of K: each has to end where the next one begins, or to "
                 "move on by one tile for each slice")  # fmt: skip
     if set(ends) == {len(counts[0]) - 1}:
