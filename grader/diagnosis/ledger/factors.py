@@ -11,6 +11,9 @@ from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
 
+ROUNDED = (2.0**-10, 2.0**-3)
+"""How far off a scale is, at most, that was rounded to bfloat16 or fp8. To fp16 it is half of the lower bound, and no mistake."""
+
 
 def _carried(pairs: Pairs, axis: str) -> Array:
     """[E]: the row of X, or channel of W, that the products of each element of Y come from."""
@@ -91,8 +94,9 @@ def look(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along_k: 
     findings = [finding for tensor in plain if (finding := _misplaced(run, pairs, tensor))]
     if findings:
         return findings
-    if masked := next((found for tensor in plain if (found := _masked(run, pairs, tensor))), None):
-        return [masked]
+    for look_at in (_masked, _rounded):
+        if told := next((found for tensor in plain if (found := look_at(run, pairs, tensor))), None):
+            return [told]
     number = next((number for number, total in enumerate(totals) if np.isfinite(total).any()), None)
     return [] if number is None else _off_factor(run, pairs, totals[number], number, held, along_k)
 
@@ -237,6 +241,27 @@ def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
             f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {factor.values[e]:.4g}, which the mask of {short} puts there",
             f"{short}[{own[e]}]", f"the mask of the load of {short} leaves out an element that is needed, or the index is another one",
             pairs.program,
+        )  # fmt: skip
+    return None
+
+
+def _rounded(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
+    """A factor that is a scale in a type of few digits."""
+    scale = next(scale for scale in run.stages.scales if scale.tensor == tensor)
+    own, values = pairs.m if scale.axis == "m" else pairs.n, run.problem.tensors[tensor].double().numpy()
+    for factor in pairs.flow.terms[0].factors:
+        if factor.sources != {tensor} or factor.divides:
+            continue
+        there = pairs.live.any(axis=1) & (own < len(values))
+        expected = np.where(there, values[np.where(there, own, 0)], 1.0)
+        off = np.abs(np.where(there, factor.values, 1.0) / expected - 1.0)
+        if not (ROUNDED[0] < off.max() < ROUNDED[1]):
+            continue
+        e, short = int(off.argmax()), tensor.removesuffix("_ptr")
+        return Divergence(
+            f"{short}_rounded", FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
+            f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {factor.values[e]:.6g}", f"{short}[{own[e]}] = {expected[e]:.6g}",
+            f"{short} was rounded to a type of fewer digits on the way", pairs.program,
         )  # fmt: skip
     return None
 
