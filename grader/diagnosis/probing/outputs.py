@@ -85,7 +85,9 @@ def _magnitude(got: torch.Tensor, right: torch.Tensor, bound: torch.Tensor, wron
 def _constant(got: torch.Tensor, right: torch.Tensor, bound: torch.Tensor, wrong: torch.Tensor) -> Reading | None:
     """Y is the right Y and a constant."""
     added = float((got - right).median())
-    if added == 0 or not _holds(got, right + added, bound + 2.0**-11 * (right + added).abs()):
+    if float((abs(added) > bound[wrong]).double().mean()) < SHARE:  # too small to make Y wrong
+        return None
+    if not _holds(got, right + added, bound + 2.0**-11 * (right + added).abs()):
         return None
     return Reading("constant_added", f"Y is the right Y + {added:.4g}, in every element", "a constant is added to the right Y")
 
@@ -106,6 +108,8 @@ def _moved(got: torch.Tensor, right: torch.Tensor, bound: torch.Tensor, wrong: t
             if int(fits.sum()) != 1:
                 break
             found[line] = int(fits.double().argmax())
+            if found[line] == line:  # where it belongs, and wrong by little
+                break
         if len(found) != len(at):
             continue
         first, taken = next(iter(found.items()))
