@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,23 +75,38 @@ def _answers(cells: Sequence[Cell]) -> Answers:
     student = ""
     numbers: dict[str, float | Unclear | None] = {}
     for cell in cells:
-        for node in cell.tree.body if cell.tree is not None else ():
-            if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-                continue
-            name, value = node.targets[0].id, node.value
-            if name == STUDENT:
-                text = value.value if isinstance(value, ast.Constant) else ""
-                student = text.strip()[:MAX_NAME] if isinstance(text, str) else ""
-            elif isinstance(value, ast.Constant) and value.value in (None, ...):
-                numbers[name] = None
-            else:
-                try:
-                    numbers[name] = _number(value, numbers, 0)
-                except (ArithmeticError, ValueError, RecursionError) as problem:
-                    numbers[name] = Unclear(
-                        f"{name} is not arithmetic that can be read ({problem}); write a number, or +, -, *, /, // and ** of numbers"
-                    )
+        for given in _assigned(cell):
+            if (text := given.pop(STUDENT, None)) is not None:
+                held = text.value if isinstance(text, ast.Constant) else ""
+                student = held.strip()[:MAX_NAME] if isinstance(held, str) else ""
+            numbers.update({name: _read(name, value, numbers) for name, value in given.items()})
     return Answers(student, numbers)
+
+
+def _read(name: str, value: ast.expr, known: Mapping[str, float | Unclear | None]) -> float | Unclear | None:
+    if isinstance(value, ast.Constant) and value.value in (None, ...):
+        return None
+    try:
+        return _number(value, known, 0)
+    except (ArithmeticError, ValueError, RecursionError) as problem:
+        return Unclear(
+            f"{name} is not arithmetic that can be read ({problem}); write a number, or +, -, *, /, // and ** of numbers"
+        )
+
+
+def _assigned(cell: Cell) -> Iterator[dict[str, ast.expr]]:
+    """Of each assignment at the top level of a cell, the names and what they are given; M, N = 16, 32 has two."""
+    for node in cell.tree.body if cell.tree is not None else ():
+        if not isinstance(node, ast.Assign):
+            continue
+        given: dict[str, ast.expr] = {}
+        for target in node.targets:
+            names, values = [target], [node.value]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                names, values = target.elts, node.value.elts
+            if len(names) == len(values):
+                given |= {name.id: value for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)}
+        yield given
 
 
 class _NotReadable(ValueError):

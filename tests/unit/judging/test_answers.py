@@ -62,6 +62,8 @@ def test_answers_are_read_as_text():
     assert "thousands have no comma" in found.numbers["a"].sentence
     assert "a power is written **" in found.numbers["b"].sentence
     assert found.numbers["c"] == 21.3
+    found = answers_executed(["", "M, N = 16, 32\nM, N = N, M\na = b = M / N\nc, d = 1"])
+    assert found.numbers == {"M": 32, "N": 16, "a": 2, "b": 2}
 
 
 def test_names_without_text_draw_nothing():
