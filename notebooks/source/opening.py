@@ -564,8 +564,8 @@ check("opening", step="unpack")
 # %% [markdown]
 # ## 6. Sparsity: skip what is zero
 #
-# A single zero saves nothing in a dense product: tensor cores multiply whole tiles. (Recent ones have a mode for 2:4 sparsity, two
-# zeros in every four neighbours; no more and no fewer.) So here weights are pruned in **blocks** of 32 x 32. What is left is stored
+# A single zero saves nothing in a dense product: tensor cores multiply whole tiles. (Recent ones have a mode for 2:4 sparsity: at
+# least two of every four neighbours are zero, and more zeros save no more.) So here weights are pruned in **blocks** of 32 x 32. What is left is stored
 # as BSR, *block sparse row*:
 #
 # - `values`: the blocks that are there, one after another;
@@ -575,8 +575,8 @@ check("opening", step="unpack")
 # %% [markdown] lang="zh"
 # ## 6. 稀疏：跳过零
 #
-# 在稠密乘法里，单个的零什么也省不下来：Tensor Core 乘的是整个 tile。（较新的 Tensor Core 有 2:4 稀疏模式：每四个相邻元素里有两个零，
-# 不能多也不能少。）所以这里按 32 x 32 的**块**给权重剪枝。剩下的用 BSR（*block sparse row*）格式存放：
+# 在稠密乘法里，单个的零什么也省不下来：Tensor Core 乘的是整个 tile。（较新的 Tensor Core 有 2:4 稀疏模式：每四个相邻元素里至少有两个零，
+# 零再多也不会更快。）所以这里按 32 x 32 的**块**给权重剪枝。剩下的用 BSR（*block sparse row*）格式存放：
 #
 # - `values`：留下来的块，一个接一个；
 # - `col_indices`：每个块的块列号；

@@ -29,12 +29,13 @@
 # %% [markdown]
 # ## One word
 #
-# Eight neighbours along $K$, the first in the lowest four bits. Four bits above 7 are negative:
+# Eight neighbours along $K$, the first in the lowest four bits. Four bits are a **nibble**; one whose bits read 8 to 15 stands for
+# a negative number, minus 16:
 
 # %% [markdown] lang="zh"
 # ## 一个字
 #
-# 沿 $K$ 相邻的八个数，第一个放在最低四位。四位的值大于 7 时表示负数：
+# 沿 $K$ 相邻的八个数，第一个放在最低四位。四位称为一个 **nibble**（半字节）；读作 8 到 15 的 nibble 表示负数，要减去 16：
 
 # %%
 pictures.int4_word(0xE9035A7F, row=5, column=3)
