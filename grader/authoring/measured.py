@@ -124,8 +124,8 @@ def _shape(entry: Entry, language: Language = "en") -> str:
 
 SPEED_WORDS: dict[Language, dict[str, str]] = {
     "en": {
-        "predict": "**Predict:** {}", "unmeasured": "*The ladder's times before and after this step were not measured yet.*",
-        "times": "*The ladder's times before and after this step{others}{last}, on an {gpu}: {parts}.*",
+        "predict": "**Predict:** {}", "unmeasured": "*The table's times before and after this step were not measured yet.*",
+        "times": "*The table's times before and after this step{others}{last}, on an {gpu}: {parts}.*",
         "others": " together with {}", "and": " and ", "last": ", and with what else the last row of the table has",
         "part": "{shape}: {before:.1f} to {after:.1f} us", "join": "; ",
     },

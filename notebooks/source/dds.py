@@ -379,7 +379,7 @@ check("dds", speed="tiles")
 # `num_stages=1` 时，每一轮循环都是发出读取 tile 的请求，然后等待。取更大的值，Triton 就会在共享内存里留出几轮的空间，
 # 一边乘当前的 tile，一边去取后面的 tile。
 #
-# @speed dds: pipelined | BLOCK_M = 128 时，如果放得下 $X$ 的两个 tile 和两个块，一个程序要占多少字节共享内存？
+# @speed dds: pipelined | 在你那个 num_stages = 2 的 config 里，如果放得下 $X$ 的两个 tile 和两个块，一个程序要占多少字节共享内存？
 
 # %% solution="dds_faster_pipelined"
 shared_bytes = ...
@@ -405,7 +405,7 @@ check("dds", speed="pipelined")
 # 一轮循环需要 $X$ 的哪个 tile，由列号决定，而列号本身也要读取。Triton 只有拿到列号，才能提前去取 tile。
 # 所以要在这一轮就读好下一个块的列号，带到下一轮去用。
 #
-# @speed dds: prefetch | num_stages = 4、4 个 warp 时，列号提前读入之后，共享内存放得下几轮的数据？
+# @speed dds: prefetch | 在你 num_stages 最大的那个 config 里，列号提前读入之后，共享内存放得下几轮的数据？
 
 # %% solution="dds_faster_prefetch"
 turns = ...

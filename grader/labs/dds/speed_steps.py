@@ -90,7 +90,8 @@ SPEED_STEPS = (
     SpeedStep(
         name="pipelined",
         case="speed_m8192_s80",
-        question="How many bytes of shared memory will a program with BLOCK_M = 128 have, with room for two tiles of X and two blocks?",
+        question="In your config with num_stages = 2, how many bytes of shared memory will a program have, with room for two tiles of X "
+        "and two blocks?",
         quantity=SHARED,
         demands=(
             Demand(
@@ -115,7 +116,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="prefetch",
         case="speed_m1024_s90",
-        question="With num_stages = 4 and 4 warps, how many turns will shared memory have room for, once the column index comes early?",
+        question="In your config with the most stages, how many turns will shared memory have room for, once the column index comes early?",
         quantity=BUFFERS,
         demands=(
             Demand(
