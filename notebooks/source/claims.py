@@ -521,11 +521,11 @@ verdict("Quantising lowers the arithmetic intensity (by more than 2 %)", {
 # %% [markdown]
 # So it depends on the count, and a rate that depends on how one counts is a poor law. What does not depend on it is time. Int8 products
 # take half as long; bytes shrink by less than half, because activations stay fp16. The balance therefore does tilt towards memory with many tokens,
-# which is what the article wanted to say. With few tokens both halve, and the launch is nearly twice as fast:
+# which is what the article wanted to say. With few tokens both halve, and a launch could be nearly twice as fast:
 
 # %% [markdown] lang="zh"
 # 可见这取决于怎么数；而一个随数法而变的量，当不成定律。不随数法而变的是时间。int8 乘法的时间减半；字节数减少不到一半，因为激活仍是 fp16。
-# 所以 token 多时，天平确实向访存一侧倾斜，这正是文章想说的。token 少时两者都减半，一次启动就几乎快一倍：
+# 所以 token 多时，天平确实向访存一侧倾斜，这正是文章想说的。token 少时两者都减半，一次启动最多可以快将近一倍：
 
 # %%
 for entry in measured("w8a8", "solution", N=4096, K=4096):
