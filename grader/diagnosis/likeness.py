@@ -296,10 +296,15 @@ def describe_region(wrong: torch.Tensor, config: Config, *, unwritten: bool = Fa
     places = [f"({i}, {j})" for i, j in bad.nonzero()[:6].tolist()]
     more = ", ..." if int(bad.sum()) > 6 else ""
     which = "every tile" if bool(bad.all()) else f"{int(bad.sum())} of {bad.numel()} tiles: {', '.join(places)}{more}"
-    inside = (
-        f"inside a tile, rows {_ranges(grid.any(3).any(2).any(0))} and columns {_ranges(grid.any(2).any(1).any(0))}"
-    )
+    inside_rows, inside_columns = _ranges(grid.any(3).any(2).any(0)), _ranges(grid.any(2).any(1).any(0))
+    if max(inside_rows.count(","), inside_columns.count(",")) >= SCATTERED:
+        return f"Wrong elements are scattered over {which} ({tile_m} x {tile_n}); {ending}"
+    inside = f"inside a tile, rows {inside_rows} and columns {inside_columns}"
     return f"Wrong elements lie in {which} ({tile_m} x {tile_n}): {inside}; {ending}"
+
+
+SCATTERED = 3
+"""Rows, or columns, inside of tiles that come in more ranges than this follow no rule that is worth reading."""
 
 
 def _ranges(flags: torch.Tensor) -> str:

@@ -71,11 +71,16 @@ def _mistakes(posed: Posed) -> list[_Mistake]:
     return mistakes + [_Mistake(factor * posed.answer, tolerance, Mark(0.0, sentence)) for factor, sentence in OTHERS]
 
 
+COUNTED = ("bits", "terms", "times")
+"""Units of which there is a number."""
+
+
 def wanted(posed: Posed) -> str:
-    """What kind of answer is asked for: its unit, and how far off it may be, as in "in MB, within 2 %"."""
+    """What is asked for: a number, its unit, and how far off it may be, as in "a number in MB, within 2 %"."""
     exactly = f"within {100 * posed.tolerance:g} %" if posed.tolerance else "exact"
     allowed = exactly if posed.factor is None else f"within a factor of {posed.factor:g}"
-    return f"in {posed.unit}, {allowed}" if posed.unit else allowed
+    unit = f" {'of' if posed.unit in COUNTED else 'in'} {posed.unit}" if posed.unit else ""
+    return f"a number{unit}, {allowed}"
 
 
 def _of_bytes(unit: str) -> bool:

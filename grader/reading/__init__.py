@@ -125,7 +125,7 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
     file = _executed(inputs)
     broken = _broken_since(file, step.function)
     if broken:
-        return Refusal("not_attempted", f"{broken}\nrun the cell that defines it, then this one")
+        return Refusal("not_attempted", f"{broken}\nThen run that cell, and this one")
     found = _definitions(file, step.function)
     if not found:
         return Refusal("not_attempted", f"no cell that was run defines {step.function}; run the cell that defines it, then this one")

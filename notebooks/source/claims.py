@@ -491,9 +491,6 @@ lock("intensity", guess, "times the intensity of fp16")
 # token 少时 $1/N$ 就是全部，所以这个笔误会把答案反过来：
 
 # %%
-said = reveal("intensity")
-
-
 def by_article(N, Ci, Co, weight=1, inputs=2):
     """int8 over fp16 as the article counts; weight and inputs stand above N and above C_i."""
     fp16 = 1 / (1 / N + 1 / Ci + 1 / Co)
@@ -506,6 +503,7 @@ def counted_alike(M, K, N):
     return (2 * M * K + 2 * N * K + 2 * M * N) / (2 * M * K + N * K + 2 * M * N + 4 * (M + N))
 
 
+said = reveal("intensity")
 said.against(counted_alike(16, 4096, 4096))
 print("tokens   as printed   put right   counted alike")
 for M in (1, 16, 256, 4096):
@@ -564,7 +562,6 @@ guess = 90
 lock("zeros", guess, "% zeros")
 
 # %%
-said = reveal("zeros")
 kernels = {
     "our solution": "solution",
     "PyTorch, parameters searched": "bsr_dense_addmm, tuned",
@@ -589,6 +586,7 @@ def break_even(points):
     return None
 
 
+said = reveal("zeros")
 said.against(min(filter(None, map(break_even, curves.values()))), within=1.05)
 pictures.ratio_curves(curves, "% zeros", "Blocks of 32 x 32, 1024 x 1024, 8192 tokens")
 

@@ -26,7 +26,7 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
     if grouped := _group(run, tiles):
         return "tile_map", *grouped
     name, reason = _still(tiles)
-    return name, tiles.line, reason
+    return name, tiles.line, reason + _idle_axis(run)
 
 
 def _still(tiles: TileMap) -> tuple[str, str]:
@@ -41,6 +41,13 @@ def _still(tiles: TileMap) -> tuple[str, str]:
     if len(columns) == 1 and tiles.count[1] > 1:
         return f"column_tile_offset_forgotten{both}", "the columns that are stored do not depend on the program"
     return "tile_map", "the numbers of the tiles do not follow from the program ids as the grid needs"
+
+
+def _idle_axis(run: Run) -> str:
+    """As a clause: the axis along which the grid has one program, and whose program id is read all the same; else ""."""
+    axes = {node.attribute for node in run.tape.nodes if node.op == "get_program_id" and isinstance(node.attribute, int)}
+    axis = next((axis for axis in sorted(axes) if run.grid[axis] == 1), None)
+    return "" if axis is None or max(run.grid) == 1 else f": tl.program_id({axis}) is 0 in each of them, for the grid is {run.grid}"
 
 
 def _unread_axis(run: Run) -> str:

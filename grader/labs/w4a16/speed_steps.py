@@ -72,11 +72,11 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m1",
-        question="How many programs will your launch with 1 token have, with the config that makes most of them?",
+        question="How many programs will your launch with 1 token and N = K = 4096 have, with the config that makes most of them?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU,),
-        hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
-        "tl.atomic_add joins the slices in a Y that arrives zeroed",
+        hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
+        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed",
         right="One token is a stream of weights: what counts is how many multiprocessors ask for them at once.",
         rungs=("w4a16_3_words", "w4a16_4_split"),
         shapes=(ONE, FEW),

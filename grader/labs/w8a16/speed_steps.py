@@ -42,7 +42,8 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m16",
-        question="How many programs will your launch with 16 tokens have, with the config that makes most of them for a tile of 16 rows?",
+        question="How many programs will your launch with 16 tokens and N = K = 4096 have, with the config that makes most of them for a "
+        "tile of 16 rows?",
         quantity=PROGRAMS,
         demands=(
             Demand(
@@ -54,8 +55,8 @@ SPEED_STEPS = (
             ),
             FILLS_THE_GPU,
         ),
-        hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
-        "tl.atomic_add joins the slices in a Y that arrives zeroed",
+        hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
+        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed",
         right="A few tokens are a stream of weights, too: what counts is how many multiprocessors ask for them at once.",
         rungs=("w8a16_1_naive", "w8a16_4_split"),
         shapes=(FEW,),

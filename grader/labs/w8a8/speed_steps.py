@@ -82,7 +82,7 @@ SPEED_STEPS = (
             ),
         ),
         hint="before the loop: inverse = 1.0 / input_scale, one division a row; in the loop multiply with it",
-        right="PTX counts a division as one instruction; in machine code it is several.",
+        right="The compiler's listing counts a division as one instruction; in machine code it is several.",
         rungs=("w8a8_2_epilogue", "w8a8_3_rounding"),
         shapes=(FEW, MANY),
         prefer=tile_size,
@@ -135,7 +135,8 @@ SPEED_STEPS = (
     SpeedStep(
         name="rows",
         case="speed_m16",
-        question="With 16 tokens, how many multiply-adds do the tensor cores make for each one that is needed, as your kernel is now?",
+        question="With 16 tokens and N = K = 4096, how many multiply-adds do the tensor cores make for each one that is needed, as your "
+        "kernel is now?",
         quantity=PRODUCTS,
         demands=(
             Demand(
@@ -163,11 +164,11 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m16",
-        question="How many programs will your launch with 16 tokens have, with the config that makes most of them?",
+        question="How many programs will your launch with 16 tokens and N = K = 4096 have, with the config that makes most of them?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU, ON_WARP_GROUPS),
-        hint="add SPLIT_K to the kernel and to the configs: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
-        "tl.atomic_add joins the slices in a Y that arrives zeroed",
+        hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
+        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed",
         right="Few tokens are a stream of weights: what counts is how many multiprocessors ask for them at once.",
         rungs=("w8a8_4_tiles", "solution"),
         shapes=(FEW,),

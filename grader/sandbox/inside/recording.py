@@ -187,6 +187,8 @@ class Recorder:
                     attribute = _plain(args[-1])
                 elif op == "split":
                     attribute = part
+                elif op == "get_program_id":
+                    attribute = int(args[-1])
                 inputs = [self._number(handle) for handle in handles]
                 if op == "descriptor_gather":
                     name = "stack"
