@@ -40,7 +40,7 @@ def DDS_MM(
     crow_indices int32 [N/32 + 1]: block row r owns the blocks
     crow_indices[r] to crow_indices[r + 1] - 1.
     col_indices int32 [nnz]. A block row may be empty or full, and nnz may be 0.
-    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; holds anything on entry.
+    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; holds anything on entry.
     M is any size and need not be a multiple of the tile; N and K are multiples of 32.
 
     Meta parameter: a program makes BLOCK_M rows by BLOCK columns of Y. With DDS_MM_grid below,
@@ -265,7 +265,7 @@ def launch(
     col_indices: torch.Tensor,
     y: torch.Tensor,
 ) -> None:
-    """Runs DDS_MM into y. Shapes as for `naive`; x and y may have any strides.
+    """Runs DDS_MM into y. Shapes as for `naive`; x may have any strides, y any between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

@@ -37,7 +37,8 @@ def W8A8_MM(
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int8 [K, N], the transposed view of a stored [N, K]: stride_wk is 1, stride_wn is K.
     input_scale fp32 [M]; weight_scale fp32 [N].
-    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
+    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; zeros on entry
+    when SPLIT_K > 1.
     M is any size, N and K are multiples of 16; none need be a multiple of the tile.
 
     Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in
@@ -177,7 +178,7 @@ def launch(
     weight_scale: torch.Tensor,
     y: torch.Tensor,
 ) -> None:
-    """Runs W8A8_MM into y, which holds zeros. Shapes as for `naive`; x and y may have any strides.
+    """Runs W8A8_MM into y, which holds zeros. Shapes as for `naive`; x may have any strides, y any between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

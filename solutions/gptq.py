@@ -156,7 +156,8 @@ def GPTQ_MM(
     zeros int32 [K/group_size, N/8], word (g, j) at g * stride_zg + j * stride_zn. Bits 4*i to
     4*i + 3 of word (g, j) are z[g, 8*j + i], 0 to 15: packed along N, and one less than what is
     subtracted, which is 1 to 16.
-    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
+    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; zeros on entry
+    when SPLIT_K > 1.
     M is any size, N and K are multiples of 8, group_size is a multiple of 8 that divides K: often
     128, also 32, 64 or K itself. None need be a multiple of the tile, and a tile along K may hold
     several groups or part of one.
@@ -478,7 +479,7 @@ class GPTQLinear(torch.nn.Module):
 def launch(
     x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, qzeros: torch.Tensor, y: torch.Tensor
 ) -> None:
-    """Runs GPTQ_MM into y, which holds zeros. Shapes as for `naive`; all may have any strides.
+    """Runs GPTQ_MM into y, which holds zeros. Shapes as for `naive`; all may have any strides, y between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

@@ -114,7 +114,8 @@ def W4A16_MM(
     word (j, n) are q[8*j + i, n] in two's complement, so -8 to 7: a plain `& 0xF` would read 0 to
     15.
     scales fp16 [N].
-    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
+    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; zeros on entry
+    when SPLIT_K > 1.
     M is any size, N and K are multiples of 8; none need be a multiple of the tile.
 
     Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in
@@ -355,7 +356,7 @@ class QuantLinear_w4a16(torch.nn.Module):
 
 
 def launch(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, y: torch.Tensor) -> None:
-    """Runs W4A16_MM into y, which holds zeros. Shapes as for `naive`; x and y may have any strides.
+    """Runs W4A16_MM into y, which holds zeros. Shapes as for `naive`; x may have any strides, y any between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

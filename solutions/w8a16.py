@@ -110,7 +110,8 @@ def W8A16_MM(
     qweight int8 [K, N], -128 to 127, the transposed view of a stored [N, K]: stride_wk is 1;
     stride_wn is K or more, a multiple of 16, as is the address of qweight.
     scales fp16 [N].
-    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn; zeros on entry when SPLIT_K > 1.
+    y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; zeros on entry
+    when SPLIT_K > 1.
     M is any size, N and K are multiples of 16; none need be a multiple of the tile.
 
     Meta parameters: a program makes the BLOCK_M x BLOCK_N tile of Y that program_id(0) names, in
@@ -280,7 +281,7 @@ class QuantLinear_w8a16(torch.nn.Module):
 
 
 def launch(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, y: torch.Tensor) -> None:
-    """Runs W8A16_MM into y, which holds zeros. Shapes as for `naive`; x and y may have any strides.
+    """Runs W8A16_MM into y, which holds zeros. Shapes as for `naive`; x may have any strides, y any between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """
