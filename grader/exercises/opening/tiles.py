@@ -21,6 +21,12 @@ def _first(inputs: Inputs, count: int) -> torch.Tensor:
     return sums
 
 
+def _from_the_second(inputs: Inputs) -> torch.Tensor:
+    sums = tensor(inputs, "x_ptr") + tensor(inputs, "y_ptr")
+    sums[0] = float("nan")
+    return sums
+
+
 def _strides_exchanged(inputs: Inputs) -> torch.Tensor:
     """fp16 [ROWS, COLUMNS]: x read by the wrong stride along each axis; NaN where that leads out of it, zeros outside the mask."""
     x = tensor(inputs, "x_ptr")
@@ -94,6 +100,7 @@ def harness(x_ptr, y_ptr, out_ptr):
                  lambda inputs: _first(inputs, BLOCK), r"tl\.arange"),
             Slip("written from each program's number on; multiply tl.program_id(0) by BLOCK",
                  lambda inputs: _first(inputs, BLOCK + 2), r"program_id"),
+            Slip("written from the second element on; tl.arange begins at 0", _from_the_second, r"tl\.arange"),
             Slip("x alone; y was not added", lambda inputs: tensor(inputs, "x_ptr").clone(), r"tl\.store"),
             Slip("twice x; load y from y_ptr", lambda inputs: 2 * tensor(inputs, "x_ptr"), r"tl\.store"),
             Slip("the product; add the two", lambda inputs: tensor(inputs, "x_ptr") * tensor(inputs, "y_ptr"), r"\*"),
@@ -116,6 +123,7 @@ def harness(x_ptr, y_ptr, n, out_ptr):
         slips=(
             Slip("written for the first program's elements alone; at begins at tl.program_id(0) * BLOCK, and the mask reaches up to n",
                  lambda inputs: _first(inputs, BLOCK)),
+            Slip("written up to the last element but one; the mask reaches up to n", lambda inputs: _first(inputs, N - 1), "<"),
         ),
     ),
     Step(

@@ -79,6 +79,8 @@ WRONG = [
     ("dds", "loop", "range(first, last)", "range(first, last - 1)", "without the last block"),
     ("dds", "store", ", mask=(rows < M)[:, None]", "", "row 13 of Y, which has 13 rows"),
     ("opening", "add", "tl.program_id(0) * BLOCK + ", "", "32 of 48 elements of out were never written"),
+    ("opening", "add", "tl.arange(0, BLOCK)", "tl.arange(1, BLOCK + 1)", "tl.arange begins at 0"),
+    ("opening", "mask", "x + y, mask=at < n)", "x + y, mask=at < n - 1)", "up to the last element but one"),
     ("opening", "mask", "y = tl.load(y_ptr + at, mask=at < n, other=0.0)", "y = tl.load(y_ptr + at)", "element 41 of y, which has 41"),
     ("opening", "mask", "x + y, mask=at < n)", "x + y)", "element 41 of out, which has 41"),
     ("opening", "tile", "rows[:, None] * stride_row + columns[None, :]", "rows[:, None] * stride_column + columns[None, :]",
