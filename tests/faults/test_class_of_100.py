@@ -1,6 +1,6 @@
 """A hundred submissions, a third of them wrong and a quarter hostile or broken, with twenty kills: as graded one by one.
 
-Takes a quarter of an hour on two cores: `CLASS_OF_100=1 pytest tests/faults/test_class_of_100.py` runs it.
+Takes six minutes on two cores: `CLASS_OF_100=1 pytest tests/faults/test_class_of_100.py` runs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KILLS = 20
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("batch"),
-    pytest.mark.skipif("CLASS_OF_100" not in os.environ, reason="takes a quarter of an hour; CLASS_OF_100=1 runs it"),
+    pytest.mark.skipif("CLASS_OF_100" not in os.environ, reason="takes six minutes; CLASS_OF_100=1 runs it"),
 ]
 
 

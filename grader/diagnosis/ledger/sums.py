@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from grader.diagnosis.ledger import casts, factors
+from grader.diagnosis.ledger.flow import Addend
 from grader.diagnosis.ledger.pairs import Pairs, Run
 from grader.diagnosis.ledger.provenance import Array
 from grader.labs.bound import U_FP16, U_FP32, additions
@@ -34,13 +35,28 @@ def look(run: Run, pairs: Pairs, held: Array) -> tuple[list[Divergence], bool]:
 
 def _stale(run: Run, pairs: Pairs) -> list[Divergence] | None:
     """What Y held before, in the sum; None where something else is added that is no product."""
-    if any(run.lab.output not in addend.sources for addend in pairs.flow.addends):
-        return None
+    others = [addend for addend in pairs.flow.addends if run.lab.output not in addend.sources]
+    if others:
+        return _scale_added(run, pairs, others)
     return [
         Divergence("unwritten_or_stale", SUM, addend.line, "the result is added to what Y held before", "the result alone",
                    "Y arrives uninitialised", pairs.program)
         for addend in pairs.flow.addends
     ]  # fmt: skip
+
+
+def _scale_added(run: Run, pairs: Pairs, addends: Sequence[Addend]) -> list[Divergence] | None:
+    """Scales that are added and multiply nothing; None where anything else is added too."""
+    plain = {scale.tensor for scale in run.stages.scales if scale.at is None}
+    used = {tensor for term in pairs.flow.terms for factor in term.factors for tensor in factor.sources}
+    if not all(addend.sources and addend.sources <= plain - used for addend in addends):
+        return None
+    first = addends[0]
+    names = " and ".join(sorted(tensor.removesuffix("_ptr") for tensor in first.sources))
+    e = int(np.abs(first.values).argmax())
+    added = f"{first.values[e]:.4g}"
+    return [Divergence("scale_added", SUM, first.line, f"Y[{pairs.m[e]}, {pairs.n[e]}] is the sum + {added}, which is of {names}",
+                       f"the sum * {added}", f"{names} multiplies and is not added", pairs.program)]  # fmt: skip
 
 
 def _narrowed(run: Run, pairs: Pairs) -> list[Divergence] | None:
