@@ -425,7 +425,7 @@ check("w4a16", speed="words")
 # 一个 token、4096 列、tile 宽 64，一共是 64 个程序，而 GPU 有 132 个 SM。让 `SPLIT_K` 个程序共同负责一个 tile，
 # 各算 $K$ 的一段，再用 `tl.atomic_add` 加在一起。这时传入的 $Y$ 已经清零，清零的时间也计算在内。减少 tile 的行数也有帮助。
 #
-# @speed w4a16: split | 1 个 token 时，用程序最多的那个 config，一次启动会有几个程序？
+# @speed w4a16: split | 1 个 token、N = K = 4096 时，用程序最多的那个 config，一次启动会有几个程序？
 
 # %% solution="w4a16_faster_split"
 programs = ...

@@ -461,7 +461,7 @@ check("w8a16", speed="one")
 #
 # 有 16 个 token 时，`tl.dot` 又划算了，只要 tile 是 16 行而不是 64 行。这样 tile 太少：让 `SPLIT_K` 个程序共同负责一个。
 #
-# @speed w8a16: split | 16 个 token、tile 为 16 行时，用程序最多的那个 config，一次启动会有几个程序？
+# @speed w8a16: split | 16 个 token、N = K = 4096、tile 为 16 行时，用程序最多的那个 config，一次启动会有几个程序？
 
 # %% solution="w8a16_faster_split"
 programs = ...

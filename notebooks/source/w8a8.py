@@ -515,7 +515,7 @@ check("w8a8", speed="tiles")
 #
 # wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。$Y^\top = W X^\top$：权重有。
 #
-# @speed w8a8: rows | 16 个 token 时，以你现在的 kernel，每一次真正需要的乘加，Tensor Core 实际做了几次？
+# @speed w8a8: rows | 16 个 token、N = K = 4096 时，以你现在的 kernel，每一次真正需要的乘加，Tensor Core 实际做了几次？
 
 # %% solution="w8a8_faster_rows"
 multiply_adds = ...
@@ -541,7 +541,7 @@ check("w8a8", speed="rows")
 # 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用 `tl.atomic_add` 加到一起。
 # 这时 $Y$ 传进来就已清零，清零的时间也计入。另一个办法是用窄的 tile。
 #
-# @speed w8a8: split | 16 个 token 时，用程序最多的那个 config，一次启动会有几个程序？
+# @speed w8a8: split | 16 个 token、N = K = 4096 时，用程序最多的那个 config，一次启动会有几个程序？
 
 # %% solution="w8a8_faster_split"
 programs = ...
