@@ -297,7 +297,7 @@ class KernelBundle:
     binaries: Mapping[tuple[int, int, str], Binary] = field(default_factory=dict)
     failures: tuple[BuildFailure, ...] = ()
     lowered: frozenset[int] = frozenset()
-    """Configs, by index, that were compiled down to LLVM IR for the newest capability, and no further."""
+    """Configs, by index, that compile for the newest capability as LLVM IR tells it, with a binary or without."""
 
     @property
     def working(self) -> tuple[int, ...]:

@@ -131,8 +131,6 @@ def explain_block(problem: Problem, blocks: Blocks) -> RuleMatches:
 
 
 TILES = (16, 32, 64, 128, 256, 512)
-PLACES = 8
-"""Elements of a word."""
 
 
 def _words(k: Array, K: int) -> Iterator[tuple[str, str, Array]]:
@@ -142,7 +140,7 @@ def _words(k: Array, K: int) -> Iterator[tuple[str, str, Array]]:
         first, within = k // tile * (tile // 8), k % tile
         if tile < K:
             reason = f"nibble j of a tile's words is taken for the j-th eighth of {tile} k; a word holds eight neighbouring k"
-            if tile == PLACES * PLACES:  # element k % 8 of the word is then looked for in the same words
+            if tile == 64:  # it has eight words: both rules then lead to the same one
                 reason = f"element k is looked for in word k % 8 of its {tile} k, whose number is k // 8: a word holds eight neighbouring k"
             yield "k_orders_differ", reason, first + within % (tile // 8)
         reason = "element k is looked for in word k % 8 of its tile; that is its place in the word, whose number is k // 8"

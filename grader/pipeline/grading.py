@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from grader.running.cuda import CudaRunner
 
 CHECKED_CAPABILITIES = (80, 90)
-"""Without a GPU the `build` check: kernels are compiled for the newest of these, and down to LLVM IR for the others."""
+"""Without a GPU the `build` check: kernels are compiled for the newest of these, and down to LLVM IR for the others; in a batch most
+configs are lowered for the newest too (`GradeOptions.facts`)."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class GradeOptions:
 
     `capabilities`: what kernels are checked to build for where there is no GPU. `kept`: where binaries of earlier runs may come
     from, for your own work only. `facts`: whether every config becomes a binary without a GPU too, and the report says what each
-    became; the verdict needs one at most.
+    became; the verdict needs binaries only of configs whose LLVM IR leaves something open.
     """
 
     device: Device
