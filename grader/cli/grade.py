@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,6 +49,8 @@ def grade(
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
     chosen = _device(device)
+    if html_file:  # a second of imports while the sandboxes work
+        Thread(target=_import_page, daemon=True).start()
     try:
         report = _grade(path, labs, chosen, seed, jobs, all_labs=bool(lab))
     except (UnusablePath, BadRubric) as problem:
@@ -161,6 +165,16 @@ def _grade(
             bars.update(tasks[news.lab_id], description=str(news), total=total, completed=done)
 
         return grade(path, labs, options, all_labs=all_labs, listen=listen)
+
+
+def _import_page() -> None:
+    """What the page needs; what is missing is told when it is written."""
+    with suppress(ImportError):
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure  # noqa: F401
+
+        import grader.pipeline.counting
+        import grader.reporting.page  # noqa: F401
 
 
 def _write_page(path: Path, report: Report, *, traffic: bool = False) -> bool:
