@@ -53,7 +53,7 @@ class Prediction:
         if near:
             text += "well predicted."
         elif math.isinf(factor):
-            text += "a different sign."
+            text += "no factor leads from one to the other."
         else:
             text += f"off by a factor of {factor:.3g}. What did you leave out?"
         display([Remark(text, "green" if near else "yellow")])
@@ -97,6 +97,9 @@ def _number(value: object, unit: str) -> float:
         raise NotYet(f"Your prediction is missing: write a number ({unit}), run this cell, then the next one.")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise NotYet(f"{value!r} is no number; write your prediction as one ({unit}), such as 1.5.")
+    percent = unit.startswith("%")
+    if value < 0 or (value > 100 if percent else value == 0):
+        raise NotYet(f"{value!r} {unit} cannot be; predict a number {'from 0 to 100' if percent else 'above 0'}.")
     return float(value)
 
 

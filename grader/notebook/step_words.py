@@ -35,6 +35,8 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
     found = f"{_place(source, step.function)}: {step.function} returns {got}, expected {step.returns}; "
     if got.startswith("pointer"):
         return f"{found}these are the addresses: return tl.load of them."
+    if shape == size and (got.split(" ")[0], wanted) == ("fp16", "fp32"):
+        return f"{found}what was rounded to fp16 stays rounded: make the operands fp32 before they are multiplied or added."
     if shape == size:
         return f"{found}end it with .to(tl.{wanted.replace('fp', 'float')})."
     if shape[::-1] == size and len(size) == 2:

@@ -36,8 +36,8 @@ def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
         if source is not None and not re.search(r"\bdot\s*\(", source.module):
             return "no tensor-core instruction: there is no tl.dot, so products are summed on the ordinary cores"
         return (
-            "no tensor-core instruction: tl.dot saw operands that the tensor cores do not take "
-            f"(fp32 with input_precision='ieee', for instance); give it {_operands(lab)}"
+            "no tensor-core instruction: this config makes no tl.dot, or one of operands that the tensor cores do not take "
+            f"(fp32 with input_precision='ieee', for instance); for tensor cores give it {_operands(lab)}"
         )
     if lab.operand == "int8" and not facts.int8_matrix:
         return (

@@ -93,7 +93,7 @@ plt.show()
 # %% [markdown]
 # A large entry spoils the levels of everyone who shares its scale: a tensor, a column, or 128 weights. Zero points serve what leans
 # to one side, where a symmetric scale leaves half of its levels unused. Both cost little: groups of 128 with zero points take
-# $4 + 20/128$ bits a weight, 4 % more than a scale for each column.
+# $4 + 20/128$ bits a weight, 3.4 % more than a scale for each column.
 #
 # GPTQ, the method, adds one idea to rounding: it goes through the rows of the weight along $K$, and makes up for the error of each
 # row in the rows that are still to come, as real inputs weigh them. The format is the same, and your kernel cannot tell.
@@ -105,7 +105,7 @@ plt.show()
 
 # %% [markdown] lang="zh"
 # 一个很大的元素会毁掉与它共用 scale 的所有权重的取值：可能是整个张量、一列，或者只有 128 个。零点照顾偏向一侧的权重：
-# 对称的 scale 在那里会空着一半取值。两者代价都不大：128 个一组加零点，每个权重 $4 + 20/128$ 位，只比每列一个 scale 多 4 %。
+# 对称的 scale 在那里会空着一半取值。两者代价都不大：128 个一组加零点，每个权重 $4 + 20/128$ 位，只比每列一个 scale 多 3.4 %。
 #
 # GPTQ 这个方法在四舍五入之上多了一个想法：沿 $K$ 一行一行地量化，并按真实输入的权衡，把每一行的误差补到后面还没量化的行里。
 # 格式是一样的，你的 kernel 分辨不出来。
@@ -304,10 +304,16 @@ for group_size in (-1, 128, 32):
     print(f"groups of {layer.group_size:3}: error {error:.1%}, {size} bytes instead of {linear.weight.numel() * 2}")
 
 # %% [markdown]
+# Finer groups gain nothing here, and cost bytes: `nn.Linear` starts with uniform weights, and the largest of 32 is about as large as
+# the largest of 256. Groups pay where a few weights are much larger than the rest, as in the matrix of the first cells.
+#
 # A layer of a checkpoint has these names. `load_state_dict` is all it takes; `g_idx`, which names the group of each $k$, must be
 # the plain order (checkpoints "with act-order" have another, and the layer says so):
 
 # %% [markdown] lang="zh"
+# 这里分组更细并没有好处，只是多占字节：`nn.Linear` 的初始权重是均匀分布的，32 个之中的最大值与 256 个之中的最大值差不多大。
+# 少数权重远大于其余时，分组才划算，开头几个单元里的矩阵就是这样。
+#
 # 模型文件里的一层就是这些名字，用 `load_state_dict` 即可读入；`g_idx` 给出每个 $k$ 属于哪一组，必须是普通的顺序
 # （带 “act-order” 的模型文件用另一种顺序，这时层会明确告诉你）：
 
@@ -321,8 +327,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ## How fast can it get?
 #
-# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. The way of the reference solution is in
-# `solutions/ladder/gptq_*.py`. What an H200 measured before and after each step is told with the step, also where it gained nothing.
+# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. What an H200 measured before and after each step is told with the step, also where it gained nothing.
 #
 # Each step below has one change, one number to predict and one cell that checks. The checks hold no watch: they look at the launch, at what the
 # compiler made of your kernel for an H200, and at the bytes that a small launch asks for. They are worth no points; the clock at the end is.
@@ -330,7 +335,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown] lang="zh"
 # ## 能快到什么程度？
 #
-# 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。参考答案的思路在 `solutions/ladder/gptq_*.py` 里。
+# 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。
 # 每一步前后在 H200 上测得的时间，都写在那一步里，没有收益的也照实写明。
 #
 # 下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
@@ -455,7 +460,7 @@ check("gptq", speed="registers")
 # 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由**一个**程序里的各个 warp 来分担 $K$。
 # tile 的一段比 tile 短，所以即使 tile 跨了几组，一段也可以落在一组里。
 #
-# @speed gptq: slices | 权重的字共 8,388,608 字节。1 个 token 时，你的每个程序要读其中多少字节？
+# @speed gptq: slices | 权重的字共 8,388,608 字节。完成这一步之后，1 个 token 时，你的每个程序要读其中多少字节？
 
 # %% solution="gptq_faster_slices"
 bytes_each = ...

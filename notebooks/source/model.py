@@ -175,7 +175,7 @@ for name in errors:
     rise[name] = 100 * (perplexity(changed, short) / before - 1)
 worst = max(rise, key=rise.get)
 print(f"{worst} suffers most: {rise[worst]:+.2f} % perplexity")
-pictures.bars({name: max(value, 0.0) for name, value in rise.items()}, "% more perplexity", "One layer in int4, one scale a channel")
+pictures.bars({name: max(value, 0.0) for name, value in rise.items()}, "% more perplexity", "One layer in int4, one scale a channel (0: no worse)")
 
 # %% [markdown]
 # **To think about.** Is the layer with the largest output error the one that the model misses most? Does the kind of layer matter, or its depth?
@@ -323,12 +323,12 @@ print(f"times: {times.gpu}, {times.date}, {times.layer} with {times.tokens} toke
 Markdown(markdown(results, times))
 
 # %% [markdown]
-# **To think about.** The layer that is timed is small, with many tokens: which formats are faster than fp16 in it, and why? Section 8 has large layers
+# **To think about.** The layer that is timed is small, with many tokens: is any format faster than fp16 in it, and why, or why not? Section 8 has large layers
 # with few. What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: what do
 # SmoothQuant and LLM.int8() do about them that groups of weights do not? In section 4, which lab lost more to them, and why?
 
 # %% [markdown] lang="zh"
-# **想一想。** 计时的那一层很小，token 却很多：哪些格式比 fp16 快，为什么？第 8 节有 token 少的大层。分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上离群值之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
+# **想一想。** 计时的那一层很小，token 却很多：有没有哪种格式比 fp16 快？为什么？第 8 节有 token 少的大层。分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上离群值之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
 # 第 4 节里哪个实验因离群值损失更多，为什么？
 
 # %% [markdown]
@@ -421,8 +421,9 @@ for lab, row in costs.items():
 # **Decide, and say why, in two sentences each:** a chat on one GPU, one sequence at a time; a server with hundreds of sequences in a batch; an encoder of
 # images, thousands of tokens at a time; and the layers that suffered most in section 3.
 #
-# One answer, by the numbers of an H200 above. With one token a layer waits for its weights, so the fewest bytes win: int4, rounded by GPTQ or with groups
-# where perplexity asks for it. A layer that suffers much keeps int8 weights, which cost next to nothing in quality and still gain. With hundreds of
+# One answer, by the numbers of an H200 above. With one token a layer waits for its weights, so few bytes win: int4 with one scale a
+# channel, rounded by GPTQ. Groups with zero points are opened by more instructions: the gptq layer has about half the bytes of the w8a16 layer, and
+# is no faster. So a layer that suffers much keeps int8 weights, which cost next to nothing in quality and gain as much. With hundreds of
 # sequences in a batch each step has hundreds of tokens, and the gain is gone: with 512 tokens and a weight of 4096 x 4096, W4A16 is
 # @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} and W8A8 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} times as fast as fp16 (`docs/benchmarks.md`). There a small
 # weight pays in memory, which holds more sequences, and not in time. With thousands of tokens a layer waits for its products, and weight-only formats
@@ -434,8 +435,8 @@ for lab, row in costs.items():
 # **请作决定，每种情况用两句话说明理由：** 一块 GPU 上的聊天，一次一个序列；一台服务器，一个 batch 里有几百个序列；一个图像编码器，一次几千个 token；
 # 还有第 3 节里最吃亏的那些层。
 #
-# 一种答案，依据是上面 H200 的数字。只有一个 token 时，一层等的是权重，所以字节最少的赢：用 int4，困惑度要求高时用 GPTQ 取整或者分组。
-# 吃亏大的层留成 int8 权重，质量几乎不受损失，速度仍有收益。一个 batch 里有几百个序列时，每一步就有几百个 token，
+# 一种答案，依据是上面 H200 的数字。只有一个 token 时，一层等的是权重，所以字节少的赢：用 int4，每个通道一个 scale，用 GPTQ 取整。
+# 带零点的分组要用更多指令才能展开：gptq 那一层的字节约为 w8a16 的一半，却并不更快。所以吃亏大的层留成 int8 权重，质量几乎不受损失，速度收益也一样。一个 batch 里有几百个序列时，每一步就有几百个 token，
 # 这份收益也就没了：512 个 token、4096 x 4096 的权重，W4A16 是 fp16 的 @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} 倍速，W8A8 是 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} 倍速（`docs/benchmarks.md`）。
 # 权重变小，这时换来的是显存（能放下更多序列），不是时间。有几千个 token 时，一层等的是乘法，而只量化权重的格式同样用 fp16 做乘法：
 # 省的是显存，不是时间。只有 int8 乘 int8 有更快的指令；编码器那张表说明，算上 $X$ 的量化之后还剩下多少：融合并编译之后，它接近同样编译过的 fp16，

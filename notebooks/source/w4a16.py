@@ -477,7 +477,7 @@ check("w4a16", speed="registers")
 #
 # 只有一个 token 时，还在等的是：$Y$ 要先清零，再用原子操作累加。能不能改由**一个**程序里的各个 warp 来分担 $K$，不用 `SPLIT_K` 也有足够多的程序？
 #
-# @speed w4a16: slices | 权重共 8,388,608 字节。1 个 token 时，你的每个程序要读其中多少字节？
+# @speed w4a16: slices | 权重共 8,388,608 字节。完成这一步之后，1 个 token 时，你的每个程序要读其中多少字节？
 
 # %% solution="w4a16_faster_slices"
 bytes_each = ...

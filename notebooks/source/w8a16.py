@@ -425,8 +425,9 @@ check("w8a16", step="one")
 # %% [markdown]
 # ### Faster, step 1: one token, a form of its own
 #
-# Your kernel as it is has 64 columns a tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` is the heart of another
-# form, for `BLOCK_M == 1`. Keep the products of all turns in a tile of fp32, and sum once, behind the loop; and ask
+# Your kernel as it is has 64 columns a tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
+# `BLOCK_M == 1`: element by element, without `tl.dot`. In the loop put its sum off: keep the products of all turns in a tile of fp32, and sum
+# once, behind the loop. And ask
 # `tl.range(..., num_stages=4)` for loads ahead, which a loop without `tl.dot` does not get by itself.
 #
 # @speed w8a16: one
@@ -434,10 +435,10 @@ check("w8a16", step="one")
 # %% [markdown] lang="zh"
 # ### 提速第 1 步：只有一个 token 时，另用一种形式
 #
-# 现在的 kernel，tile 宽 64 列，一共 64 个程序，而 H200 有 132 个 SM。`multiply_one` 是另一种形式的核心，用于 `BLOCK_M == 1`。把各轮的乘积留在一个 fp32 的 tile 里，
+# 现在的 kernel，tile 宽 64 列，一共 64 个程序，而 H200 有 132 个 SM。`multiply_one` 展示了另一种形式，用于 `BLOCK_M == 1`：逐元素相乘，不用 `tl.dot`。在循环里先不求和：把各轮的乘积留在一个 fp32 的 tile 里，
 # 循环之后再求一次和；并用 `tl.range(..., num_stages=4)` 让读取提前发出：没有 `tl.dot` 的循环不会自动这样做。
 #
-# @speed w8a16: one | 权重共 16,777,216 字节。1 个 token 时，你的每个程序要读其中多少字节？
+# @speed w8a16: one | 权重共 16,777,216 字节。完成这一步之后，1 个 token 时，你的每个程序要读其中多少字节？
 
 # %% solution="w8a16_faster_one"
 bytes_each = ...

@@ -122,7 +122,8 @@ SPEED_STEPS = (
     SpeedStep(
         name="slices",
         case="speed_m1",
-        question="The words of the weight have 8,388,608 bytes. How many of them will each of your programs read, with 1 token?",
+        question="The words of the weight have 8,388,608 bytes. How many of them will each of your programs read, with 1 token, once this "
+        "step is done?",
         quantity=launched(lambda look: look.case.N * look.case.K / 2 / look.programs),
         demands=(
             Demand(

@@ -10,6 +10,8 @@ from grader.labs.notebook_step import Inputs, Slip, Step, integer, stored, tenso
 ROWS, COLUMNS, DEPTH, GROUP = 16, 32, 64, 32
 WORDS = DEPTH // 8
 ROWS_INSIDE, COLUMNS_INSIDE = ROWS - 3, COLUMNS - 8
+FIRST_K = 64
+"""Where the tile of the step `zeros` begins: behind two groups, and inside one of 128."""
 
 
 def _integers(generator: torch.Generator, low: int, high: int, *shape: int) -> torch.Tensor:
@@ -40,14 +42,14 @@ def _zeros_inputs(generator: torch.Generator) -> Inputs:
     view = wide[:, 2 : 2 + 2 * packed.shape[1] : 2]
     view.copy_(packed)
     return {
-        "zeros_ptr": view, "first_k": 96, "group_size": GROUP, "K": 5 * GROUP, "N": COLUMNS_INSIDE,
+        "zeros_ptr": view, "first_k": FIRST_K, "group_size": GROUP, "K": 5 * GROUP, "N": COLUMNS_INSIDE,
         "stride_zg": view.stride(0), "stride_zn": view.stride(1),
     }  # fmt: skip
 
 
-def _found_zeros(inputs: Inputs, first_group: int = 3) -> torch.Tensor:
-    """int32 [DEPTH, COLUMNS], 1 where there is nothing to find."""
-    zeros = spread(unpack_zeros(tensor(inputs, "zeros_ptr"))[first_group : first_group + 2], GROUP)
+def _found_zeros(inputs: Inputs, first_k: int = FIRST_K, group_size: int = GROUP) -> torch.Tensor:
+    """int32 [DEPTH, COLUMNS], 1 where there is nothing to find. first_k, group_size: what a group is computed from."""
+    zeros = unpack_zeros(tensor(inputs, "zeros_ptr"))[(first_k + torch.arange(DEPTH)) // group_size]
     found = torch.ones(DEPTH, COLUMNS, dtype=torch.int32)
     found[: zeros.shape[0], : zeros.shape[1]] = zeros
     return found
@@ -194,6 +196,11 @@ def harness(words_ptr, out_ptr):{OFFSETS}
             ),
             Slip("8 too small; zero points come later, so nothing is subtracted here", lambda inputs: _opened(inputs) - 8, r"8"),
             Slip(
+                "shifted by 0 to 7 bits; element i begins at bit 4 * i",
+                lambda inputs: ((tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS // 4) & 0xF).reshape(DEPTH, COLUMNS),
+                r"tl\.arange",
+            ),
+            Slip(
                 "not cut off: the elements above it are still there; & 0xF",
                 lambda inputs: (tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS).reshape(DEPTH, COLUMNS),
                 r">>",
@@ -229,9 +236,19 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
                 r"0xF|\b15\b",
             ),
             Slip(
-                "those of the first groups; divide k, which begins at first_k",
+                f"those of the first groups, for k counted from 0; in this tile it begins at {FIRST_K}, as depth says",
                 lambda inputs: _found_zeros(inputs, 0),
                 r"//",
+            ),
+            Slip(
+                f"those of groups of 128; here group_size is {GROUP}, and a group is depth // group_size",
+                lambda inputs: _found_zeros(inputs, group_size=128),
+                r"128",
+            ),
+            Slip(
+                "those of group 0 throughout; the group of k is depth // group_size",
+                lambda inputs: _found_zeros(inputs, 0, DEPTH),
+                r"stride_zg",
             ),
             Slip(
                 "in reverse order within each word; column 0 is in the lowest four bits",

@@ -21,7 +21,8 @@ SPEED_STEPS = (
     SpeedStep(
         name="one",
         case="speed_m1",
-        question="The weight has 16,777,216 bytes. How many of them will each of your programs read, with 1 token?",
+        question="The weight has 16,777,216 bytes. How many of them will each of your programs read, with 1 token, once this "
+        "step is done?",
         quantity=launched(lambda look: look.case.N * look.case.K / look.programs),
         demands=(
             Demand(

@@ -54,9 +54,9 @@ def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.
     return _in_tile(tensor(inputs, "x_ptr").double()[:, first:last] @ q[first:last])
 
 
-def _loop_overlapping(inputs: Inputs, turns: int) -> torch.Tensor:
-    """The sum of so many tiles along K, each one element further than the one before."""
-    parts = [_loop_sum(inputs, k, k + DEPTH) for k in range(turns)]
+def _loop_overlapping(inputs: Inputs, turns: int, step: int = 1) -> torch.Tensor:
+    """The sum of so many tiles along K, each `step` elements further than the one before."""
+    parts = [_loop_sum(inputs, k, k + DEPTH) for k in range(0, turns * step, step)]
     return sum(parts, torch.zeros_like(parts[0]))
 
 
@@ -182,7 +182,8 @@ def harness(q_ptr, out_ptr):{OFFSETS}
         function="multiply_tiles",
         result="acc",
         returns=ACC,
-        right="There is no fp16 x int8 instruction: q became fp16, and fp16 times fp16 went into fp32.",
+        right="There is no fp16 x int8 instruction, so q is converted first. As fp16 it is exact, and fp16 times fp16 goes into fp32 on "
+        "the tensor cores; both as fp32 would be right too, and many times slower.",
         look="tl.dot(x, to_half(q), acc) adds the product to acc, which is fp32",
         harness=f"""
 @triton.jit
@@ -206,6 +207,11 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
             ),
             Slip(
                 "that of unsigned weights", lambda inputs: tensor(inputs, "acc_ptr") + _dot(inputs, unsigned=True), r"to_half"
+            ),
+            Slip(
+                "rounded to fp16 before it is returned; the sum stays fp32 to its end",
+                lambda inputs: (tensor(inputs, "acc_ptr") + _dot(inputs)).half().float(),
+                r"float16",
             ),
         ),
     ),
@@ -256,6 +262,11 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS
                 r"range\(",
             ),
             Slip(
+                f"made of tiles along K that overlap: each is {DEPTH} = BLOCK_K long, and the next begins 16 behind it",
+                lambda inputs: _loop_overlapping(inputs, integer(inputs, "K") // 16, 16),
+                r"range\(",
+            ),
+            Slip(
                 "the first tile, three times; advance both tiles along K",
                 lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=False),
             ),
@@ -301,6 +312,11 @@ def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
                 r"127",
             ),
             Slip("divided by the scales instead of multiplied", lambda inputs: _scaled(inputs, -1)),
+            Slip(
+                "the sum with the scales added; they multiply it",
+                lambda inputs: (tensor(inputs, "acc_ptr").double() + tensor(inputs, "scales_ptr").double()).to(torch.float16),
+                r"\+",
+            ),
         ),
     ),
     Step(

@@ -37,9 +37,19 @@ def test_the_last_prediction_before_the_reveal_counts(file, capsys):
     assert (said.value, said.afterwards) == (4, (10,))
     assert reveal("other").value == 7
     capsys.readouterr()
-    for found, words in ((4.5, "well predicted"), (40, "off by a factor of 10"), (-1, "a different sign")):
+    for found, words in ((4.5, "well predicted"), (40, "off by a factor of 10"), (-1, "no factor")):
         said.against(found)
         assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [(0, "times as fast", "above 0"), (-1.5, "tokens", "above 0"), (101, "% zeros", "from 0 to 100"), (-1, "% zeros", "from 0 to 100")],
+)
+def test_what_cannot_be_is_not_locked(file, value, unit, words):
+    with pytest.raises(NotYet, match=words):
+        lock("claim", value, unit)
+    assert not file.exists()
 
 
 def test_a_file_changed_by_hand_is_refused(file):
