@@ -241,14 +241,9 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
                 r"//",
             ),
             Slip(
-                f"those of groups of 128; here group_size is {GROUP}, and a group is depth // group_size",
+                f"those of one group throughout, as if groups had 128; group_size is {GROUP} here, and a group is depth // group_size",
                 lambda inputs: _found_zeros(inputs, group_size=128),
                 r"128",
-            ),
-            Slip(
-                "those of group 0 throughout; the group of k is depth // group_size",
-                lambda inputs: _found_zeros(inputs, 0, DEPTH),
-                r"stride_zg",
             ),
             Slip(
                 "in reverse order within each word; column 0 is in the lowest four bits",

@@ -72,7 +72,7 @@ WRONG = [
     ("gptq", "unpack", "4 * tl.arange(0, 8)", "28 - 4 * tl.arange(0, 8)", "reverse order"),
     ("gptq", "unpack", "4 * tl.arange(0, 8)", "tl.arange(0, 8)", "begins at bit 4 * i"),
     ("gptq", "zeros", "& 0xF) + 1", "& 0xF)", "stored less one"),
-    ("gptq", "zeros", "depth // group_size", "depth // 128", "those of groups of 128; here group_size is 32"),
+    ("gptq", "zeros", "depth // group_size", "depth // 128", "as if groups had 128; group_size is 32 here"),
     ("gptq", "zeros", "depth // group_size", "(depth - tl.min(depth, axis=0)) // group_size", "for k counted from 0"),
     ("gptq", "zeros", "& 0xF) + 1", "& 0xF) + 1 & 0xF", "which became 0"),
     ("gptq", "weight", "* scales", "", "not scaled"),
