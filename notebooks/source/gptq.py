@@ -85,6 +85,7 @@ for place, symmetric in ((-0.2, True), (0.2, False)):
     heights = [100 * errors[name, symmetric] for name in sharing]
     bars = axes.bar([i + place for i in range(len(sharing))], heights, 0.38, label="symmetric" if symmetric else "with zero points")
     axes.bar_label(bars, fmt="%.0f")
+axes.margins(y=0.12)  # the labels have room
 axes.set_xticks(range(len(sharing)), [f"per {name}" for name in sharing])
 axes.set_ylabel("error of the weight, %")
 axes.legend()
