@@ -112,11 +112,27 @@ def composed(height: float, draw: Callable[[Figure], None], alt: str, width: flo
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
+        _plain_logarithms(figure)
         engine = figure.get_layout_engine()
         assert engine is not None
         engine.execute(figure)
         figure.set_layout_engine("none")  # laid out once, so that drawing it again gives the same picture
     return Picture(figure, alt)
+
+
+def _plain_logarithms(figure: Figure) -> None:
+    """Ticks of logarithmic axes as plain numbers: matplotlib writes them as mathematics, which is not parsed here."""
+    from matplotlib.ticker import LogFormatter, LogFormatterSciNotation
+
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+            axis.set_major_formatter(Plain())
+        if isinstance(axis.get_minor_formatter(), LogFormatterSciNotation):
+            axis.set_minor_formatter(Plain())
 
 
 def _one_line(title: str) -> str:

@@ -20,3 +20,13 @@ def test_curves_give_their_points():
     axes = picture.figure.axes[0]
     assert [line.get_marker() for line in axes.lines] == ["o", "s"]
     assert axes.get_yscale() == "log"
+
+
+def test_logarithmic_ticks_are_plain_numbers():
+    few = curves({"plain": {0.0: 4.0, 0.5: 20.0}}, "sparsity", "perplexity", "Pruning")
+    many = spreads({"x": torch.randn(20_000)}, "weight")
+    for picture, shown in ((few, "10"), (many, "1000")):
+        axis = picture.figure.axes[0].yaxis
+        labels = [label.get_text() for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))]
+        assert shown in labels
+        assert not any("$" in label for label in labels)
