@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grader.diagnosis.ledger import blocks, rows, strides, summed
+from grader.diagnosis.ledger.looping import block_left_out
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, places_in_output, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.tile_map import store_tile
@@ -72,6 +73,9 @@ def _no_turn(run: Run, pairs: Pairs) -> list[Divergence]:
     names = "block_count_as_end or last_block_dropped or first_block_dropped or at_most_n_blocks or crow_without_leading_zero"
     return [Divergence(
         names, LOOP, pairs.store.line,
+    missing = np.flatnonzero(run.stages.needed(run.problem)[min(int(pairs.n[0]), run.sizes[1] - 1)])
+    if len(missing) and (left_out := block_left_out(run, pairs, int(pairs.n[0]), missing, pairs.store.line)):
+        return [left_out]
         f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row",
         "the loop makes no turn for a block row that has blocks", pairs.program,
     )]  # fmt: skip

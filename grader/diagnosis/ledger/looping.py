@@ -104,6 +104,8 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
                        "the masks of the loads end before K does", pairs.program)  # fmt: skip
     inside = run.stages.needed is None and missing[-1] < np.flatnonzero(need)[-1] and missing[0] > 0
     if inside:
+    if left_out := block_left_out(run, pairs, int(pairs.n[e]), missing, line):
+        return left_out
         return Divergence("k_left_out", LOOP, line, f"k = {span(missing)} is never multiplied, though k before and behind it is",
                           f"every k up to K = {K}", "parts of K are left out", pairs.program)  # fmt: skip
     return Divergence(
@@ -116,6 +118,42 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
 
 def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
     """The first turn that multiplies what an earlier one did. by_turn: the k of X in each turn; alone: W has others."""
+def block_left_out(run: Run, pairs: Pairs, n: int, missing: Array, line: int | None) -> Divergence | None:
+    """Blocks of a row that the program comes to and does not multiply: then neither end of its loop is wrong.
+
+    missing: k of row n that are in no product.
+    """
+    right = run.stages.right
+    if run.stages.needed is None:
+        return None
+    side = run.problem.tensors[right.tensor].shape[1]
+    read = _blocks_read(run, pairs.program, n // side, side)
+    columns = np.unique(missing // side)
+    if not np.isin(columns, list(read)).all():
+        return None
+    loaded = all(read[int(column)] for column in columns)
+    noun = f"block column{'s' if len(columns) > 1 else ''} {span(columns)} of block row {n // side}"
+    return Divergence(
+        "block_left_out", LOOP, line,
+        f"what is loaded for {noun} is not multiplied" if loaded else f"the column index of {noun} is loaded, and nothing is multiplied",
+        "every block of the row", "a block that the loop comes to is left out of the sum", pairs.program,
+    )  # fmt: skip
+
+
+def _blocks_read(run: Run, program: int, row: int, side: int) -> dict[int, bool]:
+    """The block columns of a block row of which the program loads the column index (False) or the values (True)."""
+    right, index = run.stages.right, run.stages.left.index
+    stride, read = run.problem.tensors[right.tensor].stride(0), dict[int, bool]()
+    for node in run.tape.accesses[program]:
+        if node.op != "load" or node.tensor not in (right.tensor, index) or node.offsets is None:
+            continue
+        offsets = node.offsets[node.active].reshape(-1) * (stride if node.tensor == index else 1)
+        n, k = right.place(run.problem, offsets)
+        for column in np.unique(k[n // side == row] // side).tolist():
+            read[column] = read.get(column, False) or node.tensor == right.tensor
+    return read
+
+
     seen: set[int] = set()
     for turn, ks in enumerate(by_turn):
         again = seen & set(ks[ks < run.sizes[2]].tolist())
