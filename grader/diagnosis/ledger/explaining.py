@@ -14,7 +14,7 @@ import torch
 
 from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.provenance import Provenance
-from grader.diagnosis.ledger.settling import consistent, ordered
+from grader.diagnosis.ledger.settling import borne_out, consistent, ordered
 from grader.diagnosis.ledger.tape import parse
 from grader.diagnosis.ledger.walk import readable, walk
 from grader.labs import Lab
@@ -80,7 +80,8 @@ def explain(
             unread.extend(one.unread for one in walked)
             return [one.findings for one in walked]
 
-        if findings := _confirmed(chosen[: MAX_CASES if own_values else 2], look):
+        asked = chosen[: MAX_CASES if own_values else 2]
+        if findings := _confirmed(asked, [_layout(lab, outcome) for outcome in asked], look):
             return Explained(findings, tuple(defects))
         if all(unread):  # nor could it be with other values
             break
@@ -88,13 +89,17 @@ def explain(
 
 
 def _confirmed(
-    asked: Sequence[Outcome], look: Callable[[Sequence[Outcome], int], list[tuple[Divergence, ...]]]
-) -> tuple[Divergence, ...]:
-    """What the launches show, each finding found again on other values. A launch that only repeats others is not run again."""
+    asked: Sequence[Outcome], layouts: Sequence[tuple[str, str]],
+    look: Callable[[Sequence[Outcome], int], list[tuple[Divergence, ...]]],
+) -> tuple[Divergence, ...]:  # fmt: skip
+    """What the launches show, each finding found again on other values. A launch that only repeats others is not run again.
+
+    layouts: of X and of Y in each.
+    """
     found = look(asked, 0)
     confirmed: set[int] = set()
     while True:
-        best = ordered(consistent([finding for findings in found for finding in findings]))[:MAX_FINDINGS]
+        best = ordered(consistent([finding for findings in borne_out(found, layouts) for finding in findings]))[:MAX_FINDINGS]
         unsure = [n for n, findings in enumerate(found) if n not in confirmed and any(one in best for one in findings)]
         if not unsure:
             return tuple(best)

@@ -42,6 +42,8 @@ IN_SEVERAL: tuple[tuple[Test, Test], ...] = (
     (_named("rows_of_tile_repeated"), _named("scales_masked_out", "zeros_masked_out")),
     # blocks are merely others than those of their row where no rule explains which ones they are
     (_explains_blocks, _blocks),
+    # places in a block that are BLOCK apart are K apart where K is one block
+    (_named("col_and_place_exchanged"), lambda finding: finding.strides),
     # a rule that all words followed would be followed in every case
     (_named("k_orders_differ"), _named("packed_", "word_of_k")),
 )
@@ -64,6 +66,22 @@ def consistent(findings: Sequence[Divergence]) -> list[Divergence]:
     maps = [finding for finding in kept if _maps(finding)]
     told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
     return [one for one in kept if one is told or not _maps(one)]
+
+
+def borne_out(found: Sequence[Sequence[Divergence]], layouts: Sequence[tuple[str, str]]) -> list[list[Divergence]]:
+    """Findings of launches without strides that others in the same layout deny: there a step was like a stride by its size alone.
+
+    A launch in which the same tensor is led astray in another way denies them. layouts: of X and of Y in each launch.
+    """
+
+    def denies(other: Sequence[Divergence]) -> bool:
+        return not any(known.strides for known in other) and any(known.rank in (LOAD, ADVANCE, PAIR) for known in other)
+
+    return [
+        [one for one in findings if not one.strides
+         or not any(layout == layouts[number] and denies(other) for other, layout in zip(found, layouts, strict=True))]
+        for number, findings in enumerate(found)
+    ]  # fmt: skip
 
 
 def _less(findings: Sequence[Divergence], following: Sequence[tuple[Test, Test]]) -> list[Divergence]:

@@ -9,11 +9,13 @@ import numpy as np
 
 from grader.diagnosis.ledger import slices
 from grader.diagnosis.ledger.advancing import advance, drifting
+from grader.diagnosis.ledger.blocks import looked_up_by
 from grader.diagnosis.ledger.looping import behind_the_end, beyond_the_end, round_k, tail_again, too_short
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.turns import asked_by_turn, k_span, several_times, times_met
 from grader.labs.divergence import LOAD, PAIR, Divergence
+from grader.labs.stages import UNKNOWN_ELEMENT
 
 
 def look(run: Run, pairs: Pairs, *, whole: bool) -> list[Divergence]:
@@ -153,8 +155,10 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     p = int(np.flatnonzero(bad)[0])
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
-    reason = "the columns of X are not those of the block that they meet: both come from one b, as col_indices[b] and as block b"
-    if run.stages.needed is None:
+    reason = "the columns of X are not those of the block that they meet"
+    if run.stages.needed is not None:
+        reason += _astray_from_index(run, pairs, e, bad)
+    else:
         gap = np.unique(right.k[e, bad] // unit - left.k[e, bad] // unit) * unit
         reason = "X and W are multiplied in different orders of k"
         if several_times(pairs, e):
@@ -166,3 +170,16 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {k_span(right.k[e, p : p + 1], unit)} of W{words}",
         "the same k on both sides", reason, pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
+
+
+def _astray_from_index(run: Run, pairs: Pairs, e: int, bad: Array) -> str:
+    """What goes on in a sentence on columns of X that meet a foreign block: which of the two is not made of b; "" where that is unknown.
+
+    bad: bool [P], the products of different k.
+    """
+    block = pairs.right.offset[e, bad] // run.problem.tensors[pairs.right.operand.tensor].stride(0)
+    looked_up = looked_up_by(run, pairs.left)[e, bad]
+    if (looked_up == block).all():
+        return ", though its column index is the one that was loaded: k is column index * BLOCK + place in the block"
+    known = (looked_up != UNKNOWN_ELEMENT).all()
+    return ": both come from one b, as col_indices[b] and as block b" if known else ""

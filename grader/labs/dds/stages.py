@@ -262,6 +262,8 @@ def _column_rules(met: _Met) -> list[Rule]:
         *((met.columns_are(met.cols[met.block] * tile), f"col_times_{tile}",
            f"the block column is multiplied by {tile}; a block is BLOCK = {BLOCK} columns wide, however tall a tile of X is")
           for tile in TOKEN_TILES if tile != BLOCK),
+        (not (met.blocks.left_k - met.cols[met.block] - met.inside * BLOCK).any(), "col_and_place_exchanged",
+         "the place in the block is multiplied by BLOCK, and the block column is added as it is: k is block column * BLOCK + place"),
         (not met.blocks.any_looked_up and met.columns_are(met.row * BLOCK), "x_by_block_row",
          "the columns of X are taken from the block row of W, not from the block's column index"),
         (met.columns_are(met.cols[met.from_start] * BLOCK), "col_from_row_start",

@@ -10,10 +10,12 @@ import pytest
 
 from grader.diagnosis.ledger.pairs import lasting, pairs_of, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Provenance, Untraceable
+from grader.diagnosis.ledger.settling import borne_out
 from grader.diagnosis.ledger.tape import parse
 from grader.diagnosis.ledger.walk import walk
 from grader.gpu.devices import choose
 from grader.labs import get_lab
+from grader.labs.divergence import LOAD, PAIR, Divergence
 from grader.labs.stages import stages_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
@@ -83,6 +85,17 @@ def test_an_axis_of_the_grid_that_nobody_reads_is_named():
     flat = flat.replace("    row = tl.program_id(1)", "    row = pid % (N // BLOCK)")
     (finding,) = walked(flat, "dds", "odd_m")
     assert "tl.program_id(1) is never read" in finding.reason
+
+
+def test_a_step_that_is_a_size_by_chance_is_no_stride():
+    """In a case where K is one block, columns that are BLOCK apart are K apart; another case of the same layout shows that they are not."""
+    plain, other = ("contiguous", "contiguous"), ("transposed", "contiguous")
+    chance = Divergence("ignores_stride_xk", LOAD, 5, "columns are 32 (= K) apart", "stride_xk = 1", "stride_xk is not used", strides=True)
+    astray = Divergence("k_orders_differ", PAIR, 6, "k = 2 of X meets k = 64", "the same k", "other columns")
+    assert borne_out([[chance], [astray]], [plain, plain]) == [[], [astray]]
+    assert borne_out([[chance], [astray]], [plain, other]) == [[chance], [astray]]
+    assert borne_out([[chance], [chance]], [plain, plain]) == [[chance], [chance]]
+    assert borne_out([[chance], []], [plain, plain]) == [[chance], []]
 
 
 UNREAD = {
