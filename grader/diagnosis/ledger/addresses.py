@@ -6,6 +6,7 @@ import numpy as np
 
 from grader.diagnosis.ledger import blocks, rows, strides, summed
 from grader.diagnosis.ledger.looping import block_left_out
+from grader.diagnosis.ledger.masks import lets_through
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, places_in_output, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.tile_map import store_tile
@@ -47,10 +48,11 @@ def _overrun(run: Run, pairs: Pairs) -> Divergence | None:
     if k.size == 0 or not behind.any() or not (k[both] // unit == other[both] // unit).all():
         return None
     p = int(np.flatnonzero(behind.any(axis=0))[0])
+    amiss = lets_through(run, pairs.left, p, k[behind]) or "what a slice has behind the end of K is not masked"
     return Divergence(
         "slice_unmasked", LOAD, run.line_of_load(int(pairs.left.node[p]), pairs.left.operand.tensor),
         f"both operands hold k = {span(k[behind])}, which K = {run.sizes[2]} does not have", f"zeros from K = {run.sizes[2]} on",
-        "what a slice has behind the end of K is not masked, and memory holds other rows there", pairs.program, int(pairs.turn[p]),
+        f"{amiss}, and memory holds other rows there", pairs.program, int(pairs.turn[p]),
     )  # fmt: skip
 
 
@@ -70,12 +72,12 @@ def _no_turn(run: Run, pairs: Pairs) -> list[Divergence]:
     needed = run.stages.needed(run.problem)[np.clip(pairs.n, 0, run.sizes[1] - 1)].any(axis=1)
     if not needed.any():
         return []
-    names = "block_count_as_end or last_block_dropped or first_block_dropped or at_most_n_blocks or crow_without_leading_zero"
-    return [Divergence(
-        names, LOOP, pairs.store.line,
     missing = np.flatnonzero(run.stages.needed(run.problem)[min(int(pairs.n[0]), run.sizes[1] - 1)])
     if len(missing) and (left_out := block_left_out(run, pairs, int(pairs.n[0]), missing, pairs.store.line)):
         return [left_out]
+    names = "block_count_as_end or last_block_dropped or first_block_dropped or at_most_n_blocks or crow_without_leading_zero"
+    return [Divergence(
+        names, LOOP, pairs.store.line,
         f"nothing is multiplied for Y[..., {hull(pairs.n)}]", "every block of the row",
         "the loop makes no turn for a block row that has blocks", pairs.program,
     )]  # fmt: skip

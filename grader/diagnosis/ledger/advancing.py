@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from grader.diagnosis.ledger.masks import turned
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
 from grader.diagnosis.ledger.turns import asked_by_turn, k_span
-from grader.labs.divergence import ADVANCE, Divergence
+from grader.labs.divergence import ADVANCE, LOAD, Divergence
 
 
 def drifting(run: Run, pairs: Pairs, e: int, turn: int, *, started: bool) -> Divergence | None:
@@ -52,6 +53,14 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
         if np.array_equal(here, wanted):
             masked = ~live & (pairs.turn == turn) & (side.k[e] < run.sizes[2]) & side.asked[e]
             masked &= ~np.isin(side.k[e], side.k[e][live & (pairs.turn == turn)])
+            if masked.any() and turned(run, side, int(np.flatnonzero(masked)[0])):
+                return Divergence(
+                    "mask_turned", LOAD, line,
+                    f"for Y[{pairs.m[e]}, {pairs.n[e]}] the mask leaves out k = {span(side.k[e][masked])} of {letter}",
+                    f"all k below K = {run.sizes[2]}",
+                    "the mask has rows and columns exchanged: it is cut along one axis where the tile ends along the other",
+                    pairs.program, turn,
+                )  # fmt: skip
             if masked.any():
                 return Divergence(
                     "k_mask_too_short", ADVANCE, line,

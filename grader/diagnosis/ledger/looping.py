@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from grader.diagnosis.ledger.masks import lets_through
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.turns import asked_by_turn, times_met
@@ -47,7 +48,8 @@ def behind_the_end(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
     return Divergence(
         "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
         f"the {side_words(side, pairs)} operand holds k = {span(side.k[e][behind])}, which lies behind the row in memory",
-        f"zeros from K = {run.sizes[2]} on", "a partial last tile of K is not masked", pairs.program, int(pairs.turn[p]),
+        f"zeros from K = {K} on", lets_through(run, side, p, side.k[e][behind]) or "a partial last tile of K is not masked",
+        pairs.program, int(pairs.turn[p]),
     )  # fmt: skip
 
 
@@ -102,10 +104,10 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
         return Divergence("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
                        f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
                        "the masks of the loads end before K does", pairs.program)  # fmt: skip
-    inside = run.stages.needed is None and missing[-1] < np.flatnonzero(need)[-1] and missing[0] > 0
-    if inside:
     if left_out := block_left_out(run, pairs, int(pairs.n[e]), missing, line):
         return left_out
+    inside = run.stages.needed is None and missing[-1] < np.flatnonzero(need)[-1] and missing[0] > 0
+    if inside:
         return Divergence("k_left_out", LOOP, line, f"k = {span(missing)} is never multiplied, though k before and behind it is",
                           f"every k up to K = {K}", "parts of K are left out", pairs.program)  # fmt: skip
     return Divergence(
@@ -116,8 +118,6 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
     )  # fmt: skip
 
 
-def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
-    """The first turn that multiplies what an earlier one did. by_turn: the k of X in each turn; alone: W has others."""
 def block_left_out(run: Run, pairs: Pairs, n: int, missing: Array, line: int | None) -> Divergence | None:
     """Blocks of a row that the program comes to and does not multiply: then neither end of its loop is wrong.
 
@@ -154,6 +154,8 @@ def _blocks_read(run: Run, program: int, row: int, side: int) -> dict[int, bool]
     return read
 
 
+def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
+    """The first turn that multiplies what an earlier one did. by_turn: the k of X in each turn; alone: W has others."""
     seen: set[int] = set()
     for turn, ks in enumerate(by_turn):
         again = seen & set(ks[ks < run.sizes[2]].tolist())
