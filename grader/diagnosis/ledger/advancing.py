@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grader.diagnosis.ledger.masks import turned
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, side_words, span
 from grader.diagnosis.ledger.turns import asked_by_turn, k_span
 from grader.labs.divergence import ADVANCE, LOAD, Divergence
 
@@ -83,7 +83,11 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
                 reason = f"the pointers of {letter} move on by {moved} of k a turn, a tile is {step} deep"
                 if unit > 1:
                     reason = f"the pointers of {letter} move on by {moved // unit} words a turn, a tile is {step // unit} words deep"
-                reason = _across(run, side, moved) or reason
+                if (rows := _rows_moved(run, side, moved)) is not None:
+                    noun, own = "row" if side.operand is run.stages.left else "channel", int(expected_rows(pairs, side)[e, 0])
+                    reason = f"the pointers of {letter} move on by {rows} {noun}s a turn, and not along K"
+                    held = f"k = {k_span(first, unit)} of {noun} {own + rows * turn} of {letter}"
+                    wanted_words = f"{wanted_words} of {noun} {own}"
                 return Divergence(name, ADVANCE, line, f"the {word} operand asks for {held}", wanted_words, reason,
                                pairs.program, turn)  # fmt: skip
         return Divergence("advanced_wrongly", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
@@ -91,13 +95,10 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
     return None
 
 
-def _across(run: Run, side: Side, moved: int) -> str:
-    """That pointers which move by this much of k really move along the rows of X, or the channels of W; else ""."""
+def _rows_moved(run: Run, side: Side, moved: int) -> int | None:
+    """By how many rows of X, or channels of W, pointers really move that seem to move by this much of k; None where along k."""
     if len(side.operand.strides) != 2:
-        return ""
+        return None
     along_row, along_k = (run.problem.scalars[name] for name in side.operand.strides)
     elements = moved // side.operand.unit * along_k
-    if along_row <= along_k or elements % along_row:
-        return ""
-    noun = "rows" if side.operand is run.stages.left else "channels"
-    return f"the pointers of {side.operand.letter} move on by {elements // along_row} {noun} a turn, and not along K"
+    return None if along_row <= along_k or elements % along_row else elements // along_row

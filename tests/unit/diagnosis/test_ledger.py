@@ -87,6 +87,15 @@ def test_an_axis_of_the_grid_that_nobody_reads_is_named():
     assert "tl.program_id(1) is never read" in finding.reason
 
 
+def test_pointers_that_leave_their_rows_ask_for_no_k_that_there_is_not():
+    text = (TESTS / "styles" / "w8a16_block_ptr.py").read_text(encoding="utf-8")
+    text = text.replace("tl.advance(x_block, (0, BLOCK_K))", "tl.advance(x_block, (BLOCK_K, 0))")
+    (finding,) = walked(text, "w8a16", "all_tails")
+    assert finding.found == "the left operand asks for k = 0:32 of row 32 of X"
+    assert finding.expected == "k = 32:64 of row 0"
+    assert "move on by 32 rows a turn" in finding.reason
+
+
 def test_a_step_that_is_a_size_by_chance_is_no_stride():
     """In a case where K is one block, columns that are BLOCK apart are K apart; another case of the same layout shows that they are not."""
     plain, other = ("contiguous", "contiguous"), ("transposed", "contiguous")
