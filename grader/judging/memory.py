@@ -248,6 +248,11 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
         return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
     return f"element {offset} of {of}{between}", "look at its mask, its offsets and its strides"
 
+    beside = next((d for d, (i, n) in enumerate(zip(finding.index, tensor.shape, strict=True)) if not 0 <= i < n), None)
+    if finding.fault == "past" and 0 <= offset <= last and beside is not None:  # the end of a row, not that of the tensor
+        noun = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[beside]
+        fact = f"{noun} {finding.index[beside]} of {of}: the tile begins outside"
+        return fact, "look at the tile's offset, the end of the loop and the grid"
 
 def _turned(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     """That a tile lies across the tensor, which may be meant or be two strides exchanged."""

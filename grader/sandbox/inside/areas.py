@@ -115,7 +115,7 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
 
 
 def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:
-    """Where a tile begins: a row too far, and at the beginning of that one, is behind the end of the row before if there tiles begin.
+    """Where a tile begins: a row too far, and where no tile begins in that one, is behind the end of the row before if there tiles begin.
 
     corner: its first element as the address has it. lengths: of the tile along each dimension in which it moves.
     """
@@ -123,11 +123,12 @@ def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:
         return corner
     outer, inner = sorted((0, 1), key=lambda d: area.strides[d], reverse=True)
     behind = area.strides[outer] // area.strides[inner] if area.strides[inner] else 0
-    begins = corner[outer] % lengths[outer] == 1 and corner[inner] == 0 and lengths[outer] > 1
-    if not begins or behind < area.shape[inner] or behind % lengths[inner]:
+    begins = corner[outer] % lengths[outer] == 1 and lengths[outer] > 1
+    astray = corner[inner] == 0 or corner[inner] % lengths[inner] != 0
+    if not begins or not astray or behind < area.shape[inner] or (behind + corner[inner]) % lengths[inner]:
         return corner
     found = list(corner)
-    found[outer], found[inner] = corner[outer] - 1, behind
+    found[outer], found[inner] = corner[outer] - 1, behind + corner[inner]
     return found
 
 

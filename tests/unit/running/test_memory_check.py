@@ -164,6 +164,25 @@ def test_a_loop_of_one_turn_too_many_is_no_missing_mask(tmp_path):
     assert "past the last element of x (33 x 64): the tile begins outside, element 2112 is asked for and the last is 2111" in sentence
 
 
+def test_a_tile_behind_the_end_of_its_rows_is_in_no_row_below_the_last(tmp_path):
+    """Its first element lies in the middle of the next row, where no tile begins."""
+    source = edited("tl.cdiv(K, BLOCK_K))", "tl.cdiv(K, BLOCK_K) + 1)").replace("& (offs_k[None, :] < k_left)", "")
+    result = checked(tmp_path, source, K=48)
+    said = [sentence for sentence in result.sentences if "of x" in sentence]
+    assert any("past the last element of x (33 x 48): the tile begins outside" in sentence for sentence in said)
+    assert not any("row 33" in sentence for sentence in said)
+
+
+def test_the_end_of_rows_is_not_that_of_the_tensor(tmp_path):
+    """Behind the end of a row of a view lies no element past the last one."""
+    source = edited("x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_k", "x_ptrs = x_ptr + offs_m[:, None] * stride_xm + (K + offs_k)")
+    source = source.replace("(K + offs_k)[None, :]", "(K + offs_k[None, :])")
+    result = checked(tmp_path, source, layout="column_slice")
+    said = [sentence for sentence in result.sentences if "of x" in sentence]
+    assert any("reads column 48 of x (33 x 48): the tile begins outside" in sentence for sentence in said)
+    assert not any("past the last element" in sentence for sentence in said)
+
+
 @pytest.mark.parametrize("far", ["1 << 20", "1 << 40", "-(1 << 36)"])
 def test_a_far_access_costs_no_process(tmp_path, far):
     result = checked(tmp_path, BASE.replace("x_ptrs = x_ptr +", f"x_ptrs = x_ptr + tl.full((1, 1), {far}, tl.int64) +"))
