@@ -328,7 +328,7 @@ class MemoryFinding:
     first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its axes, where that is even,
     `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls that led to `line`, the
     innermost first. `meant`: of a race beyond the end of a row, where the element was to go. `differs`: of a race between stores, that
-    they bring different numbers.
+    they bring different numbers. `misled`: the tensor outside which an index or bound had been read before, "" for none.
 
     Of a promise to the compiler, fault is "assumed" (a condition that is false), "multiple", "contiguous" or "constant" (a number or
     tile that is not); `offset` is what was promised, and `index` holds numbers that break it.
@@ -350,6 +350,7 @@ class MemoryFinding:
     callers: tuple[int, ...] = ()
     meant: tuple[int, ...] = ()
     differs: bool = False
+    misled: str = ""
 
     @property
     def out_of_bounds(self) -> bool:

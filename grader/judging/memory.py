@@ -150,8 +150,9 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
     """What was accessed that must not be, and what to do about it ("" where the fact says it)."""
     name = finding.tensor.removesuffix("_ptr")
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
-        return "an address near no tensor", "look at its pointer arithmetic"
+        return "an address near no tensor", before if finding.misled else "look at its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
+    before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes of that number: put that right first"
     at = ", ".join(str(i) for i in finding.index)
     element = f"{name}[{at}]"
     if finding.out_of_bounds and _is_index(kernel, finding):
@@ -164,7 +165,8 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
         return _unmasked(kernel, tensor, name, finding, finding.index)
     if finding.fault in ("past", "gap", "outside", "beyond"):
-        return _misplaced(tensor, name, finding)
+        fact, step = _misplaced(tensor, name, finding)
+        return (f"far outside {name}", before) if _led_far_away(tensor, finding) else (fact, step)
     if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element)
     if finding.fault == "thread":
@@ -180,6 +182,11 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
 def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str) -> tuple[str, str]:
     """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
     a row into the next."""
+def _led_far_away(tensor: torch.Tensor, finding: MemoryFinding) -> bool:
+    """Whether an address lies farther from a tensor than its size, after a number was read outside another one."""
+    return bool(finding.misled) and finding.offset is not None and not -tensor.numel() <= finding.offset < 2 * tensor.numel()
+
+
     pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
     lanes = finding.fault == "lanes"
     who = "which another element of the same tile is stored to" if lanes else "which another program writes"

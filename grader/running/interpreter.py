@@ -273,6 +273,7 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
         tuple(line for line in map(made.origin, map(_integer, entry.get("callers", ())[:MAX_CALLS])) if line is not None),
         tuple(_integer(i) for i in entry.get("meant", ())[:MAX_AXES]),
         entry.get("differs") is True,
+        str(entry.get("misled") or ""),
     )
 
 

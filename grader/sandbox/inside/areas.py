@@ -68,6 +68,11 @@ class Area:
         return found
 
 
+def area_at(addresses: np.ndarray, areas: Sequence[Area]) -> Area | None:
+    """The tensor among whose elements all of these addresses lie."""
+    return next((area for area in areas if area.low <= int(addresses.min()) and int(addresses.max()) < area.high), None)
+
+
 def index_at(offset: int, area: Area) -> list[int]:
     """The index of an element by its offset from the first; beyond the tensor, indices go on past their sizes."""
     index = [0] * len(area.shape)

@@ -25,6 +25,7 @@ from control_flow import Turns
 from faults import LaunchEnded
 from findings import Findings
 from native_memory import POISON_BYTE, NativeMemory, atomic_rmw
+from pointers import pointed_at
 from promises import Believed
 from races import Races, too_far_apart
 
@@ -201,12 +202,13 @@ class MemoryCheck:
             if not good.all():
                 bad = np.zeros(pointers.shape, dtype=bool)
                 bad[mask] = ~good.reshape(-1)
-                self._report(kind, area, pointers, mask, bad)
                 reachable = (elements >= 0) & (elements <= area.size - width)
+                if self.misled is not None and not reachable.all():
+                    area.strayed |= kind != "load"
+                    self._end_astray(kind, pointers, mask, bad)
+                self._report(kind, area, pointers, mask, bad)
                 if not reachable.all():
                     area.strayed |= kind != "load"
-                    if self.misled is not None:
-                        raise LaunchEnded("memory", f"went far outside {area.name} after a number was read outside {self.misled}")
                     stray = np.zeros(pointers.shape, dtype=bool)
                     stray[mask] = ~reachable.reshape(-1)
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
@@ -239,11 +241,26 @@ class MemoryCheck:
                 shared |= self.races.shared if self.races.shared is not None else False
                 stray &= ~(allowed & part)
             else:
+                if self.misled is not None:
+                    self._end_astray(kind, pointers, mask, part)
                 self.found.add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(part.sum())})
                 raise LaunchEnded("memory", "used an address near no tensor")
         self.races.shared = shared if shared.any() else None
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
+
+    def _end_astray(self, kind: str, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
+        """Ends a launch that a number from outside led far away, into the window of any tensor or of none.
+
+        What it was to access the pointer tells from which the kernel made the address. bad: the lanes that went astray.
+        """
+        area = pointed_at(self.path, self.areas)
+        if area is None:
+            self.found.add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(bad.sum()), "misled": self.misled})
+        else:
+            self._report(kind, area, pointers, mask, bad)
+        where = "outside all tensors" if area is None else f"outside {area.name}"
+        raise LaunchEnded("memory", f"went far {where} after a number was read outside {self.misled}")
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
@@ -266,7 +283,7 @@ class MemoryCheck:
         self.found.add(
             (fault, kind, area.name, dimension),
             {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "dimension": dimension,
-             "lanes": int(bad.sum()), "offset": offset, "steps": steps_of(offsets)},
+             "lanes": int(bad.sum()), "offset": offset, "steps": steps_of(offsets), "misled": self.misled},
         )  # fmt: skip
 
 def _poisoning(load: Any) -> Any:

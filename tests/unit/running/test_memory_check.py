@@ -510,6 +510,16 @@ def test_a_column_read_outside_its_tensor_is_named_before_what_it_leads_to(tmp_p
     )
 
 
+def test_a_number_from_outside_leads_an_access_to_the_tensor_of_its_pointer(tmp_path):
+    """Multiplied by X's stride it makes an address in the window of another tensor, or of none."""
+    source = DDS.replace("tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
+    result = checked(tmp_path, source, lab_id="dds", M=300, N=64, K=64, layout="transposed")
+    assert "went far outside x_ptr after a number was read outside col_indices_ptr" in result.outcome.message
+    index, far = result.sentences
+    assert "of col_indices" in index
+    assert "reads far outside x; col_indices was read outside before, and the address comes of that number: put that right first" in far
+
+
 def test_findings_survive_a_launch_that_does_not_end(tmp_path):
     """The loop would never end, and a mask was missing before it."""
     unmasked = "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n"
