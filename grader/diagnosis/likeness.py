@@ -34,7 +34,7 @@ FEW = 3
 class _Run:
     """One launch that ran to its end, right or wrong. computed: what Y holds is known to be the kernel's own.
 
-    astray: the tensors that it read or wrote outside; None where nobody watched.
+    astray: the tensors that it read or wrote outside; None where nobody watched. raced: whether its Y depends on the order of programs.
     extra: float64 [M, N] or 0-dimensional, what the fp16 additions of split-K add to a bound.
     """
 
@@ -46,6 +46,7 @@ class _Run:
     overrun: bool
     computed: bool
     astray: frozenset[str] | None
+    raced: bool
     extra: torch.Tensor
 
     @cached_property
@@ -100,7 +101,7 @@ def diagnose(
         index = classes.get(run.number)
         if index is None:
             unwritten = bool(run.y.isnan()[run.wrong].all())
-            answers[run.number] = Diagnosis("", "", describe_region(run.wrong, run.config, unwritten=unwritten), "")
+            answers[run.number] = Diagnosis("", "", describe_region(run.wrong, run.config, unwritten=unwritten, raced=run.raced), "")
         else:
             answers[run.number] = _explained(lab.mistakes[index], run, table[index, run.number])
     return answers
@@ -194,7 +195,8 @@ def _run(
         extra = reference.bound - lab.reference(problem, 1).bound
     computed = outcome.written is True and not any(finding.fault == "unwritten" for finding in outcome.memory or ())
     astray = None if outcome.memory is None else frozenset(found.tensor for found in outcome.memory if found.out_of_bounds)
-    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, astray, extra)
+    raced = any(found.unordered and found.tensor == lab.output for found in outcome.memory or ())
+    return _Run(number, problem, config, outcome.y, reference, lab.output in outcome.overrun, computed, astray, raced, extra)
 
 
 def _changed(outcome: Outcome, stored: Sequence[str]) -> Diagnosis:
@@ -214,7 +216,7 @@ def _match(mistake: Mistake, run: _Run) -> _Match | None:
     if not bool(wrong.any()) and not run.overrun:
         wrong = torch.ones_like(wrong)
     for imitation in mistake.imitate(run.problem, run.config):
-        if imitation.overrun != run.overrun:
+        if imitation.overrun != run.overrun or (imitation.loose and run.raced):  # what a race loses has any size
             continue
         agrees = _agrees(run, imitation)
         of_wrong = float(agrees[wrong].double().mean()) if bool(wrong.any()) else 1.0
@@ -276,13 +278,15 @@ def _explained(mistake: Mistake, run: _Run, match: _Match) -> Diagnosis:
     return Diagnosis(mistake.name, mistake.what, "; ".join([*parts, *([witness] if witness else [])]), mistake.hint)
 
 
-def describe_region(wrong: torch.Tensor, config: Config, *, unwritten: bool = False) -> str:
+def describe_region(wrong: torch.Tensor, config: Config, *, unwritten: bool = False, raced: bool = False) -> str:
     """Which tiles hold wrong elements, and which rows and columns inside them, when no known mistake fits.
 
-    unwritten: whether all of them are as they arrived.
+    unwritten: whether all of them are as they arrived. raced: whether Y depends on the order of programs.
     """
     M, N = wrong.shape
     ending = "nothing is stored there, or NaN is: look at the offsets and the mask of the store" if unwritten else "no known mistake fits"
+    if raced:
+        ending = "programs race for elements of Y (the line `memory` says where)"
     if not bool(wrong.any()):
         return ""
     rows, columns = tiles(config, "M"), tiles(config, "N")

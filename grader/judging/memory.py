@@ -39,7 +39,10 @@ def sentences(
             continue
         for finding in outcome.memory or ():
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
-            first.setdefault(key, (finding, []))[1].append(outcome.case)
+            told, cases = first.setdefault(key, (finding, []))
+            cases.append(outcome.case)
+            if finding.differs and not told.differs:
+                first[key] = finding, [outcome.case, *cases]
     ordered = sorted(_causes(first).values(), key=lambda entry: _order(kernel, entry[0]))
     texts = []
     for finding, cases in ordered[:MAX_SENTENCES]:
@@ -149,10 +152,10 @@ def _holder(source: KernelSource, line: int) -> str:
 def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple[str, str]:
     """What was accessed that must not be, and what to do about it ("" where the fact says it)."""
     name = finding.tensor.removesuffix("_ptr")
+    before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes of that number: put that right first"
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
         return "an address near no tensor", before if finding.misled else "look at its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
-    before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes of that number: put that right first"
     at = ", ".join(str(i) for i in finding.index)
     element = f"{name}[{at}]"
     if finding.out_of_bounds and _is_index(kernel, finding):
@@ -179,14 +182,14 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
 
 
-def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str) -> tuple[str, str]:
-    """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
-    a row into the next."""
 def _led_far_away(tensor: torch.Tensor, finding: MemoryFinding) -> bool:
     """Whether an address lies farther from a tensor than its size, after a number was read outside another one."""
     return bool(finding.misled) and finding.offset is not None and not -tensor.numel() <= finding.offset < 2 * tensor.numel()
 
 
+def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str) -> tuple[str, str]:
+    """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
+    a row into the next."""
     pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
     lanes = finding.fault == "lanes"
     who = "which another element of the same tile is stored to" if lanes else "which another program writes"
@@ -204,6 +207,8 @@ def _led_far_away(tensor: torch.Tensor, finding: MemoryFinding) -> bool:
         return too or f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"
     if lanes:
         return too, "store to each element once: mask the others, or make one number of them with tl.sum or tl.max"
+    if finding.kind == "store" and not finding.differs:
+        return f"{element}, which another program writes too{pair}, with the same number", "give each program tiles of its own"
     return f"{element}, which another program writes too{pair}", "give each program its own tile, or add with tl.atomic_add"
 
 
@@ -243,6 +248,11 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, own, strict=True)) if tensor.numel() else -1
     of = f"{name} ({shape})" if tensor.dim() > 1 else name
     elements = f"the last is {last}" if last >= 0 else "there is none"
+    beside = next((d for d, (i, n) in enumerate(zip(finding.index, tensor.shape, strict=True)) if not 0 <= i < n), None)
+    if finding.fault == "past" and 0 <= offset <= last and beside is not None:  # the end of a row, not that of the tensor
+        noun = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[beside]
+        fact = f"{noun} {finding.index[beside]} of {of}: the tile begins outside"
+        return fact, "look at the tile's offset, the end of the loop and the grid"
     if finding.fault == "past":
         side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
         return (
@@ -255,11 +265,6 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
         return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
     return f"element {offset} of {of}{between}", "look at its mask, its offsets and its strides"
 
-    beside = next((d for d, (i, n) in enumerate(zip(finding.index, tensor.shape, strict=True)) if not 0 <= i < n), None)
-    if finding.fault == "past" and 0 <= offset <= last and beside is not None:  # the end of a row, not that of the tensor
-        noun = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[beside]
-        fact = f"{noun} {finding.index[beside]} of {of}: the tile begins outside"
-        return fact, "look at the tile's offset, the end of the loop and the grid"
 
 def _turned(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     """That a tile lies across the tensor, which may be meant or be two strides exchanged."""

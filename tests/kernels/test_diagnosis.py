@@ -74,6 +74,20 @@ def test_errors_of_fp16_sums_are_laid_to_what_sums_in_fp16(slices, named, asked)
     assert asked in next(known.hint for known in lab.mistakes if known.name == named)
 
 
+def test_errors_of_a_race_are_not_laid_to_roundings():
+    """What one program adds and another one overwrites may be as small as a rounding in fp16."""
+    lab = get_lab("w8a8")
+    config = replace(CONFIG, constants={**CONFIG.constants, "SPLIT_K": 4})
+    torch.manual_seed(0)
+    problem, outcome, finding = run(lab, "several_tiles", lambda y: y * (1 + 2e-3 * torch.randn_like(y)), config=config)
+    race = MemoryFinding("store", "race", 1, "y_ptr", (0, 0), programs=(0, 1), differs=True)
+    for memory, named in (((), True), ((race,), False)):
+        seen = replace(outcome, memory=memory)
+        (diagnosis,) = diagnose(lab, {"several_tiles": problem}, [config], [seen], [finding])
+        assert (diagnosis.mistake in ("fp16_additions", "fp16_accumulator")) == named
+        assert ("programs race for elements of Y" in diagnosis.text(hidden=False)) != named
+
+
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
 def test_a_y_of_nan_that_was_stored_is_like_no_mistake_that_reads_outside(lab):
     """Where every access was looked at, and none was outside."""

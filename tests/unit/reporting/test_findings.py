@@ -161,6 +161,16 @@ def test_one_cause_of_one_access_is_told(faults, expected):
     assert all(words in sentence for words, sentence in zip(expected, said, strict=True))
 
 
+@pytest.mark.parametrize(("differs", "advice"), [(True, "or add with tl.atomic_add"), (False, "give each program tiles of its own")])
+def test_sums_are_advised_where_programs_bring_different_numbers(differs, advice):
+    lab = get_lab("w8a8")
+    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
+    same = MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1))
+    seen = (same, replace(same, differs=True)) if differs else (same,)
+    (sentence,) = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
+    assert sentence.endswith(f"{advice} (in `one_tile`)")
+
+
 def test_a_race_elsewhere_comes_first():
     lab = get_lab("w8a8")
     problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
