@@ -62,7 +62,7 @@ def check(
     if key not in known:
         known[key] = lab.reference(problem, added)
     reference = known[key]
-    finding = replace(compare(outcome.y, reference), slices=added)
+    finding = replace(compare(outcome.y, reference, stored=_stored(problem, outcome)), slices=added)
     if finding.ok:
         return defined(finding, outcome)
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
@@ -119,7 +119,22 @@ def _overrun(outcome: Outcome) -> str:
     return said
 
 
-def compare(y: torch.Tensor, reference: Reference) -> Finding:
+@dataclass(frozen=True)
+class Contents:
+    """What is known of how Y came about. everywhere: each of its elements was stored to. outside: tensors of fp16 that were read outside
+    their elements, where a watched launch finds NaN."""
+
+    everywhere: bool = False
+    outside: tuple[str, ...] = ()
+
+
+def _stored(problem: Problem, outcome: Outcome) -> Contents:
+    tensors = [found.tensor for found in outcome.memory or () if found.kind == "load" and found.out_of_bounds]
+    outside = [name for name in tensors if name in problem.tensors and problem.tensors[name].dtype == torch.float16]
+    return Contents(outcome.written is True, tuple(name.removesuffix("_ptr") for name in dict.fromkeys(outside)))
+
+
+def compare(y: torch.Tensor, reference: Reference, stored: Contents | None = None) -> Finding:
     """Elementwise and Frobenius bounds. y: fp16 [M, N] on the reference's device."""
     error = (y.double() - reference.y).abs()
     wrong = ~(error <= reference.bound)
@@ -136,20 +151,24 @@ def compare(y: torch.Tensor, reference: Reference) -> Finding:
             worst=worst,
             frobenius=frobenius,
         )
-    return Finding(False, _describe(y, reference, wrong), worst=worst, frobenius=frobenius)
+    return Finding(False, _describe(y, reference, wrong, stored or Contents()), worst=worst, frobenius=frobenius)
 
 
-def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor) -> str:
+def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, stored: Contents) -> str:
     """How much is wrong, where it lies, and one element with what was expected there."""
     M, N = y.shape
     count = int(wrong.sum())
     unwritten = torch.isnan(y)
+    if bool(unwritten.all()) and stored.everywhere:
+        return f"all of Y is NaN, though each element was stored{_read_outside(stored)}"
     if bool(unwritten.all()):
         return "no element of Y was written, or all are NaN; check the grid, the pointers and the store's mask"
     share = f"{count} of {M * N} elements of Y are wrong ({100 * count / (M * N):.3g} %)"
     if bool((y == 0).all()):
         return f"Y is all zeros; {share}"
     place = _where(wrong)
+    if int(unwritten.sum()) == count and stored.everywhere:
+        return f"{count} of {M * N} elements of Y are NaN{place}, and were stored{_read_outside(stored)}"
     if int(unwritten.sum()) == count:
         return f"{count} of {M * N} elements of Y were never written, or are NaN{place}"
     excess = torch.where(unwritten, 0, (y.double() - reference.y).abs() - reference.bound)
@@ -160,6 +179,14 @@ def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor) -> str
         f"within {float(reference.bound[row, column]):.2g}"
     )
     return f"{share}{place}; {sample}"
+
+
+def _read_outside(stored: Contents) -> str:
+    """Where NaN in Y may come from."""
+    if not stored.outside:
+        return ": look at what it is computed from"
+    names = " and ".join(stored.outside)
+    return f": what is read outside {names} is NaN here, and so is each sum that it goes into (the line `memory` says where)"
 
 
 def _where(wrong: torch.Tensor) -> str:

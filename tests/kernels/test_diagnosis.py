@@ -88,6 +88,23 @@ def test_errors_of_a_race_are_not_laid_to_roundings():
         assert ("programs race for elements of Y" in diagnosis.text(hidden=False)) != named
 
 
+@pytest.mark.parametrize(
+    ("written", "memory", "said"),
+    [
+        (None, None, "no element of Y was written, or all are NaN"),
+        (False, (), "no element of Y was written, or all are NaN"),
+        (True, (), "all of Y is NaN, though each element was stored: look at what it is computed from"),
+        (True, (MemoryFinding("load", "beyond", 1, "x_ptr", (0, 64), 1),), "stored: what is read outside x is NaN here"),
+        (True, (MemoryFinding("load", "beyond", 1, "qweight_ptr", (0, 64), 1),), "stored: look at what it is computed from"),
+    ],
+)  # fmt: skip
+def test_nan_that_was_stored_is_told_from_what_was_not_written(written, memory, said):
+    lab = get_lab("w8a8")
+    problem, outcome, _ = run(lab, "one_tile", lambda y: torch.full_like(y, torch.nan))
+    bundle = KernelBundle(lab.id, (CONFIG,), {}, {}, MadeModule("", lab.kernel, ()))
+    assert said in check(lab, problem, replace(outcome, written=written, memory=memory), bundle).message
+
+
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
 def test_a_y_of_nan_that_was_stored_is_like_no_mistake_that_reads_outside(lab):
     """Where every access was looked at, and none was outside."""
