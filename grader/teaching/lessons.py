@@ -51,7 +51,7 @@ LESSONS = (
     Lesson(
         r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
         "this tile is too small for tl.dot, which needs M >= {m}, N >= {n} and K >= {k} for these dtypes{inner}",
-        "make BLOCK_K at least {k} (BLOCK_M and BLOCK_N at least 16) in the configs",
+        "{deeper}",
     ),
     Lesson(
         r"equal reduction dimensions|First input shape .* and second input shape .* incompatible|must be equal to first dim",

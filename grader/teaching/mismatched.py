@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 
+from grader.labs import all_labs
 from grader.teaching.setting import Setting, last_store, plain_types, shortened, unparsed
 from grader.teaching.told import Told
 
@@ -153,7 +154,24 @@ def _along_the_wrong_dimension(setting: Setting, text: str, shape: list[int], ti
     if turned == text:
         return None
     cause = f"{shortened(text)} runs along the wrong dimension of the tile {tile}"
-    return Told(setting, cause, f"write {shortened(turned)}")
+    offsets = _loaded_at(setting, text)
+    if offsets is None:
+        return Told(setting, cause, f"write {shortened(turned)}")
+    axis = "rows" if shape[1] == 1 else "columns"
+    return Told(setting, cause, f"load it with the offsets of the {axis} (it is loaded at {offsets}), or write {shortened(turned)}")
+
+
+def _loaded_at(setting: Setting, text: str) -> str | None:
+    """Where a vector is loaded from that belongs to the axis along which `text` spreads it; None where it may well belong to the other."""
+    vector, lab = re.fullmatch(r"(\w+)\[(:, None|None, :)\]", text), all_labs().get(setting.source.lab_id)
+    if vector is None or lab is None or setting.function is None:
+        return None
+    loaded = getattr(last_store(setting.function, vector[1]), "value", None)
+    if not isinstance(loaded, ast.Call) or not unparsed(loaded.func).endswith(".load") or not loaded.args:
+        return None
+    names = {part.id for part in ast.walk(loaded.args[0]) if isinstance(part, ast.Name)}
+    belongs = ("M",) if vector[2] == ":, None" else ("N",)
+    return shortened(unparsed(loaded.args[0])) if any(p.name in names and p.sizes == belongs for p in lab.parameters) else None
 
 
 def _shape(kind: str) -> list[int]:

@@ -6,7 +6,7 @@ import ast
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from grader.labs import all_labs
 from grader.model import KernelSource
@@ -176,6 +176,7 @@ def _about(words: dict[str, str], setting: Setting) -> dict[str, str]:
         "conversion": _conversion(operands, setting),
         "lab_dtype": _lab_dtype(setting),
         "inner": _inner_size(operands, setting),
+        "deeper": _deeper(words, setting),
         "example": EXAMPLES.get(words["call"], "add it to the call"),
         "whole": f"found {a}" if a == b else f"found {a} and {b}",
         "a_pointer": "a pointer" if subscripted.startswith("pointer") else "one number",
@@ -250,6 +251,25 @@ def _inner_size(operands: list[ast.expr], setting: Setting) -> str:
     if len(shapes) < 2 or not shapes[0] or not shapes[1]:
         return ""
     return f": here M = {shapes[0][1]}, K = {shapes[0][2]}, N = {shapes[1][2]}"
+
+
+def _deeper(words: dict[str, str], setting: Setting) -> str:
+    """How the tiles of a product become large enough: by the size in the configs that its summed axis is counted by."""
+    if not words["k"]:
+        return ""
+    sizes = {unparsed(length) for length in _lengths(setting) if re.search(r"(\b|_|B)K\b", unparsed(length))}
+    part = re.fullmatch(r"(\w+) // (\d+)", next(iter(sizes), ""))
+    if len(sizes) == 1 and part:
+        least = int(words["k"]) * int(part[2])
+        return f"make {part[1]} at least {least} in the configs: the summed axis has {part[0]} elements (BLOCK_M and BLOCK_N at least 16)"
+    return f"make BLOCK_K at least {words['k']} (BLOCK_M and BLOCK_N at least 16) in the configs"
+
+
+def _lengths(setting: Setting) -> Iterator[ast.expr]:
+    """What the ranges of the function around the fault count to."""
+    for part in ast.walk(setting.function or setting.tree):
+        if isinstance(part, ast.Call) and unparsed(part.func).endswith("arange") and len(part.args) > 1:
+            yield part.args[1]
 
 
 def _conversion(operands: list[ast.expr], setting: Setting) -> str:
