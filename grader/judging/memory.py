@@ -154,7 +154,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
     name = finding.tensor.removesuffix("_ptr")
     before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes of that number: put that right first"
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
-        return "an address near no tensor", before if finding.misled else "look at its pointer arithmetic"
+        return "an address near no tensor", before if finding.misled in _indices(kernel) else "look at its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
     at = ", ".join(str(i) for i in finding.index)
     element = f"{name}[{at}]"
@@ -169,7 +169,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
         return _unmasked(kernel, tensor, name, finding, finding.index)
     if finding.fault in ("past", "gap", "outside", "beyond"):
         fact, step = _misplaced(tensor, name, finding)
-        return (f"far outside {name}", before) if _led_far_away(tensor, finding) else (fact, step)
+        return (f"far outside {name}", before) if _led_far_away(kernel, finding) else (fact, step)
     if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element)
     if finding.fault == "thread":
@@ -182,9 +182,13 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
 
 
-def _led_far_away(tensor: torch.Tensor, finding: MemoryFinding) -> bool:
-    """Whether an address lies farther from a tensor than its size, after a number was read outside another one."""
-    return bool(finding.misled) and finding.offset is not None and not -tensor.numel() <= finding.offset < 2 * tensor.numel()
+FAR = 1 << 30
+"""As many elements as the number that stands for an index from outside leads away, or more."""
+
+
+def _led_far_away(kernel: Launchable, finding: MemoryFinding) -> bool:
+    """Whether an address is one that an index from outside leads to, after one was read there."""
+    return finding.misled in _indices(kernel) and finding.offset is not None and abs(finding.offset) >= FAR
 
 
 def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str) -> tuple[str, str]:
