@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, places_in_output, scales_passed, scales_used
+from grader.diagnosis.ledger import operands
+from grader.diagnosis.ledger.flow import Factor
+from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, places_in_output, sample, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
@@ -139,7 +141,25 @@ def _factor_told(
         return Divergence(name, FACTOR, line, at, expected, reason, pairs.program)
     ratio = total[known] / wanted[known]
     same = len(set(np.round(ratio / ratio[0], 3).tolist())) == 1
-    return Divergence("factor", FACTOR, line, at, expected, f"Y is {ratio[0]:.4g} times what it should be" if same else "", pairs.program)
+    return Divergence("factor", FACTOR, line, at, expected, _ratio_words(run, pairs, float(ratio[0])) if same else "", pairs.program)
+
+
+def _ratio_words(run: Run, pairs: Pairs, ratio: float) -> str:
+    """Which elements of the tile are `ratio` times what they should be: the wrong ones are, and the right ones are asked too."""
+    everything = pairs_of(run, pairs.program, pairs.store, sample(run, pairs.store, wrong_only=False))
+    met: Array = np.asarray(everything.live.any(axis=1))
+    place = np.arange(len(everything.m)), everything.live.argmax(axis=1)
+    wanted = wanted_of(run, everything)
+    for value in along_k_of(run, everything).values():
+        wanted = wanted * value[place]
+    ratios = (everything.factor * operands.look(run, everything)[1])[place] / wanted
+    changed, below = np.isclose(ratios, ratio, rtol=4e-3)[met], everything.flow.stored[met] < 0
+    if changed.all():
+        return f"Y is {ratio:.4g} times what it should be"
+    side = "below" if (changed == below).all() else "above" if (changed != below).all() else ""
+    if not side:
+        return f"some elements of Y are {ratio:.4g} times what they should be, and others are not"
+    return f"elements of Y {side} zero are {ratio:.4g} times what they should be, and others are not: the factor depends on the sum's sign"
 
 
 def _first(pairs: Pairs, number: int) -> tuple[Array, Array]:
@@ -236,6 +256,8 @@ def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         if not left_out.any():
             continue
         e, short = int(np.flatnonzero(left_out)[0]), tensor.removesuffix("_ptr")
+        if not _asked(run, factor, tensor)[left_out].all():
+            return _not_chosen(run, pairs, factor, e, f"{short}[{own[e]}]")
         return Divergence(
             f"{short}_masked", FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
             f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {factor.values[e]:.4g}, which the mask of {short} puts there",
@@ -243,6 +265,25 @@ def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
             pairs.program,
         )  # fmt: skip
     return None
+
+
+def _asked(run: Run, factor: Factor, tensor: str) -> Array:
+    """bool [E]: whether a factor is what a load of `tensor` brought, from its address or, where the mask left that out, instead of it."""
+    origin = run.provenance.origin(factor.node, tensor, masked=False)
+    return np.zeros(len(factor.lanes), dtype=bool) if origin is None else origin.reshape(-1)[factor.lanes[:, 0]] != NONE
+
+
+def _not_chosen(run: Run, pairs: Pairs, factor: Factor, e: int, wanted: str) -> Divergence:
+    """A factor that a condition chose in place of a scale, for element e of Y. wanted: the scale's element."""
+    short, ids = wanted.split("[")[0], tuple(int(i) for i in np.unravel_index(pairs.program, run.grid))
+    reason = f"a condition takes another number in place of {short}, which the sum has to be multiplied by"
+    if run.config.split_k > 1:
+        reason += " in every slice of K: unlike something that is added, a factor belongs to the share of each of them"
+    return Divergence(
+        f"{short}_not_chosen", FACTOR, factor.line,
+        f"the sum for Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {factor.values[e]:.4g} and not by {short}, where the program ids are "
+        f"{ids}", wanted, reason, pairs.program,
+    )  # fmt: skip
 
 
 def _rounded(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
