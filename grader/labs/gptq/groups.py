@@ -132,6 +132,10 @@ def _rules(problem: Problem, tensor: str, taken: GroupElements) -> Iterator[tupl
     row, column = place(problem, tensor, used)
     yield from _by_other_rows(problem, tensor, used - (n if tensor == SCALES else n // 8) * problem.scalars[STRIDES[tensor][1]], k)
     if (column == (n if tensor == SCALES else n // 8)).all():
+        if _stays(problem, row, k):
+            yield ("one_group_for_all", "the row of one group is used for all k of the program: it is loaded before the loop over the "
+                   "groups, or its index does not change there")  # fmt: skip
+            return
         yield from ((name, reason) for name, reason, rule in _of_rows(problem) if (row == rule(n, k)).all())
         return
     yield from ((name, reason) for name, reason, rule in _of_columns(problem, tensor) if (used == rule(n, k)).all())
@@ -146,6 +150,13 @@ def _by_other_rows(problem: Problem, tensor: str, first: Array, k: Array) -> Ite
     if own != used and (first == k // problem.scalars["group_size"] * used).all():
         short = tensor.removesuffix("_ptr")
         yield f"{short}_by_other_stride", f"{STRIDES[other][0]} is used for the rows of {short}, which are {STRIDES[tensor][0]} apart"
+
+
+def _stays(problem: Problem, row: Array, k: Array) -> bool:
+    """Whether one row, neither the first nor the last, is taken for several groups, which do not lie in one tile that begins with it."""
+    size, K = problem.scalars["group_size"], problem.scalars["K"]
+    tiles = [tile for tile in TILES if size < tile < K and (row == k // tile * tile // size).all()]
+    return len(np.unique(row)) == 1 < len(np.unique(k // size)) and row.flat[0] not in (0, K // size - 1) and not tiles
 
 
 def _of_rows(problem: Problem) -> Iterator[Rule]:
