@@ -25,8 +25,13 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
         return "program_ids_swapped", *divided
     if grouped := _group(run, tiles):
         return "tile_map", *grouped
-    name, reason = _still(tiles)
-    return name, tiles.line, reason + _idle_axis(run)
+    (name, reason), idle = _still(tiles), _idle_axis(run)
+    if not idle and _transposed(run, tiles):
+        words = "the number of the row tile and that of the column tile are exchanged"
+        if min(tiles.count) > 1:
+            return "program_ids_swapped", tiles.line, words
+        name, reason = f"{name} or program_ids_swapped", f"{reason}, or {words}"
+    return name, tiles.line, reason + idle
 
 
 def _still(tiles: TileMap) -> tuple[str, str]:
@@ -43,11 +48,34 @@ def _still(tiles: TileMap) -> tuple[str, str]:
     return "tile_map", "the numbers of the tiles do not follow from the program ids as the grid needs"
 
 
+def _transposed(run: Run, tiles: TileMap) -> bool:
+    """Whether the programs' tiles are those of Y with rows and columns exchanged, some of them outside of it, and each its own."""
+    own = set(_own(tiles))
+    turned = [tile[::-1] for _, tile in own]
+    inside = all(i < tiles.count[0] and j < tiles.count[1] for i, j in turned)
+    outside = any(i >= tiles.count[0] or j >= tiles.count[1] for _, (i, j) in own)
+    return inside and outside and max(turned.count(tile) for tile in set(turned)) <= run.config.split_k
+
+
 def _idle_axis(run: Run) -> str:
-    """As a clause: the axis along which the grid has one program, and whose program id is read all the same; else ""."""
-    axes = {node.attribute for node in run.tape.nodes if node.op == "get_program_id" and isinstance(node.attribute, int)}
-    axis = next((axis for axis in sorted(axes) if run.grid[axis] == 1), None)
+    """As a clause: the axis along which the grid has one program, and whose program id the places in Y come from; else ""."""
+    axis = next((axis for axis in sorted(_axes_of_places(run)) if run.grid[axis] == 1), None)
     return "" if axis is None or max(run.grid) == 1 else f": tl.program_id({axis}) is 0 in each of them, for the grid is {run.grid}"
+
+
+def _axes_of_places(run: Run) -> set[int]:
+    """The axes whose program ids the addresses of recorded stores to Y are made of."""
+    nodes = run.tape.nodes
+    waiting = [i for program in run.tape.programs for store in stores_to_output(run, program) for i in store.inputs[1:]]
+    seen, axes = set(waiting), set()
+    while waiting:
+        node = nodes[waiting.pop()]
+        if node.op == "get_program_id" and isinstance(node.attribute, int):
+            axes.add(node.attribute)
+        fresh = [i for i in node.inputs if i not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return axes
 
 
 def _unread_axis(run: Run) -> str:

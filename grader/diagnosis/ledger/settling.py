@@ -60,11 +60,11 @@ def of_one_launch(findings: Sequence[Divergence], *, guessed: bool) -> list[Dive
 def consistent(findings: Sequence[Divergence]) -> list[Divergence]:
     """Findings of several cases without those that another case shows to be something else.
 
-    One map of tiles shows itself in many ways, of which the first case with a reason tells.
+    One map of tiles shows itself in many ways, of which the first case with a reason tells that leaves the least open.
     """
     kept = _less(findings, IN_SEVERAL)
     maps = [finding for finding in kept if _maps(finding)]
-    told = next((one for one in maps if one.name != "tile_map"), maps[0] if maps else None)
+    told = min(maps, key=lambda one: (one.name == "tile_map", len(_names(one))), default=None)
     return [one for one in kept if one is told or not _maps(one)]
 
 

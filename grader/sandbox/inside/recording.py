@@ -237,7 +237,7 @@ class Recorder:
             seen = offsets[active]
             self.stores.append([self.program, name, self._line(), tensor, int(seen.min()), int(seen.max()), int(seen.size)])
         if self.recording and not self.full and hasattr(value, "dtype"):
-            data = [self._number(value)]
+            data = [self._number(value), self._number(pointers)]
             extra = (self._keep(offsets), self._keep(active), tensor)
             self._add(name, data, None, extra=extra)
             self.nodes[-1][4] = list(addresses.shape)
