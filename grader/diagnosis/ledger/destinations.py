@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, places_in_output
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, pairs_of, places_in_output
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.strides import size_called
 from grader.diagnosis.ledger.tape import Node
@@ -26,18 +26,28 @@ def misplaced(run: Run, followed: Sequence[Pairs]) -> Misplaced | None:
     return next((found for pairs in followed if (found := _stored(run, pairs))), None)
 
 
-def beside(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, int] | None:
-    """Tiles of Y that are stored where none begins: the finding, and the axis of Y along which they are."""
-    found = ((finding, axis) for pairs in followed for axis in (0, 1) if (finding := _beside(run, pairs, axis)))
-    return next(found, None)
+def beside(run: Run, followed: Sequence[Pairs]) -> tuple[Divergence, tuple[int, ...]] | None:
+    """Tiles of Y that are stored where none begins: the finding, and the axes of Y along which they are."""
+    found = ((finding, (axis,)) for pairs in followed for axis in (0, 1) if (finding := _beside(run, pairs, axis)))
+    if one := next(found, None):
+        return one
+    exchanged = _exchanged(run, followed)
+    return (exchanged, (0, 1)) if exchanged else None
 
 
-def moved_back(pairs: Pairs, axis: int) -> Pairs:
-    """The pairs of a tile that was stored beside its place along an axis, for the elements of Y that they were meant for."""
+def moved_back(run: Run, pairs: Pairs, axes: tuple[int, ...]) -> Pairs:
+    """The pairs of a tile that was stored beside its place along some axes, for the elements of Y that they were meant for."""
     meant = _of_operands(pairs)
-    if meant is None:
+    if meant is not None:
+        return replace(pairs, m=meant[0] if 0 in axes else pairs.m, n=meant[1] if 1 in axes else pairs.n)
+    shift = _shift(pairs)
+    if shift is None:
         return pairs
-    return replace(pairs, m=meant[0]) if axis == 0 else replace(pairs, n=meant[1])
+    by = [shift[axis] if axis in axes else 0 for axis in (0, 1)]
+    there = (pairs.m - by[0] < run.sizes[0]) & (pairs.n - by[1] < run.sizes[1])
+    if not there.all():
+        pairs = pairs_of(run, pairs.program, pairs.store, pairs.flow.lanes[there])
+    return replace(pairs, m=pairs.m - by[0], n=pairs.n - by[1])
 
 
 def restored(run: Run, pairs: Pairs, used: tuple[int, int]) -> Pairs:
@@ -163,7 +173,8 @@ def left_over(run: Run, pairs: Pairs, stores: Sequence[Node]) -> Divergence | No
     first = nodes[int(own_turns[0])] if len(own_turns) else pairs.store.number
     between = [store for store in stores if last < store.number < first]
     needed = np.ones(run.sizes[2], dtype=bool) if run.stages.needed is None else run.stages.needed(run.problem)[pairs.n[0]]
-    if not between or not np.isin(np.flatnonzero(needed), left.k[0][own[0]]).all():
+    complete = np.isin(np.flatnonzero(needed), left.k[0][own[0]]).all()
+    if not between or not (complete or (len(own_turns) and _of_tiles_before(run, pairs, both & ~own, between))):
         return None
     e, p = (int(i) for i in np.argwhere(both & ~own)[0])
     return Divergence(
@@ -173,6 +184,17 @@ def left_over(run: Run, pairs: Pairs, stores: Sequence[Node]) -> Divergence | No
         "a sum that begins with zero for each tile",
         "the accumulator still holds the sum of the tile before: it is set to zero once, not for each tile", pairs.program,
     )  # fmt: skip
+
+
+def _of_tiles_before(run: Run, pairs: Pairs, foreign: Array, before: Sequence[Node]) -> bool:
+    """Whether foreign products, bool [E, P], are those of the elements of Y that earlier stores put the same lanes in."""
+    found = np.zeros(foreign.shape, dtype=bool)
+    for store in before:
+        m, n, _ = places_in_output(run, store)
+        if len(m) > int(pairs.flow.lanes.max()):
+            rows, columns = m[pairs.flow.lanes], n[pairs.flow.lanes]
+            found |= (pairs.left.row == rows[:, None]) & (pairs.right.row == columns[:, None])
+    return bool(found[foreign].all())
 
 
 def _beside(run: Run, pairs: Pairs, axis: int) -> Divergence | None:
@@ -188,8 +210,65 @@ def _beside(run: Run, pairs: Pairs, axis: int) -> Divergence | None:
     if len(shift) != 1 or begin % size == 0 or (begin - int(shift[0])) % size:
         return None
     noun, right = ("row", "column")[axis], begin - int(shift[0])
+    if axis == 0 and (behind := _behind_last_column(run, pairs, int(shift[0]))):
+        return behind
     return Divergence(
         f"{noun}_tile_offset_forgotten", STORE, pairs.store.line,
         f"{noun}s {right}:{right + size} of the product are stored from {noun} {begin} on", f"{noun} {right}",
         f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program,
+    )  # fmt: skip
+
+
+def _behind_last_column(run: Run, pairs: Pairs, rows: int) -> Divergence | None:
+    """Tiles that lie so many rows too far because their columns begin behind the last one, by a multiple of a tile's columns."""
+    (along_m, along_n), wide = _own_strides(run), (store_tile(run, pairs.store) or (0, 0))[1]
+    if rows <= 0 or not wide or rows * along_m % (wide * along_n):
+        return None
+    begin = int(places_in_output(run, pairs.store)[1][0])
+    return Divergence(
+        "column_tile_offset_forgotten", STORE, pairs.store.line,
+        f"columns {begin}:{begin + wide} of the product are stored from column {begin + rows * along_m // along_n} on, and Y has "
+        f"N = {run.sizes[1]}", f"column {begin}",
+        "the columns of the store begin behind the last one, where the next row lies in memory: they do not follow the number of the "
+        "column tile", pairs.program,
+    )  # fmt: skip
+
+
+def _shift(pairs: Pairs) -> tuple[int, int] | None:
+    """How far behind its rows of X and its channels of W a tile is stored, by the elements that have products; None where they differ."""
+    both = pairs.left.live & pairs.right.live & pairs.alive
+    each = np.flatnonzero(both.any(axis=1))
+    if not len(each):
+        return None
+    first, found = both.argmax(axis=1)[each], []
+    for own, side in ((pairs.m, pairs.left), (pairs.n, pairs.right)):
+        rows = side.row[each, first]
+        shift = np.unique(own[each] - rows)
+        if len(shift) != 1 or ((side.row[each] != rows[:, None]) & both[each]).any():
+            return None
+        found.append(int(shift[0]))
+    return found[0], found[1]
+
+
+def _exchanged(run: Run, followed: Sequence[Pairs]) -> Divergence | None:
+    """Tiles that are multiplied rightly and stored from the row that is their first column, and the column that is their first row."""
+    apart = None
+    for pairs in followed:
+        shift, size, places = _shift(pairs), store_tile(run, pairs.store), places_in_output(run, pairs.store)
+        if shift is None or size is None:
+            return None
+        stored = int(places[0][0]), int(places[1][0])
+        right = stored[0] - shift[0], stored[1] - shift[1]
+        if stored != right[::-1] or any(right[d] % size[d] for d in (0, 1)):
+            return None
+        if any(stored[d] % size[d] for d in (0, 1)):
+            apart = apart or (pairs, size, right, stored)
+    if apart is None:
+        return None
+    pairs, size, right, stored = apart
+    rows, columns, at_rows, at_columns = (f"{at}:{at + size[d]}" for corner in (right, stored) for d, at in enumerate(corner))
+    return Divergence(
+        "tile_offsets_swapped", STORE, pairs.store.line,
+        f"the product of rows {rows} of X and channels {columns} of W is stored in Y[{at_rows}, {at_columns}]", f"Y[{rows}, {columns}]",
+        "the offset of the tile's rows and that of its columns are exchanged in the addresses of the store", pairs.program,
     )  # fmt: skip

@@ -62,8 +62,8 @@ def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], li
         finding, used = stored
         return [finding], [(program, stores, destinations.restored(run, pairs, used)) for program, stores, pairs in multiplying], False
     if beside := destinations.beside(run, pairs_of_all):
-        finding, axis = beside
-        return [finding], [(program, stores, destinations.moved_back(pairs, axis)) for program, stores, pairs in multiplying], True
+        finding, axes = beside
+        return [finding], [(program, stores, destinations.moved_back(run, pairs, axes)) for program, stores, pairs in multiplying], True
     if not run.ended:
         return [], followed, False
     shared_out = tiles.look(run)
