@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,12 +60,24 @@ def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> 
             return Divergence("slices_overlap", LOOP, line, first, "every k in one slice",
                             "every slice multiplies the same k: the number of the slice is not in the addresses")  # fmt: skip
     missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
+    if len(missing) and _one_slice(run):
+        return Divergence(
+            "slices_leave_out", LOOP, line, f"{first}, and no other program adds to its tile: the grid is {run.grid}",
+            f"{split} programs for each tile of Y", "the grid has one program for each tile, and SPLIT_K asks for several slices",
+        )  # fmt: skip
     if len(twice):
         return Divergence("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
                         "every k in one slice", _overlap(parts, counts))  # fmt: skip
     return Divergence("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
                     "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
                     "the slices of K leave a part of it out")  # fmt: skip
+
+
+def _one_slice(run: Run) -> bool:
+    """Whether the grid has too few programs for more than one slice of a tile, and each tile that is stored comes from one."""
+    stored = [one for one in run.tape.stores if one.tensor == run.lab.output]
+    tiles = {(one.lowest, one.highest) for one in stored}
+    return math.prod(run.grid) == len({one.program for one in stored}) == len(tiles)
 
 
 def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
@@ -79,7 +92,11 @@ def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
     if set(ends) == {len(counts[0]) - 1} and apart == {depth}:
         return ("slices begin one tile apart and go on, tile by tile, to the end of K: each has to end where the next one begins, or to "
                 "move on by one tile for each slice")  # fmt: skip
-    if set(ends) == {len(counts[0]) - 1}:
+    if max(apart, default=depth) < depth:
+        begin = span(np.array(sorted(apart)))
+        return f"slices begin {begin} of k apart, and a turn takes {depth}: it goes on into what the next slice takes"
+    unbroken = all(len(ks) == ks[-1] - ks[0] + 1 for count in counts if len(ks := np.flatnonzero(count)))
+    if set(ends) == {len(counts[0]) - 1} and unbroken:
         return "every slice goes on to the end of K, not to where the next one begins"
     return "neighbouring slices of K overlap"
 
