@@ -14,7 +14,7 @@ from grader.diagnosis.ledger.looping import behind_the_end, beyond_the_end, roun
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.turns import asked_by_turn, k_span, several_times, times_met
-from grader.labs.divergence import LOAD, PAIR, Divergence
+from grader.labs.divergence import ADVANCE, LOAD, PAIR, Divergence
 from grader.labs.stages import UNKNOWN_ELEMENT
 
 
@@ -104,6 +104,8 @@ def _beside_nibbles(run: Run, pairs: Pairs, e: int) -> Divergence | None:
     p = int(np.flatnonzero(bad if bad.any() else live)[0])
     line, turn = run.line_of_load(int(left.node[p]), left.operand.tensor), int(pairs.turn[p])
     if bad.any():
+        if stays := _words_stay(run, pairs, e, p):
+            return stays
         held = k_span(right.k[e, p : p + 1], unit)
         return Divergence(
             "k_orders_differ", PAIR, line, f"k = {left.k[e, p]} of X meets word {right.k[e, p] // unit}, which holds k = {held}",
@@ -113,6 +115,23 @@ def _beside_nibbles(run: Run, pairs: Pairs, e: int) -> Divergence | None:
     return Divergence(
         "nibble_not_in_x", PAIR, line, f"all {unit} nibbles of a word are multiplied, with k = {span(left.k[e][live])} of X alone",
         "each nibble with the k that is its own", "different nibbles of a word meet the same element of X", pairs.program, turn,
+    )  # fmt: skip
+
+
+def _words_stay(run: Run, pairs: Pairs, e: int, p: int) -> Divergence | None:
+    """Words that are those of the first turn again, while X has moved on to others, where pair p is the first that differs."""
+    left, right, unit, turn = pairs.left, pairs.right, pairs.right.operand.unit, int(pairs.turn[p])
+    first, here = (np.flatnonzero(pairs.turn == one) for one in (0, turn))
+    if len(first) != len(here):
+        return None
+    use = (left.live[e] & right.live[e] & pairs.alive[e])[here]
+    first, here = first[use], here[use]
+    if (right.k[e][here] != right.k[e][first]).any() or (left.k[e][here] // unit == left.k[e][first] // unit).any():
+        return None
+    return Divergence(
+        "k_not_advanced", ADVANCE, run.line_of_load(int(right.node[p]), right.operand.tensor),
+        f"k = {left.k[e, p]} of X meets word {right.k[e, p] // unit}, as k = {left.k[e][first][0]} did in turn 0",
+        f"word {left.k[e, p] // unit}", "X moves on, and the words of W do not: the same ones are loaded again", pairs.program, turn,
     )  # fmt: skip
 
 
