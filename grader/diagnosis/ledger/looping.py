@@ -106,6 +106,8 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
                        "the masks of the loads end before K does", pairs.program)  # fmt: skip
     if left_out := block_left_out(run, pairs, int(pairs.n[e]), missing, line):
         return left_out
+    if stays := _stays_behind(run, pairs, e):
+        return stays
     inside = run.stages.needed is None and missing[-1] < np.flatnonzero(need)[-1] and missing[0] > 0
     if inside:
         return Divergence("k_left_out", LOOP, line, f"k = {span(missing)} is never multiplied, though k before and behind it is",
@@ -152,6 +154,19 @@ def _blocks_read(run: Run, program: int, row: int, side: int) -> dict[int, bool]
         for column in np.unique(k[n // side == row] // side).tolist():
             read[column] = read.get(column, False) or node.tensor == right.tensor
     return read
+
+
+def _stays_behind(run: Run, pairs: Pairs, e: int) -> Divergence | None:
+    """Turns that multiply nothing and all ask for the same elements of X: it is not that their loop begins too late."""
+    left, turns = pairs.left, int(pairs.turn.max()) + 1
+    asked = [left.offset[e][(pairs.turn == turn) & left.asked[e]] for turn in range(turns)]
+    if turns < 2 or not len(asked[0]) or pairs.live[e].any() or not all(np.array_equal(one, asked[0]) for one in asked):
+        return None
+    return Divergence(
+        "k_not_advanced", ADVANCE, run.line_of_load(int(left.node[0]), left.operand.tensor),
+        f"all {turns} turns ask for the same elements of X, which the mask leaves out", "every k once, from 0 on",
+        "neither operand moves on from turn to turn, nor begins with k = 0", pairs.program, 0,
+    )  # fmt: skip
 
 
 def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
