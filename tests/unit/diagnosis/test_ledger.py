@@ -10,7 +10,7 @@ import pytest
 
 from grader.diagnosis.ledger.pairs import lasting, pairs_of, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Provenance, Untraceable
-from grader.diagnosis.ledger.settling import borne_out
+from grader.diagnosis.ledger.settling import borne_out, consistent
 from grader.diagnosis.ledger.tape import parse
 from grader.diagnosis.ledger.walk import walk
 from grader.gpu.devices import choose
@@ -52,6 +52,26 @@ def test_all_mistakes_are_named_and_the_first_one_first(kernel):
         assert any(name in group for group in names), (name, names)
     known = set(kernel.names)
     assert all(group & known for group in names), names
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("group_mask_to_the_end", "a turn takes 64: it goes on into what the next slice takes"),
+        ("never_reset_and_too_few_turns", "it is set to zero once, not for each tile"),
+    ],
+)
+def test_what_a_later_sentence_says(name, words):
+    kernel = next(kernel for kernel in several() if kernel.name == name)
+    assert any(words in finding.reason for finding in walked(kernel.source, kernel.lab, kernel.case, config=kernel.config))
+
+
+def test_blocks_of_the_first_row_in_one_case_are_explained_by_the_rows_of_another_one():
+    """In a case of one tile of tokens, blocks that follow the tokens lie as if they were counted by columns."""
+    of_tokens = Divergence("block_row_of_tokens", LOAD, 3, "a block of row 1", "of row 0", "the block row follows the tile of tokens")
+    by_column = Divergence("values_by_column", PAIR, 9, "block 0", "block 4", "the values are indexed by block column")
+    assert consistent([by_column, of_tokens]) == [of_tokens]
+    assert consistent([by_column]) == [by_column]
 
 
 ONE_OF_EACH_STAGE = ("truncation", "no_clamp", "accumulator_overwritten", "no_rescale", "weight_pointer_not_advanced",
