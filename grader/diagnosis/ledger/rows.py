@@ -29,12 +29,15 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
         return _displaced(run, pairs, side, e, p)
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
-    what = "what lies behind the last block" if side.row[here].max() >= BEHIND else f"{axis} {held} of {letter}"
+    what = "what lies behind the last block" if side.row[here].max() >= BEHIND else f"{_counted(axis, held)} of {letter}"
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
     if blocks and _of_same_blocks(run, side, expected, bad):
         name, reason = "wrong_block", "the block belongs to the block row of Y, but its channels do not come to the columns that are theirs"
+    elif side.operand.unit > 1 and (side.row == expected // side.operand.unit)[use].all():
+        name = "packed_along_n"
+        reason = f"channel n // {side.operand.unit} is taken for channel n: a word holds neighbouring k of one channel"
     elif blocks:
         name, reason = "wrong_block", "the blocks that are multiplied are not those of the block row of Y"
     else:
@@ -42,8 +45,13 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     return Divergence(
         name, LOAD, line,
         f"the {side_words(side, pairs)} operand holds {what}, and the result goes to {target}",
-        f"{axis} {stored}", reason, pairs.program, turn,
+        _counted(axis, stored), reason, pairs.program, turn,
     )  # fmt: skip
+
+
+def _counted(nouns: str, numbers: str) -> str:
+    """Rows, or channels, by their numbers; one of them in the singular."""
+    return f"{nouns} {numbers}" if ":" in numbers else f"{nouns.removesuffix('s')} {numbers}"
 
 
 def _of_same_blocks(run: Run, side: Side, expected: Array, bad: Array) -> bool:
