@@ -88,7 +88,28 @@ def _goes_on(run: Run, pairs: Pairs, step: Passed) -> bool:
 def too_coarse(run: Run, pairs: Pairs) -> list[Divergence]:
     """A sum in fp16, where nothing else is wrong and Y is: rounding it to fp16 once, at the end, would have been right."""
     found = coarse_product(run, pairs) or cast(run, pairs, np.ones(len(pairs.m), dtype=bool))
-    return [found] if found is not None and found.name in ("fp16_accumulator", "fp16_products") else []
+    if found is not None and found.name in ("fp16_accumulator", "fp16_products"):
+        return [found]
+    rounded = _few_digits(run, pairs)
+    return [rounded] if rounded else []
+
+
+def _few_digits(run: Run, pairs: Pairs) -> Divergence | None:
+    """A result that a type of fewer digits than fp16 rounds on its way to Y."""
+    for step in pairs.flow.passed:
+        node = run.tape.nodes[step.node]
+        if node.op not in IDENTITIES or node.type != "bf16":
+            continue
+        after = run.provenance.values(step.node).reshape(-1)[step.lanes].astype(np.float64)
+        before = run.provenance.values(step.source).reshape(-1)[step.source_lanes].astype(np.float64)
+        off = np.where(step.alive & np.isfinite(before), np.abs(after - before), 0.0)
+        if off.any():
+            at = np.unravel_index(int(off.argmax()), off.shape)
+            return Divergence(
+                "bf16_result", CAST, node.line, f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result that is rounded to fp16 alone",
+                "the result is rounded to bf16, which has three binary digits less than fp16", pairs.program,
+            )  # fmt: skip
+    return None
 
 
 def wrapped(run: Run, pairs: Pairs) -> Divergence | None:
