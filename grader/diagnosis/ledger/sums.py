@@ -49,9 +49,15 @@ def _scale_added(run: Run, pairs: Pairs, addends: Sequence[Addend]) -> list[Dive
     """Scales that are added and multiply nothing; None where anything else is added too."""
     plain = {scale.tensor for scale in run.stages.scales if scale.at is None}
     used = {tensor for term in pairs.flow.terms for factor in term.factors for tensor in factor.sources}
+    first, subtracted = addends[0], run.stages.subtracted
+    if subtracted and all(addend.sources == {subtracted} for addend in addends):
+        short, e = subtracted.removesuffix("_ptr"), int(np.abs(first.values).argmax())
+        return [Divergence("zero_added_to_sum", SUM, first.line,
+                           f"{first.values[e]:.4g}, which is of {short} alone, is added to the sum for Y[{pairs.m[e]}, {pairs.n[e]}]",
+                           f"{short} multiplied by X and by the scale", "what is subtracted from the sum for the zero points has to be "
+                           "multiplied by the elements of X and by the scale, as the weights are", pairs.program)]  # fmt: skip
     if not all(addend.sources and addend.sources <= plain - used for addend in addends):
         return None
-    first = addends[0]
     names = " and ".join(sorted(tensor.removesuffix("_ptr") for tensor in first.sources))
     e = int(np.abs(first.values).argmax())
     added = f"{first.values[e]:.4g}"
