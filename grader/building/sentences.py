@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from grader.model import KernelSource, MadeModule
 from grader.sandbox import Answer
-from grader.teaching import Fault, fault_of, teach, teach_config
+from grader.teaching import Fault, endless, fault_of, teach, teach_config
 
 DEFECT = (
     "not gradable here: the grader itself failed{} ({}), which says nothing of your kernel; "
@@ -28,7 +28,10 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
         where = f"{source.locate(fault.line)}: " if fault.line is not None else ""
         return where + defect(fault.message, " at this line" if where else "")
     if made is not None and fault.kind in ("Unsupported", "LaunchEnded"):
-        return f"{source.locate(fault.line)}: {fault.message}" if fault.line is not None else fault.message
+        late = answer.header.get("reason") == "time" and fault.line is not None
+        loop = endless(source.module, (fault.line or 0, *fault.callers)) if late else ""
+        message = f"{fault.message}; {loop}" if loop else fault.message
+        return f"{source.locate(fault.line)}: {message}" if fault.line is not None else message
     return teach(fault, source)
 
 

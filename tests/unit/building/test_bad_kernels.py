@@ -128,6 +128,7 @@ def test_a_kernel_that_never_ends(tmp_path):
     assert result["status"] == "timeout"
     assert result["points"] == 0
     assert "did not finish within 2 s" in result["message"]
+    assert "`while k < K` never ends: nothing in its body changes k or K" in result["message"]
 
 
 def test_a_kernel_far_outside_its_buffers(tmp_path):
