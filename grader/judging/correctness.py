@@ -98,10 +98,11 @@ def _memory_verdict(found: Sequence[str], outcomes: Sequence[Outcome], watched: 
         return "failed", f"wrote where it may not, in {', '.join(broken)}; grade with DEVICE=cpu to see the line"
     unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported", "lost")]
     if unfinished:
-        return "failed", (
-            f"{len(unfinished)} of {len(watched)} launches did not finish, the first in {unfinished[0].case}; "
-            "fix that first: what else they touch is unknown until then"
-        )
+        begun = [outcome for outcome in unfinished if not outcome.not_run]
+        others = len(unfinished) - len(begun)
+        said = [f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}"] if begun else []
+        said += [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
+        return "failed", f"{', and '.join(said)}; fix that first: what else they touch is unknown until then"
     ended = [outcome for outcome in watched if outcome.status == "ran"]
     if ended:
         return "passed", f"every access inside its tensor in {len(ended)} launches"
