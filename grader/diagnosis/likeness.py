@@ -291,7 +291,7 @@ def describe_region(wrong: torch.Tensor, config: Config, *, unwritten: bool = Fa
         return ""
     rows, columns = tiles(config, "M"), tiles(config, "N")
     if len(rows) > 1 or len(columns) > 1:
-        return f"Wrong are {_ranges(wrong.any(1))} of the rows, {_ranges(wrong.any(0))} of the columns; {ending}"
+        return f"Wrong elements lie in {_numbered('rows', wrong.any(1))} and in {_numbered('columns', wrong.any(0))}; {ending}"
     tile_m, tile_n = rows[0], columns[0]
     padded = torch.zeros(-(-M // tile_m) * tile_m, -(-N // tile_n) * tile_n, dtype=torch.bool)
     padded[:M, :N] = wrong
@@ -309,6 +309,12 @@ def describe_region(wrong: torch.Tensor, config: Config, *, unwritten: bool = Fa
 
 SCATTERED = 3
 """Rows, or columns, inside of tiles that come in more ranges than this follow no rule that is worth reading."""
+
+
+def _numbered(nouns: str, flags: torch.Tensor) -> str:
+    """Rows, or columns, by the ranges of their numbers."""
+    ranges = _ranges(flags)
+    return f"all {nouns}" if ranges == "all" else f"{nouns} {ranges}"
 
 
 def _ranges(flags: torch.Tensor) -> str:

@@ -103,7 +103,7 @@ def next_thing(lab: LabReport) -> str:
     if certain:
         return certain
     if failed is not None:
-        return f"make `{failed.name}` pass first; {(failed.diagnosis or failed.message).splitlines()[0]}"
+        return f"make `{failed.name}` pass first. {(failed.diagnosis or failed.message).splitlines()[0]}"
     return strayed.message.splitlines()[0] if strayed is not None else ""
 
 

@@ -227,6 +227,13 @@ def test_the_witness_names_a_nibble():
     assert "your kernel used" in diagnosis.evidence
 
 
+def test_region_names_rows_and_columns_where_tiles_have_several_sizes():
+    wrong = torch.zeros(64, 64, dtype=torch.bool)
+    wrong[:, 8:24] = True
+    text = describe_region(wrong, replace(CONFIG, constants={}))
+    assert text == "Wrong elements lie in all rows and in columns 8 to 23; no known mistake fits"
+
+
 def test_region_names_rows_inside_a_tile():
     wrong = torch.zeros(64, 64, dtype=torch.bool)
     wrong[32:40, :32] = True

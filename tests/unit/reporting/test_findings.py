@@ -62,8 +62,8 @@ def printed(shown: Report) -> str:
         ((BUILD, MEMORY, *CERTAIN), "graded", "w8a8: 2 of 3 configs compile; config 1: out of shared memory"),
         ((MEMORY, *CERTAIN), "graded", "w8a8: w8a8.ipynb cell 7 line 5: tl.load reads row 3 of x"),
         ((*LIKELY, *CERTAIN, UNSEEN), "graded", "w8a8: w8a8.ipynb cell 7 line 6, in `odd_m`, program 0: X[0, 1] / s"),
-        ((*REGION, *LIKELY), "graded", "w8a8: make `one_tile` pass first; Wrong elements lie in every tile"),
-        ((*LIKELY, UNSEEN), "graded", "w8a8: make `k_tail` pass first; Likely mistake"),
+        ((*REGION, *LIKELY), "graded", "w8a8: make `one_tile` pass first. Wrong elements lie in every tile"),
+        ((*LIKELY, UNSEEN), "graded", "w8a8: make `k_tail` pass first. Likely mistake"),
         ((UNSEEN,), "graded", "w8a8: 4 of 4 launches did not finish"),
         ((case("odd_m", "did not finish within 24 s"), MEMORY), "timeout", "w8a8: w8a8.ipynb cell 7 line 5: tl.load reads"),
         ((case("odd_m", "did not finish within 24 s"), UNSEEN), "timeout", "w8a8: did not finish within 24 s"),
@@ -114,7 +114,7 @@ def test_only_the_config_may_differ_between_messages_that_are_the_same():
 
 def test_where_a_case_is_wrong_is_said_once_for_all_sizes_of_tiles():
     where = "Wrong elements lie in every tile ({}): inside a tile, rows all and columns all; no known mistake fits"
-    other = "Wrong are 0 to 7 of the rows, all of the columns; no known mistake fits"
+    other = "Wrong elements lie in rows 0 to 7 and in all columns; no known mistake fits"
     texts = (where.format("16 x 32"), where.format("32 x 64"), other, f"{other}; it fails from M=1 N=32 K=32 on")
     tests = [case(name, f"{name} is wrong", diagnosis=text) for name, text in zip("abcd", texts, strict=True)]
     assert says_something_new([*tests, *CERTAIN]) == {"a", "c"}
