@@ -107,7 +107,7 @@ def _few_digits(run: Run, pairs: Pairs) -> Divergence | None:
             at = np.unravel_index(int(off.argmax()), off.shape)
             return Divergence(
                 "bf16_result", CAST, node.line, f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result that is rounded to fp16 alone",
-                "the result is rounded to bf16, which has three binary digits less than fp16", pairs.program,
+                "the result is rounded to bf16, which has three binary digits fewer than fp16", pairs.program,
             )  # fmt: skip
     return None
 
