@@ -234,6 +234,7 @@ def _unmasked(
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
     sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
     limit = sizes[d] if d < len(sizes) else str(size)
+    packed = f" ({limit.split(' // ')[1]} elements share a word)" if limit.endswith(" // 8") else ""
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
     turned = _turned(tensor, name, finding)
     exchanged = "; if it is not meant to lie so, exchange its strides" if turned else ""
@@ -241,7 +242,7 @@ def _unmasked(
         return (f"{noun} {index[d]} of {name}, which has {have}{turned}",
                 f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would hide it: look at the block's index that it is "
                 f"made of{exchanged}")  # fmt: skip
-    return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"mask it to {noun}s below {limit}{exchanged}"
+    return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"mask it to {noun}s below {limit}{packed}{exchanged}"
 
 
 def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple[str, str]:

@@ -39,6 +39,7 @@ class Step:
     `stored` writes its end. grid: how many programs run it.
     inputs(generator): its arguments, on the host. expected(inputs): what ends in out_ptr; its shape and dtype are
     those of the output. tolerance(inputs): how far an element may be off, None for not at all.
+    sizes: the shape of an input in the words of the step, where that says more than its numbers.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Step:
     slips: tuple[Slip, ...] = field(default=())
     returns: str = ""
     grid: tuple[int, int, int] = (1, 1, 1)
+    sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 DTYPES = {"fp16": "float16", "fp32": "float32", "int8": "int8", "int32": "int32"}
@@ -83,3 +85,11 @@ def integer(inputs: Inputs, name: str) -> int:
     value = inputs[name]
     assert isinstance(value, int)
     return value
+
+
+def apart(values: torch.Tensor) -> torch.Tensor:
+    """The same values [M, K] in every other column of a wider tensor, so that no stride is what one would guess."""
+    rows, columns = values.shape
+    wide = values.new_zeros(rows, 2 * columns + 8)
+    wide[:, : 2 * columns : 2] = values
+    return wide[:, : 2 * columns : 2]

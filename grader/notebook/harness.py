@@ -120,7 +120,7 @@ def _run(
     options: InterpretOptions,
 ) -> tuple[bool, tuple[str, ...]]:  # fmt: skip
     """Whether a run of a step came to an end of its own, and what is wrong with it: nothing when it is right."""
-    harness = _Harness(_parameters(problem, types))
+    harness = _Harness(_parameters(step, problem, types))
     bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(step.name, 0): Launch(step.grid, (), (), ())}, {}, made)
     outcome = interpret(harness, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
     located = [step_words.named(step, text) for text in sentences(harness, source, {step.name: problem}, [outcome], step.function)]
@@ -130,12 +130,12 @@ def _run(
     return True, (*seen, *located) if named else (*located, *seen)
 
 
-def _parameters(problem: Problem, types: Mapping[str, str]) -> tuple[Parameter, ...]:
+def _parameters(step: Step, problem: Problem, types: Mapping[str, str]) -> tuple[Parameter, ...]:
     """Of a vector of integers beside other tensors the size is told, too: its numbers say where in those to go on."""
     given = [tensor for name, tensor in problem.tensors.items() if name != OUTPUT]
     indices = {name for name, tensor in problem.tensors.items() if tensor.dim() == 1 and tensor.dtype == torch.int32 and len(given) > 1}
     sizes = {name: (str(problem.tensors[name].numel()),) for name in indices - {OUTPUT}}
-    return tuple(Parameter(name, kind, sizes=sizes.get(name, ())) for name, kind in types.items())
+    return tuple(Parameter(name, kind, sizes=sizes.get(name, step.sizes.get(name, ()))) for name, kind in types.items())
 
 
 def _laid_out_like(expected: torch.Tensor) -> torch.Tensor:

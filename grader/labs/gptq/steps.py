@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from grader.labs.gptq.packing import pack_weight, pack_zeros, spread, unpack_weight, unpack_zeros
-from grader.labs.notebook_step import Inputs, Slip, Step, integer, stored, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, apart, integer, stored, tensor
 
 ROWS, COLUMNS, DEPTH, GROUP = 16, 32, 64, 32
 WORDS = DEPTH // 8
@@ -35,19 +35,20 @@ def _by_word(q: torch.Tensor) -> torch.Tensor:
 
 
 def _zeros_inputs(generator: torch.Generator) -> Inputs:
-    """Five groups, in a matrix twice as wide; each stored zero from 0 to 15 is among them."""
-    zeros = (torch.arange(5)[:, None] * 7 + torch.arange(COLUMNS_INSIDE) + _integers(generator, 0, 2, 5, COLUMNS_INSIDE)) % 16 + 1
+    """Nine groups, in a matrix twice as wide; each stored zero from 0 to 15 is among them."""
+    rows = torch.arange(9)[:, None]
+    zeros = (rows * 7 + torch.arange(COLUMNS_INSIDE) + _integers(generator, 0, 2, len(rows), COLUMNS_INSIDE)) % 16 + 1
     packed = pack_zeros(zeros)
-    wide = torch.zeros(5, 2 * packed.shape[1] + 3, dtype=torch.int32)
+    wide = torch.zeros(len(rows), 2 * packed.shape[1] + 3, dtype=torch.int32)
     view = wide[:, 2 : 2 + 2 * packed.shape[1] : 2]
     view.copy_(packed)
     return {
-        "zeros_ptr": view, "first_k": FIRST_K, "group_size": GROUP, "K": 5 * GROUP, "N": COLUMNS_INSIDE,
+        "zeros_ptr": view, "first_k": FIRST_K, "group_size": GROUP // 2, "K": len(rows) * GROUP // 2, "N": COLUMNS_INSIDE,
         "stride_zg": view.stride(0), "stride_zn": view.stride(1),
     }  # fmt: skip
 
 
-def _found_zeros(inputs: Inputs, first_k: int = FIRST_K, group_size: int = GROUP) -> torch.Tensor:
+def _found_zeros(inputs: Inputs, first_k: int = FIRST_K, group_size: int = GROUP // 2) -> torch.Tensor:
     """int32 [DEPTH, COLUMNS], 1 where there is nothing to find. first_k, group_size: what a group is computed from."""
     zeros = unpack_zeros(tensor(inputs, "zeros_ptr"))[(first_k + torch.arange(DEPTH)) // group_size]
     found = torch.ones(DEPTH, COLUMNS, dtype=torch.int32)
@@ -95,17 +96,22 @@ def _weight_tolerance(inputs: Inputs) -> torch.Tensor:
     return (q + zeros) * scales * 2.0**-10
 
 
+def _in_wider_rows(values: torch.Tensor) -> torch.Tensor:
+    """The same values, with room behind each row: no stride is the number of columns."""
+    return torch.nn.functional.pad(values, (0, 8))[:, : values.shape[1]]
+
+
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    """Five groups of 32: K ends in the middle of the third tile, M and N inside theirs."""
+    """Five groups of 32: K ends in the middle of the third tile, M and N inside theirs; rows of every tensor stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * GROUP
-    x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
-    x.copy_(torch.randn(M, K, generator=generator))
+    x = apart(torch.randn(M, K, generator=generator).to(torch.float16))
+    words = _in_wider_rows(pack_weight(_integers(generator, 0, 16, K, N)))
+    scales = _in_wider_rows((0.5 + torch.rand(5, N, generator=generator)).to(torch.float16))
+    zeros = _in_wider_rows(pack_zeros(_integers(generator, 1, 17, 5, N)))
     return {
-        "x_ptr": x,
-        "qweight_ptr": pack_weight(_integers(generator, 0, 16, K, N)),
-        "scales_ptr": (0.5 + torch.rand(5, N, generator=generator)).to(torch.float16),
-        "zeros_ptr": pack_zeros(_integers(generator, 1, 17, 5, N)),
-        "M": M, "N": N, "K": K, "group_size": GROUP, "stride_xm": K + 8, "words_a_row": N // 8,
+        "x_ptr": x, "qweight_ptr": words, "scales_ptr": scales, "zeros_ptr": zeros, "M": M, "N": N, "K": K, "group_size": GROUP,
+        "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wk": words.stride(0),
+        "stride_sg": scales.stride(0), "stride_zg": zeros.stride(0),
     }  # fmt: skip
 
 
@@ -225,6 +231,7 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
     zeros = load_zeros(zeros_ptr, first_k + depth, columns, group_size, K, N, stride_zg, stride_zn)
 {stored("zeros", Q)}""",
         inputs=_zeros_inputs,
+        sizes={"zeros_ptr": ("K // group_size", "N // 8")},
         expected=_found_zeros,
         tolerance=_only_inside,
         slips=(
@@ -241,7 +248,12 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
                 r"//",
             ),
             Slip(
-                f"those of one group throughout, as if groups had 128; group_size is {GROUP} here, and a group is depth // group_size",
+                f"those of groups of {GROUP}; group_size is {GROUP // 2} here, and a group is depth // group_size",
+                lambda inputs: _found_zeros(inputs, group_size=GROUP),
+                rf"\b{GROUP}\b",
+            ),
+            Slip(
+                f"those of one group throughout, as if groups had 128; group_size is {GROUP // 2} here, and a group is depth // group_size",
                 lambda inputs: _found_zeros(inputs, group_size=128),
                 r"128",
             ),
@@ -257,7 +269,7 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         function="make_weights",
         result="w",
         returns=W,
-        right="Every weight is itself again. Who subtracts integers and then scales rounds once; who scales both rounds three times.",
+        right="Every weight is right within its rounding: subtracting integers and then scaling rounds once, scaling q and the zero point rounds three times.",
         look="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
         harness=f"""
 @triton.jit
@@ -291,10 +303,12 @@ def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
         look="for each k from 0 up to K: a tile of x, the words of those rows, and for each row the scales and zeros of its group",
         harness=f"""
 @triton.jit
-def harness(x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stride_xm, words_a_row, out_ptr):{OFFSETS}
+def harness(
+    x_ptr, qweight_ptr, scales_ptr, zeros_ptr, M, N, K, group_size, stride_xm, stride_xk, stride_wk, stride_sg, stride_zg, out_ptr
+):{OFFSETS}
     acc = accumulate(
         x_ptr, qweight_ptr, scales_ptr, zeros_ptr, rows, columns, M, N, K, group_size,
-        stride_xm, 1, N, 1, N, 1, words_a_row, 1, {ROWS}, {COLUMNS}, {DEPTH},
+        stride_xm, stride_xk, stride_wk, 1, stride_sg, 1, stride_zg, 1, {ROWS}, {COLUMNS}, {DEPTH},
     )
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,

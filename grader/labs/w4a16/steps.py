@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from grader.labs.inputs import pack_int4, unpack_int4
-from grader.labs.notebook_step import Inputs, Slip, Step, integer, stored, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, apart, integer, stored, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 WORDS = DEPTH // 8
@@ -66,12 +66,11 @@ def _dot(inputs: Inputs) -> torch.Tensor:
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    """K ends in the middle of the third tile, M and N inside theirs; rows of X and of words stand apart."""
+    """K ends in the middle of the third tile, M and N inside theirs; elements of X and rows of words stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
-    x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
-    x.copy_(torch.randn(M, K, generator=generator))
+    x = apart(torch.randn(M, K, generator=generator).to(torch.float16))
     words = pack_int4(torch.randint(-8, 8, (K, N + 8), generator=generator).to(torch.int32))[:, :N]
-    return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, "stride_xm": K + 8, "stride_wk": N + 8}
+    return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wk": N + 8}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
@@ -155,6 +154,7 @@ def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
     loaded = load_words(qweight_ptr, first_k, columns, K, N, stride_wk, stride_wn, {DEPTH})
 {stored("loaded", LOADED)}""",
         inputs=_load_inputs,
+        sizes={"qweight_ptr": ("K // 8", "N")},
         expected=_loaded,
         slips=(
             Slip(
@@ -260,8 +260,8 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         "and the words of those rows of W",
         harness=f"""
 @triton.jit
-def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wk, out_ptr):{OFFSETS}
-    acc = accumulate(x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, 1, stride_wk, 1, {ROWS}, {COLUMNS}, {DEPTH})
+def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_ptr):{OFFSETS}
+    acc = accumulate(x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, stride_xk, stride_wk, 1, {ROWS}, {COLUMNS}, {DEPTH})
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.notebook_step import Inputs, Slip, Step, integer, stored, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, apart, integer, stored, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 ROWS_INSIDE, COLUMNS_INSIDE = ROWS - 3, COLUMNS - 5
@@ -40,12 +40,11 @@ def _dot(inputs: Inputs, *, whole_x: bool = False, unsigned: bool = False) -> to
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    """K ends in the middle of the third tile, M and N inside theirs; rows of X and columns of the weight stand apart."""
+    """K ends in the middle of the third tile, M and N inside theirs; elements of X and columns of the weight stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
-    x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
-    x.copy_(torch.randn(M, K, generator=generator))
+    x = apart(torch.randn(M, K, generator=generator).to(torch.float16))
     weight = _bytes(generator, K + 16, N)[:K]
-    return {"x_ptr": x, "qweight_ptr": weight, "M": M, "N": N, "K": K, "stride_xm": K + 8, "stride_wn": K + 16}
+    return {"x_ptr": x, "qweight_ptr": weight, "M": M, "N": N, "K": K, "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wn": K + 16}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
@@ -225,8 +224,8 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         "columns `depth` of x and rows `depth` of qweight",
         harness=f"""
 @triton.jit
-def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS}
-    acc = accumulate(x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, 1, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
+def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_ptr):{OFFSETS}
+    acc = accumulate(x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, stride_xk, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.notebook_step import Inputs, Slip, Step, stored, tensor
+from grader.labs.notebook_step import Inputs, Slip, Step, apart, stored, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 
@@ -92,13 +92,12 @@ def _product(inputs: Inputs) -> torch.Tensor:
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    """K ends in the middle of the third tile, M and N inside theirs; rows of X and columns of the weight stand apart."""
+    """K ends in the middle of the third tile, M and N inside theirs; elements of X and columns of the weight stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
     whole = torch.randint(-127, 128, (M, K), generator=generator).double()
-    x = torch.zeros(M, K + 8, dtype=torch.float16)[:, :K]
-    x.copy_(whole * 2.0**-5)
+    x = apart((whole * 2.0**-5).to(torch.float16))
     weight = _quantised(generator, N, K + 16)[:, :K].t()
-    sizes = {"M": M, "N": N, "K": K, "stride_xm": K + 8, "stride_wn": K + 16}
+    sizes = {"M": M, "N": N, "K": K, "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wn": K + 16}
     return {"x_ptr": x, "w_ptr": weight, "scale_ptr": torch.full((M,), 2.0**-5), **sizes}
 
 
@@ -339,9 +338,9 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         "rows of w; the columns of x end at K, and so do the rows of w",
         harness=f"""
 @triton.jit
-def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_wn, out_ptr):{OFFSETS}
+def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_ptr):{OFFSETS}
     input_scale = tl.load(scale_ptr + rows, mask=rows < M, other=1.0)
-    acc = accumulate(x_ptr, w_ptr, input_scale, rows, columns, M, N, K, stride_xm, 1, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
+    acc = accumulate(x_ptr, w_ptr, input_scale, rows, columns, M, N, K, stride_xm, stride_xk, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,
