@@ -269,7 +269,8 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         function="make_weights",
         result="w",
         returns=W,
-        right="Every weight is right within its rounding: subtracting integers and then scaling rounds once, scaling q and the zero point rounds three times.",
+        right="Every weight is right within its rounding. Subtracting integers and then scaling rounds once; scaling both first rounds "
+        "three times.",
         look="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
         harness=f"""
 @triton.jit

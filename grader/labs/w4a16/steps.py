@@ -70,7 +70,8 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
     x = apart(torch.randn(M, K, generator=generator).to(torch.float16))
     words = pack_int4(torch.randint(-8, 8, (K, N + 8), generator=generator).to(torch.int32))[:, :N]
-    return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wk": N + 8}
+    strides = {"stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wk": N + 8}
+    return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, **strides}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:

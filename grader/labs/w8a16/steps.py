@@ -44,7 +44,8 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
     x = apart(torch.randn(M, K, generator=generator).to(torch.float16))
     weight = _bytes(generator, K + 16, N)[:K]
-    return {"x_ptr": x, "qweight_ptr": weight, "M": M, "N": N, "K": K, "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wn": K + 16}
+    strides = {"stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wn": K + 16}
+    return {"x_ptr": x, "qweight_ptr": weight, "M": M, "N": N, "K": K, **strides}
 
 
 def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
