@@ -22,14 +22,17 @@ def _wrap(q: Array) -> Array:
     return (np.trunc(q) + 128) % 256 - 128
 
 
+HALF_UP = "rounded by adding 0.5 and truncating, which is wrong for negative values"
+HALF_DOWN = "rounded by subtracting 0.5 and truncating, which is wrong for positive values"
 CONVERSIONS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "": ("", np.round),
     "truncation": ("truncated instead of rounded to nearest", np.trunc),
-    "half_up_truncation": ("rounded by adding 0.5 and truncating, which is wrong for negative values", lambda r: np.trunc(r + 0.5)),
+    "half_up_truncation ": (HALF_UP, lambda r: np.trunc(np.clip(r, -128, 127) + 0.5)),  # which takes -128 to -127
+    "half_up_truncation": (HALF_UP, lambda r: np.trunc(r + 0.5)),
     "negative_truncation": ("rounded to nearest where it is positive, and truncated where it is negative",
                             lambda r: np.where(r < 0, np.trunc(r), np.round(r))),
-    "half_down_truncation": ("rounded by subtracting 0.5 and truncating, which is wrong for positive values",
-                             lambda r: np.trunc(r - 0.5)),
+    "half_down_truncation ": (HALF_DOWN, lambda r: np.trunc(np.clip(r, -128, 127) - 0.5)),
+    "half_down_truncation": (HALF_DOWN, lambda r: np.trunc(r - 0.5)),
     "floor_rounding": ("rounded down instead of to nearest", np.floor),
     "ceil_rounding": ("rounded up instead of to nearest", np.ceil),
     "sign_lost": ("the sign is lost: negative numbers become positive", lambda r: np.abs(np.round(r))),
@@ -190,7 +193,7 @@ def _named(best: Best, values: Values, x: Array, s: Array, near_tie: Array) -> l
     rounded = np.round(ratio)
     if conversion:
         wrong = (np.abs(CONVERSIONS[conversion][1](ratio) - rounded) > 1e-3) & inside
-        verdicts.append(Judgement(conversion, CONVERSIONS[conversion][0], wrong, described(ratio, rounded, words), ratio, CONVERT))
+        verdicts.append(Judgement(conversion.strip(), CONVERSIONS[conversion][0], wrong, described(ratio, rounded, words), ratio, CONVERT))
     if clamp and conversion != "not_quantised":
         clamped = np.clip(rounded, -128, 127)
         wrong = np.abs(CLAMPS[clamp][1](CONVERSIONS[conversion][1](ratio)) - clamped) > 1.5
