@@ -97,8 +97,30 @@ def _sentence(
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
     fact, step = _fact(kernel, problem, finding)
-    step = "its strides are not the tensor's: put them right first" if by_other_strides else step
+    step = "its strides are not the tensor's: put them right first" if by_other_strides else _masked_already(source, finding, step)
     return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
+
+
+TO_MASK = re.compile(r"mask it to (\w+)s below (.+?)( \(\d.*|;.*)?")
+
+
+def _masked_already(source: KernelSource, finding: MemoryFinding, step: str) -> str:
+    """The step in other words where the access has a mask, which lets through what it should not."""
+    found = TO_MASK.fullmatch(step)
+    if found is None or not _has_mask(source, finding):
+        return step
+    return f"its mask lets that through: make it false for {found[1]}s from {found[2]} on{found[3] or ''}"
+
+
+def _has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
+    """Whether each load, store or atomic of the finding's kind in its line is given a mask."""
+    place = {"load": 1, "store": 2, "atomic": 2}[finding.kind]
+    calls = [
+        node for node in ast.walk(parse(source.module))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and finding.kind in node.func.attr
+        and node.lineno <= (finding.line or 0) <= (node.end_lineno or 0)
+    ]  # fmt: skip
+    return bool(calls) and all(len(call.args) > place or any(word.arg == "mask" for word in call.keywords) for call in calls)
 
 
 def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:

@@ -100,14 +100,14 @@ def test_a_missing_row_mask(tmp_path):
                                       "mask=offs_k[None, :] < k_left, other=0.0)"))  # fmt: skip
     (sentence,) = result.sentences
     line = result.line("x = tl.load(x_ptrs")
-    assert f"w8a8.py line {line}: tl.load reads row 33 of x, which has 33 rows; mask it to rows below M" in sentence
+    assert f"w8a8.py line {line}: tl.load reads row 33 of x, which has 33 rows; its mask lets that through: make it false for rows from M on" in sentence
 
 
 def test_a_missing_column_mask_of_a_view_names_columns_not_gaps(tmp_path):
     result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)",
                                       "mask=offs_m[:, None] < M, other=0.0)"), layout="column_slice")  # fmt: skip
     (sentence,) = result.sentences
-    assert "reads column 48 of x, which has 48 columns; mask it to columns below K" in sentence
+    assert "reads column 48 of x, which has 48 columns; its mask lets that through: make it false for columns from K on" in sentence
 
 
 def test_a_one_dimensional_tensor(tmp_path):
@@ -153,7 +153,7 @@ def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):
         source = edited("mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n", f"mask={mask})\n")
         (sentence,) = checked(tmp_path, source).sentences
         assert words in sentence
-        assert "mask it to" in sentence
+        assert "its mask lets that through: make it false for" in sentence
 
 
 def test_a_loop_of_one_turn_too_many_is_no_missing_mask(tmp_path):
@@ -538,7 +538,7 @@ def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
     report = grade(path, [lab], GradeOptions(choose("cpu")[0], case_seconds=3.0, capabilities=(90,), facts=False))
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
     assert report.labs["w8a8"].status == "timeout"
-    assert "tl.store writes row 1 of y, which has 1 row; mask it to rows below M" in memory.message
+    assert "tl.store writes row 1 of y, which has 1 row; its mask lets that through: make it false for rows from M on" in memory.message
     assert "writes row 1 of y" in next_step(report)
 
 
