@@ -496,7 +496,7 @@ class LabReport:
 
     `facts` holds one binary a config, built for `facts_capability`. `error_maps` shows the first failing cases.
     `defects`: where the grader itself failed to find reasons, in sentences; no points depend on them.
-    `bonus`: the points stand apart from those of the course.
+    `bonus`: the points stand apart from those of the course. `remarks`: what costs no points and is worth knowing.
     """
 
     lab_id: str
@@ -517,6 +517,7 @@ class LabReport:
     source: KernelSource | None = None
     defects: tuple[str, ...] = ()
     bonus: bool = False
+    remarks: tuple[str, ...] = ()
 
     @property
     def points(self) -> float:
@@ -553,6 +554,11 @@ class Report:
     labs: Mapping[str, LabReport]
     notes: tuple[str, ...] = ()
     seconds: float | None = None
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Those of the submission, then what is remarked of each lab."""
+        return (*self.notes, *(remark for lab in self.labs.values() for remark in lab.remarks))
 
     @property
     def points(self) -> float:

@@ -11,6 +11,7 @@ from grader.diagnosis.shrinking import smallest_failing
 from grader.judging.checking import Finding, References, check, defined
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
+from grader.judging.remarks import remarks
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
 from grader.labs import Lab
@@ -55,7 +56,8 @@ def judge(
     strides = frozenset(line for diagnosis in diagnoses if diagnosis for line in diagnosis.strides)
     located = sentences(lab, source, problems, ran.watched, strides=strides)
     judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
-    return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects)
+    said = remarks(source, bundle, tuple(ran.watched), lab.output)
+    return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects, remarks=said)
 
 
 def findings_of(

@@ -22,7 +22,7 @@ def document(report: Report) -> dict[str, Any]:
         "max_points": _points(report.max_points),
         "gradable_points": _points(report.gradable_points),
         "bonus": {"points": _points(report.bonus_points), "max_points": _points(report.bonus_max)},
-        "notes": list(report.notes),
+        "notes": list(report.all_notes),
         "labs": {lab_id: _lab(lab) for lab_id, lab in report.labs.items()},
     }
 

@@ -30,7 +30,7 @@ def show(report: Report, console: Console) -> None:
     seed = "" if report.seed is None else f", seed {report.seed}"
     versions = f"torch {device.torch}, triton {device.triton}{seed}"
     console.print(f"[dim]{versions}{f', driver {device.driver}' if device.driver else ''}[/]")
-    for note in report.notes:
+    for note in report.all_notes:
         console.print(f"[yellow]note:[/] {escape(note)}")
     for lab in report.labs.values():
         console.print()

@@ -71,7 +71,7 @@ def results(report: Report, hidden_cases: HiddenCases = (),
     concealed = () if hidden_visibility == "visible" else tuple(hidden_cases)
     lines = [line for lab in report.labs.values() for line in _lines(lab, report, concealed, hidden_visibility)]
     places = [place for lab in report.labs.values() for place in _places(lab)]
-    sentences = [*_total(report, concealed), *report.notes, f"Next: {next_step(_without(report, concealed))}"]
+    sentences = [*_total(report, concealed), *report.all_notes, f"Next: {next_step(_without(report, concealed))}"]
     return Results(
         score=round(report.points, DECIMALS),
         output="\n".join(prose(sentence) for sentence in sentences),

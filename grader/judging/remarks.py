@@ -1,0 +1,33 @@
+"""What costs no points and is worth knowing: mistakes that only show outside the grader."""
+
+from __future__ import annotations
+
+import ast
+
+from grader.model import KernelBundle, KernelSource, Outcome
+from grader.parsing import parse
+
+ZEROED_BY = {"reset_to_zero", "restore_value", "pre_hook"}
+"""Arguments of triton.autotune that empty Y between trials, or may: a kernel with one of them is not spoken of."""
+
+
+def remarks(source: KernelSource, bundle: KernelBundle, outcomes: tuple[Outcome, ...], output: str) -> tuple[str, ...]:
+    """Sentences about a kernel that the grader launches otherwise than Triton does. output: the parameter that is Y."""
+    adding = sorted({one.config for one in outcomes if one.additions})
+    decorator = _autotune(source)
+    if not adding or len(bundle.configs) < 2 or decorator is None or len(decorator.args) > 3:
+        return ()
+    if any(word.arg is None or word.arg in ZEROED_BY for word in decorator.keywords):
+        return ()
+    which = f"config {adding[0]} adds" if len(adding) == 1 else f"configs {', '.join(map(str, adding))} add"
+    return (
+        f"{source.locate(decorator.lineno)}: no points lost, but outside the grader the first result for each size is wrong: Triton tries "
+        f"every config on the same Y, and {which} to it in every trial; give triton.autotune reset_to_zero=[\"{output}\"]",
+    )
+
+
+def _autotune(source: KernelSource) -> ast.Call | None:
+    """The kernel's @triton.autotune(...) where it stands there in full."""
+    functions = [node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == source.kernel]
+    calls = [one for node in functions for one in node.decorator_list if isinstance(one, ast.Call)]
+    return next((call for call in calls if ast.unparse(call.func) in ("triton.autotune", "autotune")), None)

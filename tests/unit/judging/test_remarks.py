@@ -1,0 +1,43 @@
+"""Is what only shows outside the grader said, and nothing of kernels that are right there too?"""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.judging.remarks import remarks
+from grader.labs import get_lab
+from grader.model import Config, KernelBundle, MadeModule, Outcome
+from tests.submissions import TESTS
+from tests.verdicts import source_of
+
+STYLE = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
+RESET = '    reset_to_zero=["y_ptr"],\n'
+
+
+def said(text: str, *, configs: int = 2, additions: int | None = 2) -> tuple[str, ...]:
+    lab = get_lab("w4a16")
+    source = source_of(lab, text)
+    assert source is not None
+    all_configs = tuple(Config(number, {}, 4, 1) for number in range(configs))
+    bundle = KernelBundle(lab.id, all_configs, {}, {}, MadeModule("", lab.kernel, ()))
+    outcomes = (Outcome("one_tile", 0, "ran", additions=0), Outcome("k_tail", 1, "ran", additions=additions))
+    return remarks(source, bundle, outcomes, lab.output)
+
+
+def test_trials_that_add_to_one_y_are_told_with_the_line():
+    assert STYLE.count(RESET) == 1
+    (sentence,) = said(STYLE.replace(RESET, ""))
+    line = 1 + STYLE.split("@triton.autotune")[0].count("\n")
+    assert sentence.startswith(f"w4a16.py line {line}: no points lost")
+    assert 'config 1 adds to it in every trial; give triton.autotune reset_to_zero=["y_ptr"]' in sentence
+
+
+@pytest.mark.parametrize("instead", [RESET, '    restore_value=["y_ptr"],\n', '    pre_hook=lambda arguments, reset_only=False: None,\n'])
+def test_whose_y_is_emptied_is_not_spoken_of(instead):
+    assert said(STYLE.replace(RESET, instead)) == ()
+
+
+def test_where_nothing_is_tried_or_added_nothing_is_said():
+    assert said(STYLE.replace(RESET, ""), configs=1) == ()
+    assert said(STYLE.replace(RESET, ""), additions=0) == ()
+    assert said(STYLE.replace(RESET, ""), additions=None) == ()
