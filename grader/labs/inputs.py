@@ -75,13 +75,19 @@ def uniform(generator: torch.Generator, low: float, high: float, *shape: int, de
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values in another layout: contiguous, column_slice (a view into a wider matrix) or transposed."""
+    """The same values in another layout: contiguous, column_slice (a view into a wider matrix), every_other (column of a wider matrix)
+    or transposed."""
     rows, columns = x.shape
     if layout == "contiguous":
         return x.contiguous()
     if layout == "column_slice":
         wide = x.new_zeros(rows, 2 * columns + 16)
         view = wide[:, 8 : 8 + columns]
+        view.copy_(x)
+        return view
+    if layout == "every_other":
+        wide = x.new_zeros(rows, 2 * columns + 16)
+        view = wide[:, 8 : 8 + 2 * columns : 2]
         view.copy_(x)
         return view
     if layout == "transposed":
@@ -91,7 +97,8 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 def layout_strides(rows: int, columns: int, layout: str) -> tuple[int, int]:
     """The strides, in elements, that `laid_out` gives a [rows, columns] matrix."""
-    return {"contiguous": (columns, 1), "column_slice": (2 * columns + 16, 1), "transposed": (1, rows)}[layout]
+    wide = 2 * columns + 16
+    return {"contiguous": (columns, 1), "column_slice": (wide, 1), "every_other": (wide, 2), "transposed": (1, rows)}[layout]
 
 
 def output_like(M: int, N: int, layout: str, device: torch.device) -> torch.Tensor:
