@@ -35,9 +35,12 @@ class Provenance:
         self._origins: dict[tuple[int, str, bool], Array] = {}
         self._sources: list[frozenset[str]] = []
         self._products: set[int] = set()
+        self._reductions: set[int] = set()
         for node in tape.nodes:
             if self._multiplies(node):
                 self._products.add(node.number)
+            if node.op in ("reduce", "scan") or not self._reductions.isdisjoint(node.inputs):
+                self._reductions.add(node.number)
             self._sources.append(self._find_sources(node))
 
     def sources(self, number: int) -> frozenset[str]:
@@ -137,11 +140,20 @@ class Provenance:
             origin = self.origin(node.inputs[0], tensor, masked=masked)
             assert origin is not None
             return self._reduced(node, origin)
+        return self._merged(node, tensor, masked)
+
+    def _merged(self, node: Node, tensor: str, masked: bool) -> Array:
+        """Of an operation on one element of each input. What is one number of many elements, such as their maximum, scales each of
+        them: where it meets one of them, that one is where the result comes from."""
         merged = np.full(node.shape, NONE, dtype=np.int64)
-        for i in node.inputs:
+        holding = [i for i in node.inputs if tensor in self._sources[i]]
+        of_many = [i for i in holding if i in self._reductions and self._sources[i] == {tensor}]
+        for i in holding:
             origin = self.origin(i, tensor, masked=masked)
-            if origin is not None:
-                merged = merge(merged, np.broadcast_to(origin, node.shape))
+            assert origin is not None
+            if i in of_many and len(of_many) < len(holding):
+                origin = np.where(origin == MIXED, NONE, origin)
+            merged = merge(merged, np.broadcast_to(origin, node.shape))
         return merged
 
     def _loaded(self, node: Node, tensor: str, masked: bool) -> Array:

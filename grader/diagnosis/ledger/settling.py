@@ -26,6 +26,14 @@ def _explains_blocks(finding: Divergence) -> bool:
     return finding.rank in (LOAD, PAIR) and finding.name not in ("wrong_block", "block_not_transposed")
 
 
+_swapped, _each_swapped = _named("scales_swapped"), _named("input_scale_by_column", "weight_scale_by_row")
+_masked_out = _named("scales_masked_out", "zeros_masked_out")
+
+
+def _counted_otherwise(finding: Divergence) -> bool:
+    return finding.rank == SCALE and not _masked_out(finding)
+
+
 _maps, _blocks = _ranked(GRID, TILE), _named("wrong_block")
 
 IN_A_LAUNCH: tuple[tuple[Test, Test], ...] = (
@@ -33,6 +41,9 @@ IN_A_LAUNCH: tuple[tuple[Test, Test], ...] = (
     (_named("slice_unmasked", "slice_of_one_side", "k_tail_unmasked"), _named("slices_", "slice_walks_all_of_k")),
     # zero points that are subtracted from the sum are not subtracted nowhere
     (_named("zero_added_to_sum"), _named("no_zero")),
+    # places of another group or channel may lie where a mask leaves them out
+    (_counted_otherwise, _masked_out),
+    (_swapped, _each_swapped),
     # lanes of a wrong tile are beside the rows that they seem to be in
     (_maps, lambda finding: finding.name in BESIDE_TILES),
 )
@@ -41,7 +52,10 @@ IN_SEVERAL: tuple[tuple[Test, Test], ...] = (
     # where Y is stored by columns its tiles and masks look wrong, in a case of one row as if nothing else were
     (_named("y_strides_swapped", "y_column_major"), lambda finding: _maps(finding) or finding.name.startswith("store_")),
     # rows that are repeated in a wrong order bring masked ones to places that have a group
-    (_named("rows_of_tile_repeated"), _named("scales_masked_out", "zeros_masked_out")),
+    (_named("rows_of_tile_repeated"), _masked_out),
+    # places of another group or channel may lie where a mask leaves them out
+    (_counted_otherwise, _masked_out),
+    (_swapped, _each_swapped),
     # blocks are merely others than those of their row where no rule explains which ones they are
     (_explains_blocks, _blocks),
     # places in a block that are BLOCK apart are K apart where K is one block

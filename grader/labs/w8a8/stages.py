@@ -81,8 +81,42 @@ def judge_left(problem: Problem, values: Values) -> tuple[Sequence[Judgement], A
     near_tie = _near_tie(x / s)
     with np.errstate(invalid="ignore", over="ignore"):
         best, scaled = _best(values.value[told], x[told], s[told], near_tie[told])
+        if best is None and not loaded and (depth := _depth_of_own_scales(problem, values)):
+            return [_of_own_scales(problem, values, depth)], np.ones_like(x)
     found = [_otherwise(values, x / s, near_tie)] if best is None else _named(best, values, x, s, near_tie)
     return verdicts + [replace(one, wrong=one.wrong & ~masked) for one in found], s if scaled else np.ones_like(x)
+
+
+def _own_ratios(problem: Problem, values: Values, depth: int) -> Array:
+    """Ratios of X to 1/127 of the largest element of its token among `depth` neighbours along K."""
+    x = exact(problem, "x_ptr").astype(np.float64)
+    M, K = x.shape
+    padded = np.pad(np.abs(x), ((0, 0), (0, -K % depth)))
+    largest = padded.reshape(M, -1, depth).max(axis=2)
+    peak = largest[values.row, values.k // depth]
+    return x[values.row, values.k] / np.where(peak > 0, peak / 127, 1.0)
+
+
+def _depth_of_own_scales(problem: Problem, values: Values) -> int:
+    """How many neighbours along K have a scale of their own, made of the largest of them; 0 where that is not so."""
+    for depth in (16, 32, 64, 128, 256, 512):
+        off = np.abs(values.value - np.clip(np.round(_own_ratios(problem, values, depth)), -128, 127))
+        if (off <= 0.5).mean() >= NEARLY and (off <= 1.5).all():
+            return depth
+    return 0
+
+
+def _of_own_scales(problem: Problem, values: Values, depth: int) -> Judgement:
+    """X was divided by a scale that the kernel made itself, and not by the one that the result is multiplied by."""
+    x = exact(problem, "x_ptr").astype(np.float64)[values.row, values.k]
+    right = np.clip(np.round(x / exact(problem, INPUT_SCALE).astype(np.float64)[values.row]), -128, 127)
+
+    def describe(at: tuple[int, ...]) -> tuple[str, str]:
+        return (f"X[{values.row[at]}, {values.k[at]}] = {x[at]:.4g} became {values.value[at]:.0f}", f"{right[at]:.0f} (X / input_scale)")
+
+    reason = (f"X is divided by 1/127 of the largest of {depth} neighbours along K, and every {depth} have a scale of their own; "
+              "input_scale, by which the result is multiplied, is what X has to be divided by")  # fmt: skip
+    return Judgement("scale_of_its_tile", reason, np.abs(values.value - right) > 0.5, describe, x, CONVERT)
 
 
 def _near_tie(ratio: Array) -> Array:
