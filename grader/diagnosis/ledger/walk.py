@@ -18,6 +18,7 @@ from grader.diagnosis.ledger import (
     destinations,
     elsewhere,
     kept,
+    leftover,
     operands,
     slices,
     sums,
@@ -137,4 +138,4 @@ def _look(
     places = addresses.look(run, everything, rules, whole=whole)
     if places:  # values that no known conversion explains may be those of other elements
         values = [finding for finding in values if finding.reason]
-    return [*places, *values, *([lost] if lost else []), *summed] or casts.too_coarse(run, pairs)
+    return [*places, *values, *([lost] if lost else []), *summed] or leftover.look(run, pairs) or casts.too_coarse(run, pairs)
