@@ -87,10 +87,11 @@ def _scales_taken(scales: Array, used: Array, values: Values) -> list[Judgement]
 def inputs(problem: Problem, generator: torch.Generator) -> Problem:
     """Random fp16 X, every nibble in every position, distinct scales."""
     M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
-    x = normal(generator, M, K, device=torch.device("cpu")).to(torch.float16)
+    x = normal(generator, M, K, device=torch.device("cpu"))
+    x[2::3] *= 1024  # sums beyond 65504, which the scale brings back
     q = torch.randint(-8, 8, (K, N), generator=generator)
     scales = (0.02 + 0.05 * torch.rand(N, generator=generator)).to(torch.float16)
-    return refilled(problem, {"x_ptr": x, "qweight_ptr": pack_int4(q), "scales_ptr": scales})
+    return refilled(problem, {"x_ptr": x.to(torch.float16), "qweight_ptr": pack_int4(q), "scales_ptr": scales})
 
 
 STAGES = Stages(
