@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from grader.model import KernelBundle, KernelSource, Outcome
 from grader.parsing import parse
@@ -11,7 +12,7 @@ ZEROED_BY = {"reset_to_zero", "restore_value", "pre_hook"}
 """Arguments of triton.autotune that empty Y between trials, or may: a kernel with one of them is not spoken of."""
 
 
-def remarks(source: KernelSource, bundle: KernelBundle, outcomes: tuple[Outcome, ...], output: str) -> tuple[str, ...]:
+def remarks(source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outcome], output: str) -> tuple[str, ...]:
     """Sentences about a kernel that the grader launches otherwise than Triton does. output: the parameter that is Y."""
     adding = sorted({one.config for one in outcomes if one.additions})
     decorator = _autotune(source)
@@ -24,6 +25,20 @@ def remarks(source: KernelSource, bundle: KernelBundle, outcomes: tuple[Outcome,
         f"{source.locate(decorator.lineno)}: no points lost, but outside the grader the first result for each size is wrong: Triton tries "
         f"every config on the same Y, and {which} to it in every trial; give triton.autotune reset_to_zero=[\"{output}\"]",
     )
+
+
+def open_loads(source: KernelSource) -> list[int]:
+    """The lines of loads that have a mask and no `other`."""
+    calls = (node for node in ast.walk(parse(source.module)) if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.load")
+    given = ((node.lineno, {word.arg for word in node.keywords}, len(node.args)) for node in calls)
+    return [line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3]
+
+
+def undefined(source: KernelSource, lines: Sequence[int], result: str) -> str:
+    """That these loads leave a result to chance. result: what depends on them, in a word."""
+    places = " and ".join(dict.fromkeys(source.locate(line) for line in lines))
+    which = "this tl.load has" if len(lines) == 1 else "these loads have"
+    return f"{places}: {which} a mask and no other=, so what the mask leaves out is undefined, and {result} depends on it; add other=0."
 
 
 def _autotune(source: KernelSource) -> ast.Call | None:

@@ -13,6 +13,7 @@ import torch
 
 from grader.building import BuildOptions, front_end, made_module
 from grader.judging.memory import sentences
+from grader.judging.remarks import undefined
 from grader.labs.notebook_step import Step
 from grader.model import Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Parameter, Problem, Refusal
 from grader.notebook import step_words
@@ -111,7 +112,7 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
     if not wrong and step_words.open_loads(source):
         ended, differs = _run(step, source, made, problem, expected, types, replace(options, poison_masked=True))
         if differs and ended:
-            wrong = (step_words.undefined(step, source),)
+            wrong = (undefined(source, step_words.open_loads(source), step.result),)
     return StepAnswer(step, False, (*wrong, look)) if wrong else StepAnswer(step, True, (step.right,))
 
 

@@ -8,6 +8,7 @@ import re
 import torch
 
 from grader.building import Complaint
+from grader.judging import remarks
 from grader.labs.guarded import POISON_BYTE
 from grader.labs.notebook_step import Inputs, Slip, Step
 from grader.model import KernelSource, Problem
@@ -73,22 +74,7 @@ def _place(source: KernelSource, function: str, at: str = "") -> str:
 
 def open_loads(source: KernelSource) -> list[int]:
     """The lines of the student's loads that have a mask and no `other`."""
-    calls = (
-        node for node in ast.walk(parse(source.module))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.load" and source.lines[node.lineno - 1].place != CHECK
-    )  # fmt: skip
-    given = ((node.lineno, {word.arg for word in node.keywords}, len(node.args)) for node in calls)
-    return [line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3]
-
-
-def undefined(step: Step, source: KernelSource) -> str:
-    """Of a step that is right only as long as what a mask leaves out is zero."""
-    places = " and ".join(dict.fromkeys(source.locate(line) for line in open_loads(source)))
-    which = "this tl.load has" if len(open_loads(source)) == 1 else "these loads have"
-    return (
-        f"{places}: {which} a mask and no other=, so what the mask leaves out is undefined, and {step.result} depends on it; "
-        "add other=0."
-    )
+    return [line for line in remarks.open_loads(source) if source.lines[line - 1].place != CHECK]
 
 
 def differing(

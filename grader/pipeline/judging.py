@@ -11,12 +11,12 @@ from grader.diagnosis.shrinking import smallest_failing
 from grader.judging.checking import Finding, References, check, defined
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
-from grader.judging.remarks import remarks
+from grader.judging.remarks import open_loads, remarks, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SpeedSample
-from grader.running.interpreter import InterpretOptions
+from grader.running.interpreter import InterpretOptions, interpret
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,26 @@ def judge(
     strides = frozenset(line for diagnosis in diagnoses if diagnosis for line in diagnosis.strides)
     located = sentences(lab, source, problems, ran.watched, strides=strides)
     judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
-    said = remarks(source, bundle, tuple(ran.watched), lab.output)
+    said = remarks(source, bundle, ran.watched, lab.output) + _left_to_chance(lab, source, bundle, problems, ran, findings, how)
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects, remarks=said)
+
+
+def _left_to_chance(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding],
+    how: InterpretOptions,
+) -> tuple[str, ...]:  # fmt: skip
+    """That a right Y depends on what masks without `other` leave out, which is undefined, and zero by luck."""
+    lines = open_loads(source)
+    if not lines or not all(finding.ok for finding in findings):
+        return ()
+    public = [one for one in ran.watched if one.status == "ran" and not lab.case(one.case).hidden]
+    if not public:
+        return ()
+    asked = min(public, key=lambda one: (one.case != "all_tails", one.case != "odd_m"))
+    (again,) = interpret(lab, source, bundle, problems, [(asked.case, asked.config)], replace(how, poison_masked=True))
+    if again.status != "ran" or check(lab, problems[asked.case], again, bundle).ok:
+        return ()
+    return (f"no points lost, but {undefined(source, lines, 'Y')}",)
 
 
 def findings_of(

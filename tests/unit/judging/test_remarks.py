@@ -7,7 +7,7 @@ import pytest
 from grader.judging.remarks import remarks
 from grader.labs import get_lab
 from grader.model import Config, KernelBundle, MadeModule, Outcome
-from tests.submissions import TESTS
+from tests.submissions import TESTS, graded
 from tests.verdicts import source_of
 
 STYLE = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
@@ -41,3 +41,28 @@ def test_where_nothing_is_tried_or_added_nothing_is_said():
     assert said(STYLE.replace(RESET, ""), configs=1) == ()
     assert said(STYLE.replace(RESET, ""), additions=0) == ()
     assert said(STYLE.replace(RESET, ""), additions=None) == ()
+
+
+STUDENT = (TESTS / "mistakes" / "student_w4a16.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("edits", "left_to_chance"),
+    [
+        ([(", other=0)", ")")], False),  # finite numbers, times an X that is zero there
+        ([("scales_ptr + offs_n, mask=offs_n < N, other=0.0)", "scales_ptr + offs_n, mask=offs_n < N)")], False),  # never stored
+        ([(", other=0.0)", ")"), (", other=0)", ")")], True),
+        ([], False),
+    ],
+)
+def test_what_depends_on_masked_elements_without_other_is_told_and_costs_nothing(tmp_path, edits, left_to_chance):
+    text = STUDENT
+    for find, replace in edits:
+        assert find in text
+        text = text.replace(find, replace)
+    path = tmp_path / "w4a16.py"
+    path.write_text(text, encoding="utf-8")
+    report = graded(path, labs=("w4a16",))
+    assert report["labs"]["w4a16"]["points"] == 60
+    assert len(report["notes"]) == left_to_chance
+    assert all("what the mask leaves out is undefined, and Y depends on it; add other=0." in note for note in report["notes"])
