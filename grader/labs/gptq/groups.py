@@ -110,7 +110,7 @@ def _judgement(
     own_row, own_column = place(problem, tensor, OWN[tensor](problem, taken.n, taken.k))
     what = "the scale" if tensor == SCALES else "the zero point"
     short = tensor.removesuffix("_ptr")
-    reason = rules[0][1] if rules else f"{what} is that of another group" if (column == own_column).all() else f"{what} is another one"
+    reason = rules[0][1] if rules else f"{what} is that of another {_differs(row, own_row, column, own_column, wrong)}"
 
     def describe(at: tuple[int, ...]) -> tuple[str, str]:
         also = " (and the zero point of that row)" if both else ""
@@ -118,6 +118,12 @@ def _judgement(
                 f"{short}[{own_row[at]}, {own_column[at]}]")  # fmt: skip
 
     return Judgement(name, reason, wrong, describe, rank=SCALE, tensor=tensor)
+
+
+def _differs(row: Array, own_row: Array, column: Array, own_column: Array, wrong: Array) -> str:
+    """In what the places of wrong elements are wrong, in a word or two."""
+    names = {"group": row != own_row, "column": column != own_column}
+    return " and ".join(name for name, differs in names.items() if (differs & wrong).any()) or "element"
 
 
 Offsets = Callable[[Array, Array], Array]
