@@ -1,6 +1,7 @@
 """What a kernel's loop costs: the instructions of one turn, counted in the PTX that Triton made.
 
-The loop is the shortest way back to a label that passes a matrix instruction. PTX is not yet machine code (a division is
+The loop is an innermost one: a way back to a label that passes a matrix instruction, and no other such way. Of several, which
+run for different sizes, it is the longest, so that nothing is praised that another one does not do. PTX is not yet machine code (a division is
 one instruction here and about ten there), but what a student changes can be read from it. Names of instructions: PTX
 ISA, "Floating-Point Instructions", "Data Movement and Conversion Instructions" and "Warp-Level Matrix Instructions".
 """
@@ -57,7 +58,7 @@ def _count(pattern: re.Pattern[str], names: Sequence[str]) -> int:
 
 
 def _loop(lines: Sequence[str]) -> tuple[int, int] | None:
-    """First and last line of the shortest loop around a matrix instruction."""
+    """First and last line of the longest innermost loop around a matrix instruction."""
     labels: dict[str, int] = {}
     matrix: list[int] = []
     loops: list[tuple[int, int]] = []
@@ -69,7 +70,8 @@ def _loop(lines: Sequence[str]) -> tuple[int, int] | None:
         if (branch := BRANCH.search(line)) and branch[1] in labels:
             loops.append((labels[branch[1]], number))
     around = [(first, last) for first, last in loops if any(first <= number <= last for number in matrix)]
-    return min(around, key=lambda span: span[1] - span[0], default=None)
+    innermost = [(a, b) for a, b in around if not any((a, b) != (c, d) and a <= c and d <= b for c, d in around)]
+    return max(innermost, key=lambda span: span[1] - span[0], default=None)
 
 
 def _sums_to_float(lines: Sequence[str]) -> int:

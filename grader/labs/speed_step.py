@@ -218,6 +218,12 @@ ON_WARP_GROUPS = Demand(
     "tl.dot did not become wgmma: it multiplies at least 64 rows of the first operand, with at least 4 warps.",
     at_least=1,
 )
+NO_MATRIX_INSTRUCTION = Demand(
+    compiled(lambda look: look.built.matrix_instruction != "none"),
+    "No matrix instruction: the product is made element by element.",
+    "tl.dot became a matrix instruction, which multiplies 16 rows or more at a time, of which one is your token.",
+    at_most=0,
+)
 NO_SPILLS = Demand(
     compiled(lambda look: look.built.spill_bytes),
     "Nothing spills: the tile fits in registers.",

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from grader.building import BuildOptions, describe
 from grader.building.compiling import Compiler
 from grader.judging.checking import check
+from grader.judging.memory import sentences
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.labs.speed_step import ConfigLook, Needs, SpeedStep, Unknown, shown
-from grader.model import KernelBundle, KernelSource, Refusal
+from grader.model import Case, KernelBundle, KernelSource, Refusal
 from grader.running.interpreter import InterpretOptions, interpret
 from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
 
@@ -208,16 +209,22 @@ class SpeedPath:
             return None, f"{problem}."
 
     def _wrong_with(self, index: int) -> str:
-        """Why the hardest public case is wrong with a config; "" when it is right, or the interpreter cannot tell."""
-        assert self._bundle is not None
+        """Why one of the hardest public cases is wrong with a config; "" when they are right, or the interpreter cannot tell."""
         if index not in self._wrong:
-            case = next(case for case in self.lab.cases if case.configs == "all" and not case.hidden)
-            problem = make_problem(self.lab, case, SEED)
-            pairs = [(case.name, index)]
-            (outcome,) = interpret(self.lab, self.source, self._bundle, {case.name: problem}, pairs, InterpretOptions(1, self.confined))
-            finding = check(self.lab, problem, outcome, self._bundle)
-            self._wrong[index] = "" if finding.ok or finding.skipped else f"{case.name}: {finding.message}"
+            hardest = [case for case in self.lab.cases if case.configs == "all" and not case.hidden]
+            self._wrong[index] = next(filter(None, (self._wrong_on(case, index) for case in hardest)), "")
         return self._wrong[index]
+
+    def _wrong_on(self, case: Case, index: int) -> str:
+        """The same of one case: its numbers, or else accesses that it must not make, such as those of programs that repeat each other."""
+        assert self._bundle is not None
+        problems, pairs = {case.name: make_problem(self.lab, case, SEED)}, [(case.name, index)]
+        (outcome,) = interpret(self.lab, self.source, self._bundle, problems, pairs, InterpretOptions(1, self.confined))
+        finding = check(self.lab, problems[case.name], outcome, self._bundle)
+        if finding.skipped:
+            return ""
+        said = sentences(self.lab, self.source, problems, [outcome]) if finding.ok else (finding.message,)
+        return f"{case.name}: {said[0]}" if said else ""
 
 
 def _holds(of: Callable[[ConfigLook], float], holds: Callable[[float], bool], look: ConfigLook) -> bool:

@@ -382,7 +382,7 @@ check("gptq", speed="words")
 # $q\,s - (z + 1)\,s$ 要把 $q$ 和零点都转换、都乘一遍，再相减；公开的 kernel 就是这样，为了不丢位要用 fp32。$(q - (z + 1))\,s$ 先做整数减法，这是精确的，
 # 剩下的用 fp16 就够：一次整数转换、一次乘法。
 #
-# @speed gptq: zeros | 做完这一步之后，循环每拆出一个权重，会用几条浮点指令？矩阵乘和整数的转换不算。
+# @speed gptq: zeros | 做完这一步之后，循环每拆出一个权重，会用几条浮点指令？矩阵乘和整数的转换不算；一条指令同时处理两个 fp16 数时，每个数算半条。
 
 # %% solution="gptq_faster_zeros"
 instructions = ...
@@ -408,7 +408,7 @@ check("gptq", speed="zeros")
 # 如果一个 tile 沿 $K$ 完全落在一组里，每列只需要一个 scale 和一个零点，而不是每个字一个。而且这样的 tile，其和以 scale 为公因子：
 # 用 fp32 把和乘上 scale，就没有权重被舍入。
 #
-# @speed gptq: groups | M = 16、N = 128、K = 512、每组 128 个时，做完这一步之后，一次启动的所有读取在 scales 上总共要多少字节？
+# @speed gptq: groups | M = 16、N = 128、K = 512、每组 128 个时，做完这一步之后，一次启动的所有读取在 scales 上总共要多少字节？每个 tile（沿 K 长 BLOCK_K）各读一次自己的 scale。
 
 # %% solution="gptq_faster_groups"
 scales_read = ...

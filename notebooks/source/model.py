@@ -92,12 +92,17 @@ print(write(model, "def read(self, path):\n"))
 #
 # `swap(model, "w8a8")` puts the layer of a lab in the place of each Linear layer. The last layer stays as it is here, as usual. Before you
 # run the cell: which lab costs most? To run your own kernel on a GPU, say `submission=Path("w8a8.ipynb")`.
+#
+# The row fp16 has the perplexity of the model as it is, in fp32, and the bytes of a copy in fp16. The last digit is noise: on another text
+# a row may as well be a little better than the model.
 
 # %% [markdown] lang="zh"
 # ## 2. 实验里的层
 #
 # `swap(model, "w8a8")` 把每个 Linear 层换成某个实验的层。最后一层照例保持原样。运行之前先想一想：哪个实验的层损失最大？
 # 想在 GPU 上跑自己的 kernel，可以写 `submission=Path("w8a8.ipynb")`。
+#
+# fp16 那一行的困惑度是原模型（fp32）的，字节数是它的 fp16 副本的。最后一位数字是噪声：换一段文本，某一行也可能比原模型还好一点。
 
 # %%
 def tokens_a_second(changed):
@@ -139,14 +144,16 @@ pictures.bars(found, "perplexity", "The whole model with each lab's layers")
 # ## 3. Which layer suffers most?
 #
 # Each layer is given what it is given in the model, and its outputs with the lab's weights are compared with the right ones:
-# $\|Y' - Y\| / \|Y\|$. That is cheap. What it does to the model is another question: the last picture replaces one layer at a time by
-# that of `w4a16` and measures perplexity.
+# $\|Y' - Y\| / \|Y\|$. That is cheap. What it does to the model is another question: the last cell replaces one layer at a time by
+# that of `w4a16` and measures perplexity, on the first half of the sample and on the second. Where the halves disagree the text was too
+# short to tell.
 
 # %% [markdown] lang="zh"
 # ## 3. 哪一层最吃亏？
 #
 # 给每一层它在模型里真正得到的输入，把换上实验的权重之后的输出同正确的输出相比：$\|Y' - Y\| / \|Y\|$。这很便宜。
-# 对整个模型影响多大是另一个问题：最后一张图每次只把一层换成 `w4a16` 的层，再测困惑度。
+# 对整个模型影响多大是另一个问题：最后一个单元每次只把一层换成 `w4a16` 的层，分别在样本的前一半和后一半上测困惑度。
+# 两半结果不一致，就说明文本太短，看不出来。
 
 # %%
 batch = windows(sample, context)[:2, :-1]
@@ -166,22 +173,27 @@ for name, layer in linear_layers(model).items():
     print(f"{name:24}" + "".join(f"{error:10.4f}" for error in row))
 
 # %%
-short = sample[: 8 * context + 1]
-before = perplexity(model, short)
+short, rest = sample[: 8 * context + 1], sample[8 * context :]
+before, before_rest = perplexity(model, short), perplexity(model, rest)
+print(f"the model as it is: perplexity {before:.3f} over the first half, {before_rest:.3f} over the second")
 rise = {}
 for name in errors:
     changed = copy.deepcopy(model)
     swap(changed, "w4a16", choose=lambda layer, name=name: layer == name)
-    rise[name] = 100 * (perplexity(changed, short) / before - 1)
-worst = max(rise, key=rise.get)
-print(f"{worst} suffers most: {rise[worst]:+.2f} % perplexity")
-pictures.bars({name: max(value, 0.0) for name, value in rise.items()}, "% more perplexity", "One layer in int4, one scale a channel (0: no worse)")
+    rise[name] = (100 * (perplexity(changed, short) / before - 1), 100 * (perplexity(changed, rest) / before_rest - 1))
+    print(f"{name:24}{rise[name][0]:+8.2f} %{rise[name][1]:+8.2f} %")
+noise = max(abs(a - b) for a, b in rise.values())
+print(f"most on the first half: {max(rise, key=lambda name: rise[name][0])}, on the second: {max(rise, key=lambda name: rise[name][1])}; "
+      f"the halves disagree by up to {noise:.2f} %")
+pictures.bars({name: max(sum(both) / 2, 0.0) for name, both in rise.items()}, "% more perplexity, mean of both halves",
+              "One layer in int4, one scale a channel (0: no worse)")
 
 # %% [markdown]
-# **To think about.** Is the layer with the largest output error the one that the model misses most? Does the kind of layer matter, or its depth?
+# **To think about.** Is the layer with the largest output error the one that the model misses most? Which differences are larger than what the
+# halves disagree by, and how much text would the others need?
 
 # %% [markdown] lang="zh"
-# **想一想。** 输出误差最大的那一层，就是模型最离不开的那一层吗？起作用的是层的种类，还是它的深度？
+# **想一想。** 输出误差最大的那一层，就是模型最离不开的那一层吗？哪些差别大于两半之间的分歧？其余的要多长的文本才看得出来？
 
 # %% [markdown]
 # ## 4. Weights and activations
@@ -235,7 +247,7 @@ spreads({
 # ## 5. Write them yourself
 #
 # Three methods, each a few lines of PyTorch. `captured()` has the weight of a layer `[N, K]` and what it was given `[M, K]`, outliers planted.
-# `check_outputs` compares the error of the layer's outputs with what the definition gives.
+# `check_outputs` compares the layer's outputs with those of the definition, also with other arguments, and tells the errors of both.
 #
 # **Groups.** Symmetric: each `group` consecutive elements of a row have a scale, $s = \max|w| / (2^{b-1} - 1)$, $q = \mathrm{clamp}(\mathrm{round}(w / s),
 # -2^{b-1}, 2^{b-1} - 1)$. Return $q s$, shaped as the weight.
@@ -244,7 +256,7 @@ spreads({
 # ## 5. 自己写一写
 #
 # 三种方法，每种只有几行 PyTorch。`captured()` 里有某一层的权重 `[N, K]` 和它得到的输入 `[M, K]`，已经种上离群值。
-# `check_outputs` 把这一层的输出误差同按定义算出来的相比。
+# `check_outputs` 把这一层的输出同按定义算出来的相比（换一组参数再比一次），并说出两者的误差。
 #
 # **分组。** 对称量化：一行里每 `group` 个相邻元素共用一个 scale，$s = \max|w| / (2^{b-1} - 1)$，$q = \mathrm{clamp}(\mathrm{round}(w / s),
 # -2^{b-1}, 2^{b-1} - 1)$。返回 $q s$，形状同权重。
@@ -302,14 +314,17 @@ check_outputs("decompose", decomposed);
 #
 # `python -m model table` measured the methods of the literature on this model, once, and kept the numbers; `model/quantisers/` has a page for
 # each, with its formula and source. Rounding to nearest needs nothing but the weights; GPTQ and AWQ look at examples; quantisation-aware
-# training changes the weights until they fit the grid. The column "kernel" names the lab whose kernel multiplies with weights that are
+# training changes the weights until they fit the grid, here for a few hundred steps. ZeroQuant is int8 with groups of weights and one scale a token.
+# Bits of scales and zero points are counted, those of biases with the labs' layers. The text is another one than above, so the perplexity of
+# fp16 is another number. The column "kernel" names the lab whose kernel multiplies with weights that are
 # stored so, and `python -m model times` times a layer through it on a GPU.
 
 # %% [markdown] lang="zh"
 # ## 6. 各种方法
 #
 # `python -m model table` 在这个模型上把文献里的方法都测过一遍，结果保存了下来；`model/quantisers/` 里每种方法一页，有公式和出处。
-# 就近取整（round to nearest）只需要权重；GPTQ 和 AWQ 要看样本；量化感知训练（QAT）则一直改权重，直到它们适应网格。
+# 就近取整（round to nearest）只需要权重；GPTQ 和 AWQ 要看样本；量化感知训练（QAT）则一直改权重，直到它们适应网格（这里只有几百步）。
+# ZeroQuant 是 int8：权重分组，激活每个 token 一个 scale。scale 和零点的 bit 都算在内。文本与上面的不同，所以 fp16 的困惑度也不同。
 # “kernel” 一列写的是哪个实验的 kernel 能直接乘这样存放的权重；`python -m model times` 在 GPU 上用它给一层计时。
 
 # %%
@@ -346,7 +361,7 @@ Markdown(markdown(results, times))
 text = training_text()
 recipe = Recipe(steps=20, batch=4, learning_rate=5e-4)
 pruned, retrained = {0.0: before}, {0.0: before}
-for sparsity in (0.2, 0.4, 0.6, 0.8):
+for sparsity in (0.05, 0.1, 0.2, 0.5):
     changed = copy.deepcopy(model)
     prune(changed, sparsity, but_the_head)
     pruned[sparsity] = perplexity(changed, short)
@@ -358,11 +373,11 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
        "Magnitude pruning of 32 x 32 blocks")
 
 # %% [markdown]
-# A sparse kernel is faster than cuBLAS only beyond some sparsity; the benchmarks (`docs/benchmarks.md`) say which on one GPU. Compare that with where
-# this curve begins to rise: whether block sparsity pays is decided between the two.
+# A sparse kernel is faster than cuBLAS only beyond some sparsity; the benchmarks (`docs/benchmarks.md`) say which on one GPU. Compare that with
+# how far this curve has risen at 5 %: whether block sparsity pays is decided between the two.
 
 # %% [markdown] lang="zh"
-# 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。把它同这条曲线开始上升的位置比一比：
+# 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。再看看这条曲线在 5 % 处已经升了多少：
 # 块稀疏划不划算，就看这两者之间。
 
 # %% [markdown]
@@ -371,13 +386,16 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # The lecture timed an encoder of images (ViT-H, batch 16) in 16 bits, with dynamic int8 in separate steps, and fused. `python -m bench encoder` does
 # the same on a GPU, and `python -m bench decoder` times one decoder layer of a 7 B model with every lab's layer. Before you run the
 # cells: where does quantising save time, where memory, and where neither? `docs/benchmarks.md` says what may set the numbers apart from the lecture's.
+# Distance is $\|Y' - Y\| / \|Y\|$ of the outputs; the second table has relative positions in its attention, as the lecture's model does, which keeps
+# whole attention matrices in memory.
 
 # %% [markdown] lang="zh"
 # ## 8. 整个模型
 #
 # 讲座给一个图像编码器（ViT-H，batch 16）计了时：16 bit、分步的动态 int8、融合后的动态 int8。`python -m bench encoder` 在 GPU 上做同样的事，
 # `python -m bench decoder` 则用每个实验的层给 7 B 模型的一个 decoder 层计时。运行之前先想一想：量化在哪里省时间，在哪里省显存，
-# 在哪里两样都不省？这些数字可能因为什么而与讲座的不同，见 `docs/benchmarks.md`。
+# 在哪里两样都不省？这些数字可能因为什么而与讲座的不同，见 `docs/benchmarks.md`。距离是输出的 $\|Y' - Y\| / \|Y\|$；第二张表的注意力
+# 带相对位置（讲座的模型就是这样），整个注意力矩阵都要放在显存里。
 
 # %%
 from grader.reporting.whole_models import load_model_record, shown
@@ -391,11 +409,11 @@ Markdown(shown("encoder_positions"))
 Markdown(shown("decoder"))
 
 # %% [markdown]
-# **To think about.** Batch 1 and batch 16: which format gains with few tokens, and which with many? An int8 layer reads half the bytes of fp16. Why is the
-# whole layer not twice as fast?
+# **To think about.** Batch 1 and batch 16: which formats gain, and does any gain more with 16 tokens than with one? A w8a16 layer reads half the bytes of
+# fp16. Why is it not twice as fast? And w8a8, with as few bytes?
 
 # %% [markdown] lang="zh"
-# **想一想。** batch 1 与 batch 16：哪种格式在 token 少的时候占便宜，哪种在 token 多的时候？int8 的层只读 fp16 一半的字节，为什么整层快不了一倍？
+# **想一想。** batch 1 与 batch 16：哪些格式变快了？有没有哪种在 16 个 token 时比 1 个时得到更多？w8a16 的层只读 fp16 一半的字节，为什么快不了一倍？字节同样少的 w8a8 呢？
 
 # %% [markdown]
 # ## 9. What would you ship?
@@ -419,25 +437,27 @@ for lab, row in costs.items():
 
 # %% [markdown]
 # **Decide, and say why, in two sentences each:** a chat on one GPU, one sequence at a time; a server with hundreds of sequences in a batch; an encoder of
-# images, thousands of tokens at a time; and the layers that suffered most in section 3.
+# images, thousands of tokens at a time; and single layers, by section 3.
 #
-# One answer, by the numbers of an H200 above. With one token a layer waits for its weights, so few bytes win: int4 with one scale a
-# channel, rounded by GPTQ. Groups with zero points are opened by more instructions: the gptq layer has about half the bytes of the w8a16 layer, and
-# is no faster. So a layer that suffers much keeps int8 weights, which cost next to nothing in quality and gain as much. With hundreds of
-# sequences in a batch each step has hundreds of tokens, and the gain is gone: with 512 tokens and a weight of 4096 x 4096, W4A16 is
-# @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} and W8A8 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} times as fast as fp16 (`docs/benchmarks.md`). There a small
-# weight pays in memory, which holds more sequences, and not in time. With thousands of tokens a layer waits for its products, and weight-only formats
+# One answer, by the numbers of an H200. With one token a layer waits for its weights, so few bytes win where they are multiplied as they come:
+# int4 with one scale a channel, rounded by GPTQ. W8A8 has few bytes too, but it finds the scales of $X$ in launches of their own before it multiplies.
+# Groups with zero points are opened by more instructions: the gptq layer has about half the bytes of the w8a16 layer, and is no faster.
+# Section 3's text is too short to name layers that need more than int4; where more text names some, int8 weights cost next to nothing in quality
+# and are as fast as groups. With hundreds of sequences in a batch each step has hundreds of tokens, and the gain is a loss: with 512 tokens and a
+# weight of 4096 x 4096, W4A16 is @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} and W8A8 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} times as fast as fp16
+# (`docs/benchmarks.md`). There a small weight pays in memory, which holds more sequences, and costs time. With thousands of tokens a layer waits for its products, and weight-only formats
 # multiply in fp16 like everybody else: they save memory, not time. Only int8 times int8 has faster instructions, and the encoder shows what is left of
-# them once $X$ must be quantised as well: fused and compiled it comes near fp16 compiled alike, with half the bytes of weights, so measure before you
-# ship it. And blocks of zeros: not without training them in.
+# them once $X$ must be quantised as well: fused and compiled it comes near fp16 compiled alike, with half the bytes of weights and a higher peak of
+# memory, so measure before you ship it. And blocks of zeros: not without training them in.
 
 # %% [markdown] lang="zh"
 # **请作决定，每种情况用两句话说明理由：** 一块 GPU 上的聊天，一次一个序列；一台服务器，一个 batch 里有几百个序列；一个图像编码器，一次几千个 token；
-# 还有第 3 节里最吃亏的那些层。
+# 还有单独的层（第 3 节）。
 #
-# 一种答案，依据是上面 H200 的数字。只有一个 token 时，一层等的是权重，所以字节少的赢：用 int4，每个通道一个 scale，用 GPTQ 取整。
-# 带零点的分组要用更多指令才能展开：gptq 那一层的字节约为 w8a16 的一半，却并不更快。所以吃亏大的层留成 int8 权重，质量几乎不受损失，速度收益也一样。一个 batch 里有几百个序列时，每一步就有几百个 token，
-# 这份收益也就没了：512 个 token、4096 x 4096 的权重，W4A16 是 fp16 的 @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} 倍速，W8A8 是 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} 倍速（`docs/benchmarks.md`）。
-# 权重变小，这时换来的是显存（能放下更多序列），不是时间。有几千个 token 时，一层等的是乘法，而只量化权重的格式同样用 fp16 做乘法：
+# 一种答案，依据是 H200 的数字。只有一个 token 时，一层等的是权重，所以读来就能乘的格式里字节少的赢：用 int4，每个通道一个 scale，用 GPTQ 取整。
+# W8A8 的字节也少，但它要先用单独的几次启动求出 $X$ 的 scale，然后才相乘。
+# 带零点的分组要用更多指令才能展开：gptq 那一层的字节约为 w8a16 的一半，却并不更快。第 3 节的文本太短，指不出哪些层需要比 int4 更多；如果更长的文本指出了，
+# 就把它们留成 int8 权重：质量几乎不受损失，速度与分组一样。一个 batch 里有几百个序列时，每一步就有几百个 token，收益变成了损失：512 个 token、4096 x 4096 的权重，W4A16 是 fp16 的 @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} 倍速，W8A8 是 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} 倍速（`docs/benchmarks.md`）。
+# 权重变小，这时换来的是显存（能放下更多序列），付出的是时间。有几千个 token 时，一层等的是乘法，而只量化权重的格式同样用 fp16 做乘法：
 # 省的是显存，不是时间。只有 int8 乘 int8 有更快的指令；编码器那张表说明，算上 $X$ 的量化之后还剩下多少：融合并编译之后，它接近同样编译过的 fp16，
-# 权重的字节数减半，所以上线之前要先测。至于整块的零：不把它们训练进去就不行。
+# 权重的字节数减半，显存峰值却更高，所以上线之前要先测。至于整块的零：不把它们训练进去就不行。

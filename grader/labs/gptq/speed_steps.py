@@ -59,7 +59,7 @@ SPEED_STEPS = (
         name="zeros",
         case="speed_m64",
         question="How many instructions on floats will your loop make for each weight that it opens, once this step is done? Neither "
-        "matrix products nor conversions of integers count.",
+        "matrix products nor conversions of integers count, and where one instruction serves two fp16 numbers it is half a one for each.",
         quantity=compiled(_float_work),
         demands=(
             Demand(
@@ -79,7 +79,7 @@ SPEED_STEPS = (
         name="groups",
         case="speed_m16",
         question="With M = 16, N = 128, K = 512 and groups of 128, how many bytes will all loads of a launch ask for in scales, once this "
-        "step is done?",
+        "step is done? Each tile along K, BLOCK_K long, loads its own.",
         quantity=counted(lambda look: look.counted.tensors["scales_ptr"].loaded),
         demands=(
             Demand(
@@ -90,8 +90,11 @@ SPEED_STEPS = (
             ),
         ),
         hint="where group_size % BLOCK_K == 0 a tile lies in one group, first // group_size: load one row of scales and of zeros for it, "
-        "and add tl.dot(x, q - (z + 1)) * scale to the accumulator; other tiles do as before",
-        right="An eighth as many scales as words, and one multiplication for each element of a tile of Y instead of each weight.",
+        "and add tl.dot(x, q - (z + 1)) * scale to the accumulator; other tiles do as before. BLOCK_K is at most group_size, and a constexpr "
+        "parameter that triton.heuristics makes (lambda args: args['group_size'] % args['BLOCK_K'] == 0) lets the compiler leave the other "
+        "way out",
+        right="One row of scales serves a whole tile. Multiplied with sums, and not with weights, it costs one multiplication for each element "
+        "of a tile of Y.",
         rungs=("gptq_3_zeros", "gptq_4_groups"),
         shapes=(FEW, MORE),
         prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
@@ -106,13 +109,14 @@ SPEED_STEPS = (
             Demand(
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
-                "The loop stores {found} bytes in shared memory, in each turn and program: the opened weights, on their way to tl.dot.",
+                "The loop stores {found} bytes in shared memory, in each turn and program: what threads computed goes that way to "
+                "tl.dot, opened weights above all, and so does what changes hands before: scales and zero points by k, sums in another layout.",
                 at_most=0,
             ),
         ),
         hint="make the weight the first operand, tl.dot(w, x) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a thread two "
         "neighbours along K, so open a word by bytes: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its low and its "
-        "high nibble, and tl.reshape",
+        "high nibble, and tl.reshape. Scales and zero points stay one row a tile, [BLOCK_N, 1], as in the step before",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("gptq_3_zeros", "solution"),
         shapes=(ONE, FEW, MORE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grader.labs.speed_step import (
     FILLS_THE_GPU,
+    NO_MATRIX_INSTRUCTION,
     ON_WARP_GROUPS,
     PROGRAMS,
     Demand,
@@ -32,6 +33,7 @@ SPEED_STEPS = (
                 at_most=1,
             ),
             FILLS_THE_GPU,
+            NO_MATRIX_INSTRUCTION,
         ),
         hint="give one token a form of its own, `if BLOCK_M == 1:`, with 16 columns a program and steps of 512 along K: the product "
         "element by element, kept in a tile of fp32, and one tl.sum behind the loop",
@@ -50,7 +52,7 @@ SPEED_STEPS = (
             Demand(
                 launched(lambda look: look.size("BLOCK_M")),
                 "One tile of {found} rows holds all 16 tokens.",
-                "A tile of {found} rows for 16 tokens.",
+                "A tile of {found} rows for 16 tokens: give a config a BLOCK_M of 16.",
                 at_least=16,
                 at_most=16,
             ),
@@ -72,13 +74,14 @@ SPEED_STEPS = (
             Demand(
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it converted itself.",
-                "The loop stores {found} bytes in shared memory, in each turn and program: the converted weights, on their way to tl.dot.",
+                "The loop stores {found} bytes in shared memory, in each turn and program: what threads computed goes that way to "
+                "tl.dot, converted weights above all, and with one stage X and the weight's bytes too.",
                 at_most=0,
             ),
             ON_WARP_GROUPS,
         ),
         hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and turn the "
-        "result over behind the loop",
+        "result over behind the loop; BLOCK_N is at least 64 then, with at least 4 warps and 2 stages",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("w8a16_4_split", "w8a16_5_registers"),
         shapes=(FEW, MANY),

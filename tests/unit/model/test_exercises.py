@@ -56,6 +56,10 @@ WRONG = {
     "outliers twice": ("decompose", lambda x, weight, threshold: decompose(x, weight, threshold) * 1.1),
     "nothing written": ("decompose", lambda x, weight, threshold: None),
     "another shape": ("decompose", lambda x, weight, threshold: x),
+    "arguments ignored": ("groups", lambda weight, bits, group: groups(weight, 4, 32)),
+    "threshold ignored": ("decompose", lambda x, weight, threshold: decompose(x, weight, 6.0)),
+    "neighbours apart": ("groups", lambda weight, bits, group: groups(weight.t().reshape(weight.shape), bits, group)),
+    "codes of 8 bits": ("groups", lambda weight, bits, group: groups(weight, bits, group).to(torch.int8)),
     "an error": ("groups", lambda weight, bits, group: weight.view(7, -1)),
 }
 
