@@ -314,7 +314,7 @@ check_outputs("decompose", decomposed);
 #
 # `python -m model table` measured the methods of the literature on this model, once, and kept the numbers; `model/quantisers/` has a page for
 # each, with its formula and source. Rounding to nearest needs nothing but the weights; GPTQ and AWQ look at examples; quantisation-aware
-# training changes the weights until they fit the grid, here for a few hundred steps. ZeroQuant is int8 with groups of weights and one scale a token.
+# training changes the weights until they fit the grid, here for a short while. ZeroQuant is int8 with groups of weights and one scale a token.
 # Bits of scales and zero points are counted, those of biases with the labs' layers. The text is another one than above, so the perplexity of
 # fp16 is another number. The column "kernel" names the lab whose kernel multiplies with weights that are
 # stored so, and `python -m model times` times a layer through it on a GPU.
@@ -323,7 +323,7 @@ check_outputs("decompose", decomposed);
 # ## 6. 各种方法
 #
 # `python -m model table` 在这个模型上把文献里的方法都测过一遍，结果保存了下来；`model/quantisers/` 里每种方法一页，有公式和出处。
-# 就近取整（round to nearest）只需要权重；GPTQ 和 AWQ 要看样本；量化感知训练（QAT）则一直改权重，直到它们适应网格（这里只有几百步）。
+# 就近取整（round to nearest）只需要权重；GPTQ 和 AWQ 要看样本；量化感知训练（QAT）则一直改权重，直到它们适应网格（这里只训练了一小会儿）。
 # ZeroQuant 是 int8：权重分组，激活每个 token 一个 scale。scale 和零点的 bit 都算在内。文本与上面的不同，所以 fp16 的困惑度也不同。
 # “kernel” 一列写的是哪个实验的 kernel 能直接乘这样存放的权重；`python -m model times` 在 GPU 上用它给一层计时。
 
@@ -386,8 +386,8 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # The lecture timed an encoder of images (ViT-H, batch 16) in 16 bits, with dynamic int8 in separate steps, and fused. `python -m bench encoder` does
 # the same on a GPU, and `python -m bench decoder` times one decoder layer of a 7 B model with every lab's layer. Before you run the
 # cells: where does quantising save time, where memory, and where neither? `docs/benchmarks.md` says what may set the numbers apart from the lecture's.
-# Distance is $\|Y' - Y\| / \|Y\|$ of the outputs; the second table has relative positions in its attention, as the lecture's model does, which keeps
-# whole attention matrices in memory.
+# Distance is $\|Y' - Y\| / \|Y\|$ of the outputs; the second table has relative positions in its attention, whose biases
+# fill memory.
 
 # %% [markdown] lang="zh"
 # ## 8. 整个模型
@@ -395,7 +395,7 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # 讲座给一个图像编码器（ViT-H，batch 16）计了时：16 bit、分步的动态 int8、融合后的动态 int8。`python -m bench encoder` 在 GPU 上做同样的事，
 # `python -m bench decoder` 则用每个实验的层给 7 B 模型的一个 decoder 层计时。运行之前先想一想：量化在哪里省时间，在哪里省显存，
 # 在哪里两样都不省？这些数字可能因为什么而与讲座的不同，见 `docs/benchmarks.md`。距离是输出的 $\|Y' - Y\| / \|Y\|$；第二张表的注意力
-# 带相对位置（讲座的模型就是这样），整个注意力矩阵都要放在显存里。
+# 带相对位置，它的偏置占满显存。
 
 # %%
 from grader.reporting.whole_models import load_model_record, shown
