@@ -107,8 +107,9 @@ def check_outputs(name: str, function: Callable[..., torch.Tensor]) -> bool:
     if other:
         print(f"  Right with the arguments of the first check, and not with {exercise.other}: compute with the arguments.")
     elif not right:
-        apart = f"These are other outputs than the definition's: they differ from them by {relative_error(found, defined):.4f} of their size."
-        print(f"  {_slip(exercise, given, error, expected) or apart}")
+        apart = relative_error(found, defined)
+        said = f"These are other outputs than the definition's: they differ from them by {apart:.4f} of their size."
+        print(f"  {_slip(exercise, given, error, expected) or said}")
     return right
 
 

@@ -1,9 +1,9 @@
 """What a kernel's loop costs: the instructions of one turn, counted in the PTX that Triton made.
 
-The loop is an innermost one: a way back to a label that passes a matrix instruction, and no other such way. Of several, which
-run for different sizes, it is the longest, so that nothing is praised that another one does not do. PTX is not yet machine code (a division is
-one instruction here and about ten there), but what a student changes can be read from it. Names of instructions: PTX
-ISA, "Floating-Point Instructions", "Data Movement and Conversion Instructions" and "Warp-Level Matrix Instructions".
+The loop is an innermost one: a way back to a label that passes a matrix instruction, and no other such way. Of several,
+which run for different sizes, it is the longest, so that nothing is praised that another one does not do. PTX is not yet
+machine code (a division is one instruction here and about ten there), but what a student changes can be read from it. Names of
+instructions: PTX ISA, "Floating-Point Instructions", "Data Movement and Conversion Instructions" and "Warp-Level Matrix Instructions".
 """
 
 from __future__ import annotations

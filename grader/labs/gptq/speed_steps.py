@@ -90,11 +90,11 @@ SPEED_STEPS = (
             ),
         ),
         hint="where group_size % BLOCK_K == 0 a tile lies in one group, first // group_size: load one row of scales and of zeros for it, "
-        "and add tl.dot(x, q - (z + 1)) * scale to the accumulator; other tiles do as before. BLOCK_K is at most group_size, and a constexpr "
-        "parameter that triton.heuristics makes (lambda args: args['group_size'] % args['BLOCK_K'] == 0) lets the compiler leave the other "
-        "way out",
-        right="One row of scales serves a whole tile. Multiplied with sums, and not with weights, it costs one multiplication for each element "
-        "of a tile of Y.",
+        "and add tl.dot(x, q - (z + 1)) * scale to the accumulator; other tiles do as before. BLOCK_K is at most group_size, and "
+        "with a constexpr parameter that triton.heuristics makes, lambda args: args['group_size'] % args['BLOCK_K'] == 0, "
+        "the compiler leaves the other way out",
+        right="One row of scales serves a whole tile. Multiplied with sums, and not with weights, it costs one multiplication for each "
+        "element of a tile of Y.",
         rungs=("gptq_3_zeros", "gptq_4_groups"),
         shapes=(FEW, MORE),
         prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
@@ -110,7 +110,7 @@ SPEED_STEPS = (
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
                 "The loop stores {found} bytes in shared memory, in each turn and program: what threads computed goes that way to "
-                "tl.dot, opened weights above all, and so does what changes hands before: scales and zero points by k, sums in another layout.",
+                "tl.dot, opened weights above all, and so does what changes hands before: scales and zeros by k, sums in another layout.",
                 at_most=0,
             ),
         ),
