@@ -51,3 +51,15 @@ def test_the_older_instruction_is_one_warps():
 def test_without_a_product_in_a_loop_there_is_nothing_to_tell():
     assert loop_facts(PTX.replace("wgmma", "other"), 4) is None
     assert loop_facts(PTX.replace("bra", "ret"), 4) is None
+
+
+def test_a_short_loop_beside_the_one_that_counts_hides_nothing():
+    short = """$L__BB0_9:
+	wgmma.mma_async.sync.aligned.m64n32k32.s32.s8.s8 {%r30,%r31}, %rd2, %rd3, 1, 1, 1;
+	@%p9 bra 	$L__BB0_9;
+"""
+    assert loop_facts(short, 8) is not None
+    for text in (PTX + short, short + PTX):
+        facts = loop_facts(text, 8)
+        assert facts is not None
+        assert (facts.divisions, facts.shared_store_bytes) == (1, 16)

@@ -127,6 +127,28 @@ def test_a_wrong_kernel_is_never_fast():
     assert "elements of Y are wrong" in answer.wrong
 
 
+def test_slices_that_no_program_keeps_to_are_no_step():
+    """Sixteen rows and eight slices make enough programs; that each of them makes the whole sum is seen without the numbers."""
+    text = source("w8a16", "w8a16_1_naive")
+    few = text.module.replace('"BLOCK_M": 64', '"BLOCK_M": 16')
+    repeated = few.replace('"BLOCK_K": 64', '"BLOCK_K": 64, "SPLIT_K": 8')
+    repeated = repeated.replace("BLOCK_K: tl.constexpr", "BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr")
+    assert repeated.count("SPLIT_K") == 1 + text.module.count("SPLIT_K") + 1
+    answer = SpeedPath(all_labs()["w8a16"], replace(text, module=repeated), 1).look(speed_steps_of("w8a16")["split"])
+    assert not isinstance(answer, Refusal)
+    assert not answer.ok
+    assert "another program writes too (programs 0 and 1), with the same number" in answer.wrong
+
+
+def test_one_token_is_not_for_a_matrix_instruction():
+    text = source("w8a16", "w8a16_1_naive")
+    narrow = replace(text, module=text.module.replace('"BLOCK_N": 64', '"BLOCK_N": 16'))
+    answer = SpeedPath(all_labs()["w8a16"], narrow, 1).look(speed_steps_of("w8a16")["one"])
+    assert not isinstance(answer, Refusal)
+    assert [told.ok for told in answer.told] == [True, True, False]
+    assert "tl.dot became a matrix instruction" in answer.told[-1].text
+
+
 def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
     lab = all_labs()["w8a8"]
     text = source("w8a8", "w8a8_3_rounding")
