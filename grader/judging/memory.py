@@ -96,20 +96,9 @@ def _sentence(
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
-    fact, step = _fact(kernel, problem, finding)
-    step = "its strides are not the tensor's: put them right first" if by_other_strides else _masked_already(source, finding, step)
+    fact, step = _fact(kernel, problem, finding, masked=_has_mask(source, finding))
+    step = "its strides are not the tensor's: put them right first" if by_other_strides else step
     return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
-
-
-TO_MASK = re.compile(r"mask it to (\w+)s below (.+?)( \(\d.*|;.*)?")
-
-
-def _masked_already(source: KernelSource, finding: MemoryFinding, step: str) -> str:
-    """The step in other words where the access has a mask, which lets through what it should not."""
-    found = TO_MASK.fullmatch(step)
-    if found is None or not _has_mask(source, finding):
-        return step
-    return f"its mask lets that through: make it false for {found[1]}s from {found[2]} on{found[3] or ''}"
 
 
 def _has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
@@ -171,8 +160,8 @@ def _holder(source: KernelSource, line: int) -> str:
     return next((node.name for node in functions if node.lineno <= line <= (node.end_lineno or 0)), "")
 
 
-def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple[str, str]:
-    """What was accessed that must not be, and what to do about it ("" where the fact says it)."""
+def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:
+    """What was accessed that must not be, and what to do about it ("" where the fact says it). masked: the access has a mask."""
     name = finding.tensor.removesuffix("_ptr")
     before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes of that number: put that right first"
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
@@ -188,12 +177,12 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding) -> tuple
             "look at how it is indexed and where the loop ends",
         )
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
-        return _unmasked(kernel, tensor, name, finding, finding.index)
+        return _unmasked(kernel, tensor, name, finding, finding.index, masked=masked)
     if finding.fault in ("past", "gap", "outside", "beyond"):
         fact, step = _misplaced(tensor, name, finding)
         return (f"far outside {name}", before) if _led_far_away(kernel, finding) else (fact, step)
     if finding.fault in ("race", "lanes"):
-        return _race(kernel, tensor, name, finding, element)
+        return _race(kernel, tensor, name, finding, element, masked=masked)
     if finding.fault == "thread":
         return (
             f"{element}, which the same program stored in another place of a tile: another thread did, and may not have come so far",
@@ -213,7 +202,9 @@ def _led_far_away(kernel: Launchable, finding: MemoryFinding) -> bool:
     return finding.misled in _indices(kernel) and finding.offset is not None and abs(finding.offset) >= FAR
 
 
-def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str) -> tuple[str, str]:
+def _race(
+    kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str, *, masked: bool
+) -> tuple[str, str]:  # fmt: skip
     """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
     a row into the next."""
     pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
@@ -223,7 +214,7 @@ def _race(kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFi
     if finding.kind == "load":
         return f"{element}, which another program writes{pair}", "their order is not defined"
     if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
-        fact, step = _unmasked(kernel, tensor, name, finding, finding.meant)
+        fact, step = _unmasked(kernel, tensor, name, finding, finding.meant, masked=masked)
         return f"{fact}: it lands in {element}, {who}{pair}", step
     if finding.kind == "atomic" and not lanes:
         only = "add with tl.atomic_add alone, and use nothing of what it gives back"
@@ -249,9 +240,9 @@ def _indices(kernel: Launchable) -> list[str]:
 
 
 def _unmasked(
-    kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, index: Sequence[int]
+    kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, index: Sequence[int], *, masked: bool
 ) -> tuple[str, str]:
-    """The tile is in its place and its end is not cut off."""
+    """The tile is in its place and its end is not cut off. masked: there is a mask, which lets that through."""
     d = finding.dimension or 0
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
     sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
@@ -264,7 +255,8 @@ def _unmasked(
         return (f"{noun} {index[d]} of {name}, which has {have}{turned}",
                 f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would hide it: look at the block's index that it is "
                 f"made of{exchanged}")  # fmt: skip
-    return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"mask it to {noun}s below {limit}{packed}{exchanged}"
+    end = f"its mask lets that through: make it false for {noun}s from {limit} on" if masked else f"mask it to {noun}s below {limit}"
+    return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"{end}{packed}{exchanged}"
 
 
 def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple[str, str]:

@@ -17,6 +17,9 @@ from grader.labs.stages import elements
 ROUNDED = (2.0**-10, 2.0**-3)
 """How far off a scale is, at most, that was rounded to bfloat16 or fp8. To fp16 it is half of the lower bound, and no mistake."""
 
+CROSSED = {"scales_ptr": "scale_by_row", "input_scale_ptr": "input_scale_by_column", "weight_scale_ptr": "weight_scale_by_row"}
+"""What it is called that a scale is taken along the other index of Y."""
+
 SWAPPED = "each of the two scales is taken along the other's index: one belongs to the rows of Y, one to its columns"
 
 
@@ -97,10 +100,9 @@ def look(run: Run, pairs: Pairs, totals: Sequence[Array], held: Array, along_k: 
         return []
     plain = [scale.tensor for scale in run.stages.scales if scale.at is None]
     findings = [finding for tensor in plain if (finding := _misplaced(run, pairs, tensor))]
-    if len(findings) == 2 and all("along the other index" in finding.reason for finding in findings):
-        both = f"{findings[0].found}, and by {findings[1].found.rpartition(' by ')[2]}"
-        wanted = f"{findings[0].expected} and {findings[1].expected}"
-        return [replace(findings[0], name="scales_swapped", found=both, expected=wanted, reason=SWAPPED)]
+    if [finding.name for finding in findings] == [CROSSED["input_scale_ptr"], CROSSED["weight_scale_ptr"]]:
+        taken, wanted = (" and ".join(words) for words in zip(*((one.found, one.expected) for one in findings), strict=True))
+        return [replace(findings[0], name="scales_swapped", found=taken, expected=wanted, reason=SWAPPED)]
     if findings:
         return findings
     for look_at in (_masked, _rounded):
@@ -228,10 +230,10 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         alone = one and len(np.unique(other)) == 1 and (used[bad] == other[bad]).all()
         crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
         if crossed:
-            name = _crossed_name(tensor)
+            name = CROSSED.get(tensor, "scale_by_row")
             reason = f"{short} belongs to the {index} of Y, and is taken along the other index"
         elif alone:
-            name = f"{_crossed_name(tensor)} or {_one_name(tensor)}"
+            name = f"{CROSSED.get(tensor, 'scale_by_row')} or {_one_name(tensor)}"
             reason = f"{short} belongs to the {index} of Y; it is taken along the other index, or one element of it for the whole tile"
         elif one:
             name, reason = _one_name(tensor), f"one element of {short} is used for the whole tile"
@@ -322,11 +324,6 @@ def _follows(used: Array, index: Array) -> bool:
     """Whether `used` is a function of `index` that tells its values apart."""
     pairs = {(int(a), int(b)) for a, b in zip(index, used, strict=True)}
     return len(pairs) == len(set(index.tolist()))
-
-
-def _crossed_name(tensor: str) -> str:
-    known = {"scales_ptr": "scale_by_row", "input_scale_ptr": "input_scale_by_column", "weight_scale_ptr": "weight_scale_by_row"}
-    return known.get(tensor, f"{tensor.removesuffix('_ptr')}_along_the_other_index")
 
 
 def _one_name(tensor: str) -> str:
