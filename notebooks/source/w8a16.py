@@ -404,7 +404,9 @@ check("w8a16", step="one")
 # 5. **One kernel for all $M$**: the weight first, `tl.dot(w, x)`, opened by bits in the registers that multiply it; tall tiles for many tokens.
 #    The autotuner chooses among the forms.
 #
-# Each step below has one change, one number to predict and one cell that checks. The checks hold no watch: they look at the launch and at what the
+# @ladder w8a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
+#
+# Three steps below lead there: GEMV with wide loads, split-K, and the weight first. Each has one number to predict and one cell that checks. The checks hold no watch: they look at the launch and at what the
 # compiler made of your kernel for an H200. They are worth no points; the clock at the end is.
 
 # %% [markdown] lang="zh"
@@ -419,7 +421,14 @@ check("w8a16", step="one")
 # 4. **Split-K**：有几个 token 时，`tl.dot` 又划算了；`SPLIT_K` 个程序共同负责 $Y$ 的一个 tile，各算 $K$ 的一段，用原子操作合起来。
 # 5. **一个 kernel 适用所有 $M$**：把权重放在前面，`tl.dot(w, x)`，就在做乘法的寄存器里按位转换；token 多时用高的 tile。由自动调优在几种形式里挑选。
 #
-# 下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数，以及编译器为 H200 把你的 kernel 编译成了什么。
+# @ladder w8a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
+# | 所有规模都用 64 x 64 的 tile，用 `tl.dot` 相乘
+# | 不用矩阵指令：一个程序算 X 的一行，逐元素相乘，每一轮沿 K 求一次和
+# | 每次读 16 字节，四个 tile 在途中，最后才在线程之间求一次和
+# | token 多于一个时再用 `tl.dot`，K 由 SPLIT_K 个程序分担；照顾 L2 的顺序；tile 自动调优
+# | 一个 kernel 适用任意多个 token，权重放在来自寄存器的一边，按位转换
+#
+# 下面用三步走到那里：GEMV 加宽读取、split-K、权重放在前面。每一步都有一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数，以及编译器为 H200 把你的 kernel 编译成了什么。
 # 它们不计分，计分的是最后的计时。
 
 # %% [markdown]
