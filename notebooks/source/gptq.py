@@ -397,7 +397,7 @@ check("gptq", speed="words")
 # %% solution="gptq_faster_zeros"
 instructions = ...
 ### BEGIN SOLUTION
-instructions = 1  # the multiplication by the scale; q s - (z + 1) s makes more than two
+instructions = 0.5  # one multiplication by the scale for two fp16 weights; in fp32 q s - (z + 1) s makes more than two for each
 ### END SOLUTION
 predict("gptq", "zeros", instructions)
 
