@@ -24,6 +24,9 @@ USER = 1000
 WORKER_USERS = range(40000, 50000)
 """Users that no system gives away by itself, below 65536 for containers that have no more."""
 
+NO_USER = WORKER_USERS.stop
+"""One of these to whom no process is given."""
+
 _numbers = itertools.count()
 
 

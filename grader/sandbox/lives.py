@@ -205,17 +205,30 @@ def kill_group(pid: int) -> None:
 
 
 def _end_processes_of(user: int) -> None:
-    """Kills every process of a user that has sandboxed processes only, until there is none."""
+    """Kills every process of a user that has sandboxed processes only, and waits until there is none.
+
+    By one call for all of them: who looks for them one by one misses the child of one that forks and ends in the meantime. Raises
+    CalledProcessError where the user cannot be taken on.
+    """
     while True:
-        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _user_of(pid) == user]
-        if not found:
+        command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(user), str(confinement.NO_USER)]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        if all(_user_of(pid) != user for pid in map(int, filter(str.isdigit, os.listdir("/proc")))):
             return
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         time.sleep(0.005)
+
+
+KILL_ALL = """
+import os, signal, sys
+user, no_user = map(int, sys.argv[1:])
+os.setgroups([])
+os.setresuid(no_user, user, no_user)
+try:
+    os.kill(-1, signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
+"""Signals all that the effective user may signal. The real user is nobody's, so that what is killed cannot kill this first."""
 
 
 def _user_of(pid: int) -> int | None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -275,6 +276,22 @@ def test_a_container_without_python_still_leaves_results(container):
 def test_grading_that_takes_too_long_still_leaves_results(container):
     container.hand_in("w8a8.py", RIGHT)
     assert "longer than 1 seconds" in container.run(AUTOGRADER_SECONDS="1").output
+
+
+HOPPING = "import os\nif os.fork() == 0:\n    os.setsid()\n    while True:\n        if os.fork():\n            os._exit(0)\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a process to another user")
+def test_without_bubblewrap_no_process_escapes_by_forking_on_and_on(monkeypatch):
+    """Each of them lives for a moment, and whoever looks for it finds one that is gone."""
+    monkeypatch.setenv("GRADER_WORKER_USER", "nobody")
+    for _ in range(3):
+        with Sandbox(confined=False) as box:
+            user = told(box, "import os; answer = os.getuid()")
+            load(box, HOPPING)
+            time.sleep(0.05)
+        seen = [process for _ in range(20) for process in psutil.process_iter(["uids"]) if user in (process.info["uids"] or ())]
+        assert not [process for process in seen if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a process to another user")
