@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from grader.labs.loop_slips import loop_slips
 from grader.labs.notebook_step import Inputs, Slip, Step, apart, stored, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
@@ -346,30 +347,7 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, o
         expected=_loop_sum,
         tolerance=_inside,
         slips=(
-            Slip(
-                "zero everywhere; does acc keep what multiply_tiles returns?",
-                lambda inputs: torch.zeros_like(_loop_sum(inputs)),
-                r"multiply_tiles\(",
-            ),
-            Slip(
-                "the first tile along K alone; does range end or the loop return too early, or k count elements already?",
-                lambda inputs: _loop_sum(inputs, 0, DEPTH),
-                r"range\(",
-            ),
-            Slip(
-                "without the last tile along K, of which only a part lies inside; where does range end?",
-                lambda inputs: _loop_sum(inputs, 0, 2 * DEPTH),
-                r"range\(",
-            ),
-            Slip("without the first tile along K; where does range begin?", lambda inputs: _loop_sum(inputs, DEPTH), r"range\("),
-            Slip(
-                "the last tile along K alone; is acc added to, or replaced?", lambda inputs: _loop_sum(inputs, 2 * DEPTH)
-            ),
-            Slip(
-                "the sum with acc counted again in every turn; multiply_tiles adds it already, so write acc = and not acc +=",
-                lambda inputs: 2 * _loop_sum(inputs, 0, DEPTH) + _loop_sum(inputs, 0, 2 * DEPTH) + _loop_sum(inputs),
-                r"multiply_tiles\(",
-            ),
+            *loop_slips(_loop_sum, DEPTH),
             Slip(
                 "made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
                 lambda inputs: _loop_overlapping(inputs, 3),
