@@ -19,6 +19,7 @@ from typing import Literal
 
 from grader.authoring.release import BadMarkers
 from grader.labs import speed_steps_of
+from grader.labs.speed_step import SpeedStep
 from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
 
 Language = Literal["en", "zh"]
@@ -152,26 +153,29 @@ def speed_text(
         raise BadSource(f"{name} names the step {step_name} of {lab_id}, which grader/labs/{lab_id}/speed_steps.py does not have")
     if language != "en" and question is None:
         raise BadSource(f"{name} asks nothing in {language}; write @speed {lab_id}: {step_name} | and the question behind it")
+    asked = SPEED_WORDS[language]["predict"].format(step.question if language == "en" else question)
+    return f"{asked}\n\n{_times_of(_benchmarks(root), lab_id, step, language)}"
+
+
+def _times_of(record: Record, lab_id: str, step: SpeedStep, language: Language) -> str:
+    """The times before and after a step towards speed, in a sentence. Raises BadSource where the record lacks one of them."""
     words = SPEED_WORDS[language]
-    asked = words["predict"].format(step.question if language == "en" else question)
-    record = _benchmarks(root)
     if not record.timed(lab_id, "ladder"):
-        return f"{asked}\n\n{words['unmeasured']}"
+        return words["unmeasured"]
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
     rungs = [rung if rung == "solution" else f"ladder/{rung}" for rung in step.rungs]
     missing = [f"{rung} on {shape}" for shape in step.shapes for rung in rungs if (rung, shape) not in times]
     if missing:
         raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
-    pairs = [[times[rung, shape] for rung in rungs] for shape in step.shapes]
-    parts = [
-        words["part"].format(shape=_shape(after, language), before=before.time_us, after=after.time_us) for before, after in pairs
-    ]
+    parts = []
+    for shape in step.shapes:
+        before, after = (times[rung, shape] for rung in rungs)
+        parts.append(words["part"].format(shape=_shape(after, language), before=before.time_us, after=after.time_us))
     same = [f"`{other.name}`" for other in speed_steps_of(lab_id).values() if other.rungs == step.rungs and other is not step]
-    told = words["times"].format(
+    return words["times"].format(
         others=words["others"].format(words["and"].join(same)) if same else "", last=words["last"] if rungs[1] == "solution" else "",
         gpu=record.gpu, parts=words["join"].join(parts),
     )  # fmt: skip
-    return f"{asked}\n\n{told}"
 
 
 def _benchmarks(root: Path) -> Record:

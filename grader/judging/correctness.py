@@ -96,13 +96,8 @@ def _memory_verdict(found: Sequence[str], outcomes: Sequence[Outcome], watched: 
     broken = dict.fromkeys(outcome.case for outcome in outcomes if outcome.overrun or outcome.changed)
     if broken:
         return "failed", f"wrote where it may not, in {', '.join(broken)}; grade with DEVICE=cpu to see the line"
-    unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported", "lost")]
-    if unfinished:
-        begun = [outcome for outcome in unfinished if not outcome.not_run]
-        others = len(unfinished) - len(begun)
-        said = [f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}"] if begun else []
-        said += [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
-        return "failed", f"{', and '.join(said)}; fix that first: what else they touch is unknown until then"
+    if unfinished := _unfinished(watched):
+        return "failed", unfinished
     ended = [outcome for outcome in watched if outcome.status == "ran"]
     if ended:
         return "passed", f"every access inside its tensor in {len(ended)} launches"
@@ -110,3 +105,15 @@ def _memory_verdict(found: Sequence[str], outcomes: Sequence[Outcome], watched: 
     if ran and len(ran) == len(outcomes):
         return "passed", f"guard regions and inputs intact in {len(ran)} launches; the interpreter cannot run this kernel"
     return "skipped", "no launch could be watched here"
+
+
+def _unfinished(watched: Sequence[Outcome]) -> str:
+    """How many launches did not come to their end, and how many were never made; "" where all ended."""
+    unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported", "lost")]
+    if not unfinished:
+        return ""
+    begun = [outcome for outcome in unfinished if not outcome.not_run]
+    others = len(unfinished) - len(begun)
+    said = [f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}"] if begun else []
+    said += [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
+    return f"{', and '.join(said)}; fix that first: what else they touch is unknown until then"
