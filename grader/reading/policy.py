@@ -13,12 +13,9 @@ import importlib
 from collections.abc import Iterator
 from functools import cache
 
-from grader.reading.selection import Statement
+from grader.reading.selection import PLAIN_MODULES, Statement
 from grader.teaching import refused
 from grader.teaching.names import attribute
-
-PLAIN_MODULES = ("math", "itertools", "functools", "typing", "operator", "collections", "dataclasses", "enum")
-"""Of Python's own: what tables of configs and their grids are written with."""
 
 MODULES = ("triton", "torch", "__future__", *PLAIN_MODULES)
 BUILTINS = frozenset(
