@@ -9,7 +9,7 @@ from grader.model import KernelBundle, KernelSource, Outcome
 from grader.parsing import parse
 
 ZEROED_BY = {"reset_to_zero", "restore_value", "pre_hook"}
-"""Arguments of triton.autotune that empty Y between trials, or may: a kernel with one of them is not spoken of."""
+"""Arguments of triton.autotune that empty Y between trials, or may, and of triton.Config: a kernel with one of them is not spoken of."""
 
 
 def remarks(source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outcome], output: str) -> tuple[str, ...]:
@@ -18,13 +18,20 @@ def remarks(source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outco
     decorator = _autotune(source)
     if not adding or len(bundle.configs) < 2 or decorator is None or len(decorator.args) > 3:
         return ()
-    if any(word.arg is None or word.arg in ZEROED_BY for word in decorator.keywords):
+    if any(word.arg is None for word in decorator.keywords) or _zeroed(source):
         return ()
     which = f"config {adding[0]} adds" if len(adding) == 1 else f"configs {', '.join(map(str, adding))} add"
     return (
         f"{source.locate(decorator.lineno)}: no points lost, but outside the grader the first result for each size is wrong: Triton tries "
         f"every config on the same Y, and {which} to it in every trial; give triton.autotune reset_to_zero=[\"{output}\"]",
     )
+
+
+def _zeroed(source: KernelSource) -> bool:
+    """Whether the text passes one of them anywhere, by name or as the key of what is unpacked: configs may come from a function."""
+    parts = list(ast.walk(parse(source.module)))
+    passed = {part.arg for part in parts if isinstance(part, ast.keyword) and ast.unparse(part.value) != "None"}
+    return bool(ZEROED_BY & (passed | {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}))
 
 
 def open_loads(source: KernelSource) -> list[int]:

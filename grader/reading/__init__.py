@@ -145,7 +145,7 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
             "rejected",
             f"{definition.place}: {step.function} returns nothing; end it with return {received[1] if received else step.result}",
         )
-    selected = _selected(file.statements, [step.function], step.function)
+    selected = _selected(file, file.statements, [step.function], step.function)
     if isinstance(selected, Refusal):
         return selected
     module, lines = module_text(selected)
@@ -268,6 +268,12 @@ def _mentions(cell: Cell, kernel: str) -> bool:
     return re.search(rf"def\s+{kernel}\b", cell.source) is not None
 
 
+def _seems_to_bind(cell: Cell, name: str) -> bool:
+    """Whether a cell that cannot be read has a line that would give this name a value."""
+    binding = rf"^(?:(?:def|class)\s+{name}\b|{name}\s*(?::[^=\n]*)?=(?!=)|(?:from|import)\b.*\b{name}\b)"
+    return re.search(binding, cell.source, re.MULTILINE) is not None
+
+
 def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
     """Why a file that should hold a kernel does not: unreadable, renamed, or without one."""
     if file.unreadable:
@@ -314,7 +320,7 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
         return Refusal("rejected", message)
     roots = [lab.kernel, lab.grid]
     everything = [s for s in file.statements if lab.kernel not in s.binds or s is definition]
-    selected = _selected(everything, roots, lab.kernel)
+    selected = _selected(file, everything, roots, lab.kernel)
     if isinstance(selected, Refusal):
         return selected
     module, lines = module_text(selected)
@@ -335,12 +341,14 @@ def _nested(statement: Statement) -> Refusal:
     )
 
 
-def _selected(everything: Sequence[Statement], roots: Sequence[str], kernel: str) -> list[Statement] | Refusal:
-    """The statements that the roots reach; a refusal where a name is missing or something may not be there."""
+def _selected(file: _File, everything: Sequence[Statement], roots: Sequence[str], kernel: str) -> list[Statement] | Refusal:
+    """The statements of a file that the roots reach; a refusal where a name is missing or something may not be there."""
     selected = closure(list(everything), roots)
     if deep := too_deep(selected):
         return _nested(deep)
     for name, statement in unbound(selected).items():
+        if broken := next((cell.error for cell in reversed(file.cells) if cell.error and _seems_to_bind(cell, name)), ""):
+            return Refusal("rejected", broken)
         known = {bound for other in everything for bound in other.binds}
         cell = statement.cell
         return Refusal("rejected", undefined_name(cell.place, cell.source, statement.node, name, known))

@@ -144,7 +144,7 @@ def _notebook_cells(name: str, text: str, allowance: Allowance) -> list[Cell]:
     found: list[Cell] = []
     for number, source in _code(name, notebook):
         if len(source) <= MAX_CELL_CHARS:
-            found.append(_parsed(f"{name} cell {number}", _without_magics(source)))
+            found.append(_kept_from_python(f"{name} cell {number}", source) or _parsed(f"{name} cell {number}", _without_magics(source)))
             allowance.take(found[-1])
     return found
 
@@ -171,11 +171,25 @@ def _code(name: str, notebook: Any) -> Iterator[tuple[int, str]]:
                 yield number, source
 
 
+def _kept_from_python(place: str, source: str) -> Cell | None:
+    """A cell with a Triton kernel under a cell magic that hands the text to something else: %%writefile, %%script."""
+    if not (magic := _cell_magic(source)) or not re.search(r"^@(triton\.)?jit\b", source, re.MULTILINE):
+        return None
+    error = f"{place} begins with {magic}, so that its text is no Python of this notebook; delete that line, and save the notebook again"
+    return Cell(place, source, None, error)
+
+
+def _cell_magic(source: str) -> str:
+    """The cell magic at the beginning of a cell that keeps its text from being run as Python: not %%time and the like."""
+    first = next((line.strip() for line in source.splitlines() if line.strip()), "")
+    found = re.match(r"%%\w*", first)
+    return found[0] if found and found[0] not in ("%%time", "%%timeit", "%%capture") else ""
+
+
 def _without_magics(source: str) -> str:
     """Blanks IPython's magics and shell lines; a cell magic other than %%time or %%timeit blanks the whole cell."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # what else Unicode calls a line end, Python does not
-    first = next((line.strip() for line in lines if line.strip()), "")
-    if first.startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", first):
+    if _cell_magic(source):
         return "\n" * max(0, len(lines) - 1)
     kept: list[str] = []
     depth = 0  # of open brackets, in which a leading % is Python's modulo

@@ -13,12 +13,9 @@ import importlib
 from collections.abc import Iterator
 from functools import cache
 
-from grader.reading.selection import Statement
+from grader.reading.selection import PLAIN_MODULES, Statement
 from grader.teaching import refused
 from grader.teaching.names import attribute
-
-PLAIN_MODULES = ("math", "itertools", "functools", "typing", "operator", "collections", "dataclasses", "enum")
-"""Of Python's own: what tables of configs and their grids are written with."""
 
 MODULES = ("triton", "torch", "__future__", *PLAIN_MODULES)
 BUILTINS = frozenset(
@@ -215,7 +212,21 @@ def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
     cause = f"found an import of `{module}`; a kernel may use only triton, triton.language, torch dtypes, {_OWN}"
     near = difflib.get_close_matches(module, ("triton.language", "triton"), 1, 0.8)
     step = f"did you mean `{near[0]}`?" if near else "remove what needs it from the kernel, its grid and its configs"
+    if public := _public_home(node):
+        step = f"write from {public} import {', '.join(alias.name for alias in node.names)}"  # type: ignore[attr-defined]
     return refused.pointed(statement.cell.place, statement.cell.source, node, cause, step)
+
+
+def _public_home(node: ast.AST) -> str:
+    """Where what is imported from a module inside Triton may be had: `Config` of triton.runtime.autotuner is `triton.Config`."""
+    if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("triton."):
+        return ""
+    homes = (name for name in ("triton", "triton.language") if name != node.module)
+    known = _allowed_attributes()
+    return next((
+        name for name in homes
+        if all(alias.name in known and hasattr(importlib.import_module(name), alias.name) for alias in node.names)
+    ), "")  # fmt: skip
 
 
 @cache

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib
 import symtable
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from grader.model import SourceLine
 from grader.reading.files import Cell
@@ -15,6 +17,13 @@ from grader.reading.files import Cell
 COMPOUND = (ast.If, ast.For, ast.While, ast.Try)
 MAX_DEPTH = 150
 """Levels of syntax in one statement; the deepest anybody wrote for these labs has a tenth of them."""
+PLAIN_MODULES = ("math", "itertools", "functools", "typing", "operator", "collections", "dataclasses", "enum")
+"""Of Python's own: what tables of configs and their grids are written with."""
+STARRED = frozenset(("triton", "triton.language", "triton.language.extra.libdevice", *PLAIN_MODULES))
+"""Modules whose `from module import *` is read as what it binds."""
+MAX_STARRED = 8
+"""How many of these in one file; each is some two hundred statements."""
+
 MUTATORS = frozenset("append extend insert update setdefault add remove discard pop popitem clear sort reverse".split())
 """Methods that change a list, dict or set in place."""
 
@@ -42,13 +51,19 @@ class Statement:
 
 def statements(cells: Iterable[Cell]) -> list[Statement]:
     """Every top-level statement of the cells that parse, in order; an import of several names is one for each."""
-    return [
-        Statement(cell, part, frozenset(_binds(part)), frozenset(needs(part)), "" if part is node else ast.unparse(part))
-        for cell in cells
-        if cell.tree is not None
-        for node in cell.tree.body
-        for part in _single_imports(node)
-    ]
+    found: list[Statement] = []
+    starred = 0
+    for cell in cells:
+        for node in cell.tree.body if cell.tree is not None else ():
+            starred += _is_starred(node)
+            if _is_starred(node) and starred <= MAX_STARRED:
+                found += _starred(cell, node)
+                continue
+            found += [
+                Statement(cell, part, frozenset(_binds(part)), frozenset(needs(part)), "" if part is node else ast.unparse(part))
+                for part in _single_imports(node)
+            ]
+    return found
 
 
 def _single_imports(node: ast.stmt) -> list[ast.stmt]:
@@ -61,6 +76,29 @@ def _single_imports(node: ast.stmt) -> list[ast.stmt]:
         )
         for alias in node.names
     ]
+
+
+def _is_starred(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and not node.level and node.module in STARRED and node.names[0].name == "*"
+
+
+def _starred(cell: Cell, node: ast.stmt) -> list[Statement]:
+    """`from triton.language import *` as an import for each name that it binds, so that a kernel brings along what it uses."""
+    assert isinstance(node, ast.ImportFrom)
+    assert node.module is not None
+    found = []
+    for name in _public(node.module):
+        single = ast.ImportFrom(node.module, [ast.copy_location(ast.alias(name), node.names[0])], 0)
+        text = f"from {node.module} import {name}"
+        found.append(Statement(cell, ast.copy_location(single, node), frozenset((name,)), frozenset(), text))
+    return found
+
+
+@cache
+def _public(module: str) -> tuple[str, ...]:
+    """What `from module import *` binds."""
+    found = importlib.import_module(module)
+    return tuple(getattr(found, "__all__", None) or (name for name in dir(found) if not name.startswith("_")))
 
 
 def _by_name(everything: Iterable[Statement]) -> dict[str, list[int]]:

@@ -169,6 +169,7 @@ def next_step(report: Report) -> str:
         _to_fix(report)
         or _to_begin(report)
         or _to_speed_up(report)
+        or _to_grade_elsewhere(report)
         or (
             "all that can be graded here is right; grade on a GPU for the speed points"
             if any(lab.gradable_points < lab.max_points for lab in report.labs.values())
@@ -184,6 +185,15 @@ def _to_fix(report: Report) -> str:
             return f"{lab.lab_id}: {headline(lab.message)}"
         if lab.status != "not_attempted" and (first := next_thing(lab)):
             return f"{lab.lab_id}: {first}"
+    return ""
+
+
+def _to_grade_elsewhere(report: Report) -> str:
+    """That a kernel builds and none of its cases runs on this machine, which says nothing of whether it is right."""
+    for lab in report.labs.values():
+        skipped = [test.message for test in lab.tests if test.kind == "correctness" and test.status == "skipped"]
+        if lab.status == "graded" and not lab.gradable_points and skipped:
+            return f"{lab.lab_id}: no case can be graded on this machine: {headline(skipped[0])}; grade it on a GPU"
     return ""
 
 

@@ -409,6 +409,12 @@ LESSONS = (
         "pass it once, by position or by name",
     ),
     Lesson(
+        r"not supported between instances of '\w+' and 'NoneType'|unsupported operand type\(s\) for .*'NoneType'",
+        "{call} needs an argument that this call leaves out{signature}",
+        "add it: an axis is counted from 0, such as tl.flip(x, 0)",
+        ("Call",),
+    ),
+    Lesson(
         r"program_id axis must be 0, 1, or 2 but got (?P<axis>\w+)",
         "tl.program_id counts dimensions of the grid from 0 to 2, found {axis}",
         "use tl.program_id(0), (1) or (2)",

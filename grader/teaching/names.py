@@ -72,6 +72,7 @@ INSTEAD = {
     "short": "x.to(tl.int16)",
     "size": "the sizes M, N, K, which the lab passes",
     "squeeze": "tl.reshape(x, (BLOCK,))",
+    "stack": "tl.join(a, b), which puts two tiles side by side along a new last axis",
     "stride": "the strides, which the lab passes (stride_xm, stride_xk, ...)",
     "sum": "tl.sum(x, axis=1)",
     "t": "tl.trans(x)",

@@ -21,6 +21,9 @@ IMPORTS = {
 }
 
 
+GRID_PARAMETERS = ("M", "N", "K", "meta")
+
+
 def is_jit(statement: ast.stmt) -> bool:
     """Whether a top-level statement is a function for Triton's compiler."""
     decorators = getattr(statement, "decorator_list", [])
@@ -61,10 +64,20 @@ def undefined_name(place: str, source: str, statement: ast.stmt, name: str, know
             f"`{name}` is not defined: its import is missing",
             f"put {module} at the top of the file",
         )
+    if name in GRID_PARAMETERS and (grid := _grid(statement)):
+        parameters = ", ".join(GRID_PARAMETERS)
+        step = f"write def {grid}({parameters}):" if isinstance(statement, ast.FunctionDef) else f"write {grid} = lambda {parameters}: ..."
+        return pointed(place, source, use, f"`{name}` is not defined: {grid} is called with M, N, K and meta, and has to name them", step)
     tree = ast.Module([statement], [])
     function = statement if isinstance(statement, ast.FunctionDef) else None
     cause, step = undefined(name, tree, function, getattr(use, "lineno", None), known)
     return pointed(place, source, use, cause, step)
+
+
+def _grid(statement: ast.stmt) -> str:
+    """The name of the grid that a statement defines, if it defines one: W8A8_MM_grid."""
+    names = [part.id for part in getattr(statement, "targets", ()) if isinstance(part, ast.Name)]
+    return next((name for name in [getattr(statement, "name", ""), *names] if name.endswith("_grid")), "")
 
 
 def unknown_attribute(place: str, source: str, node: ast.Attribute, statement: ast.stmt) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import keyword
 import re
+import tokenize
 
 from grader.teaching.excerpt import paragraph
 
@@ -93,14 +96,44 @@ def syntax_sentence(place: str, source: str, error: SyntaxError) -> str:
     """The paragraph on a SyntaxError in `source`; `place` is what the student calls the text: "w8a8.py"."""
     if "\0" in source:
         return _null_character(place, source)
-    number = error.lineno or 1
+    message = str(error.msg or "invalid syntax")
     lines = source.split("\n")
+    if re.search(r"was never closed|Maybe you meant '==' or ':='", message) and (late := _closed_too_late(source)):
+        name, line, column = late
+        cause = f"`{name}=` names an argument of a call, but stands inside a bracket that is none: a `)` is missing in front of it"
+        text = lines[line - 1]
+        at, until = (len(text[:where].encode()) for where in (column, column + len(name) + 1))
+        step = f"close that bracket before the comma: ..., mask=(a < M) & (b < N), {name}=...)"
+        return paragraph(f"{place} line {line}", cause, step, text=text, column=at, end_column=until)
+    number = error.lineno or 1
     text = lines[number - 1] if 1 <= number <= len(lines) else ""
-    cause, step = _meaning(str(error.msg or "invalid syntax"), text, error.offset or 1)
+    cause, step = _meaning(message, text, error.offset or 1)
     column = len(text[: max(0, (error.offset or 1) - 1)].encode())
     end = error.end_offset if error.end_lineno == number else None
     end_column = len(text[: end - 1].encode()) if end and end > (error.offset or 1) else None
     return paragraph(f"{place} line {number}", cause, step, text=text, column=column, end_column=end_column)
+
+
+def _closed_too_late(source: str) -> tuple[str, int, int] | None:
+    """Name, line and column of the first `name=` directly inside a round bracket that calls nothing, as in mask=(a < N, other=0)."""
+    named: list[bool] = []  # of the brackets that are open: whether `name=` may stand in them
+    comma, last = "", tokenize.TokenInfo(tokenize.OP, "", (1, 0), (1, 0), "")  # the two tokens before
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.string in ("(", "[", "{"):
+                name = last.type == tokenize.NAME and not keyword.iskeyword(last.string)
+                named.append(name or last.string in (")", "]") or token.string != "(")
+            elif token.string in (")", "]", "}"):
+                named = named[:-1]
+            elif token.string == "lambda":
+                named = [*named[:-1], True]
+            elif token.string == "=" and comma == "," and last.type == tokenize.NAME and not all(named[-1:]):
+                return last.string, *last.start
+            if token.type not in (tokenize.NL, tokenize.COMMENT):
+                comma, last = last.string, token
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return None
 
 
 def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:

@@ -54,8 +54,8 @@ def teach_config(source: KernelSource, index: int, sentence: str) -> str:
     node = config_node(setting.tree, source.kernel, index)
     cause, step = _parts(sentence)
     unknown = re.search(r"`(\w+)`, which is no parameter", cause)
-    if unknown and (near := suggest(unknown[1], re.findall(r"\w+", step))):
-        step = f"did you mean `{near}`? {step[:1].upper()}{step[1:]}"
+    if unknown and (near := suggest(unknown[1], re.findall(r"\w+", cause.partition("whose own are")[2]))):
+        step = f"did you mean `{near}`? If not, {step}"
     at = setting.at(part_of_config(node, sentence) if node else None)
     return _written(Told(at, cause, step or "correct this config", quiet=True))
 

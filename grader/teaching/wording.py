@@ -42,11 +42,19 @@ def called_attribute(setting: Setting) -> Told | None:
 
 
 def recursion(setting: Setting) -> Told | None:
-    """A helper that calls itself; Triton stops at the name of the function that it has not finished."""
+    """A helper that calls itself; Triton stops at the name of the function that it has not finished, or deep inside it without a word."""
     called = _called(setting.node)
     function = setting.function
-    if function is None or called != function.name or not re.search(r"KeyError|Recursion", setting.fault.kind):
+    if function is None or called != function.name:
         return None
+    inside = any(function.lineno <= line <= (function.end_lineno or 0) for line in setting.fault.callers)
+    if not re.search(r"KeyError|Recursion", setting.fault.kind) and not (inside and not setting.fault.message):
+        return None
+    returning = [part for part in function.body if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Return) and not part.orelse]
+    if inside and returning:
+        cause = f"`{called}` calls itself without end: Triton also compiles what follows an `if` that returns"
+        step = "put that under else:, with a condition on tl.constexpr parameters, or write a loop instead"
+        return Told(setting, cause, step, quiet=True)
     return Told(setting, f"`{called}` calls itself, which Triton does not compile", "write a loop instead", quiet=True)
 
 

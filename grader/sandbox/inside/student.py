@@ -118,8 +118,8 @@ class StudentModule:
                 raise ContractError(f"{where} sets `{key}`, which the lab passes; leave it out of triton.Config")
             if key not in own:
                 raise ContractError(
-                    f"{where} sets `{key}`, which is no parameter of {self.name}; "
-                    f"its own constexpr parameters are {', '.join(own) or 'none'}"
+                    f"{where} sets `{key}`, which is no parameter of {self.name}, whose own are {', '.join(own) or 'none'}; "
+                    f"delete it from triton.Config, or write {key}: tl.constexpr behind the last parameter of {self.name}"
                 )
             _plain(value, f"{where} sets `{key}`")
         constants = {name: _unwrapped(p.default) for name, p in own.items() if p.default is not p.empty}
@@ -139,8 +139,9 @@ class StudentModule:
         unknown = [str(name) for name in self.heuristics if name not in own and name not in contract]
         if unknown:
             raise ContractError(
-                f"@triton.heuristics of {self.name} sets `{unknown[0][:80]}`, which is no parameter of {self.name}; "
-                f"its own constexpr parameters are {', '.join(own) or 'none'}"
+                f"@triton.heuristics of {self.name} sets `{unknown[0][:80]}`, which is no parameter of {self.name}, "
+                f"whose own are {', '.join(own) or 'none'}; "
+                f"delete it there, or write {unknown[0][:80]}: tl.constexpr behind the last parameter of {self.name}"
             )
 
     def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:

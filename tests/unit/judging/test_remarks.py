@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from grader.judging.remarks import remarks
@@ -35,6 +37,21 @@ def test_trials_that_add_to_one_y_are_told_with_the_line():
 @pytest.mark.parametrize("instead", [RESET, '    restore_value=["y_ptr"],\n', '    pre_hook=lambda arguments, reset_only=False: None,\n'])
 def test_whose_y_is_emptied_is_not_spoken_of(instead):
     assert said(STYLE.replace(RESET, instead)) == ()
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        "[triton.Config({}, pre_hook=empty), triton.Config({}, pre_hook=empty)]",
+        "[triton.Config({}, pre_hook=empty if split > 1 else None) for split in (1, 4)]",
+        '[triton.Config({}, **{"pre_hook": empty}) for split in (1, 4)]',
+    ],
+)
+def test_configs_that_empty_y_themselves_are_not_spoken_of(configs):
+    hook = f'def empty(arguments):\n    arguments["y_ptr"].zero_()\n\n\nCONFIGS = {configs}\n\n\n@triton.autotune'
+    text = re.sub(r"configs=\[.*?\n    \],", "configs=CONFIGS,", STYLE.replace(RESET, ""), flags=re.DOTALL)
+    assert text.count("configs=CONFIGS,") == 1
+    assert said(text.replace("@triton.autotune", hook)) == ()
 
 
 def test_where_nothing_is_tried_or_added_nothing_is_said():

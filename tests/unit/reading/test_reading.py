@@ -162,6 +162,28 @@ def test_a_stub_beside_the_filled_in_kernel_is_no_second_kernel(tmp_path):
     assert isinstance(read(tmp_path, W8A8).labs["w8a8"], KernelSource)
 
 
+@pytest.mark.parametrize("broken", ["CONFIGS = [triton.Config({})", "CONFIGS: list = []\nprint 'configs'", "def CONFIGS(:\n    pass"])
+def test_a_name_that_a_broken_cell_would_bind_is_answered_by_that_cell(tmp_path, broken):
+    kernel = "@triton.autotune(configs=CONFIGS, key=[])\n@triton.jit" + BASE.split("@triton.jit", 1)[1]
+    message = refusal(read_text(tmp_path, notebook("import triton\nimport triton.language as tl", broken, kernel), "w8a8.ipynb")["w8a8"])
+    assert message.startswith("w8a8.ipynb cell 2 line "), message
+    assert "is not defined" not in message
+
+
+def test_a_broken_cell_that_binds_something_else_is_beside_the_point(tmp_path):
+    kernel = "@triton.autotune(configs=CONFIGS, key=[])\n@triton.jit" + BASE.split("@triton.jit", 1)[1]
+    cells = ("import triton\nimport triton.language as tl", "if CONFIGS == 3 print", kernel)
+    assert "`CONFIGS` is not defined" in refusal(read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"])
+
+
+@pytest.mark.parametrize("magic", ["%%writefile kernel.py", "%%script false", "%%html"])
+def test_a_kernel_under_a_magic_that_takes_the_cell_is_pointed_to(tmp_path, magic):
+    message = refusal(read_text(tmp_path, notebook("print(1)", f"{magic}\n{BASE}"), "w8a8.ipynb")["w8a8"])
+    assert message.startswith(f"w8a8.ipynb cell 2 begins with {magic.split()[0]}, ")
+    both = read_text(tmp_path, notebook(f"{magic}\n{BASE}", BASE), "w8a8.ipynb")["w8a8"]
+    assert both.locate(1).startswith("w8a8.ipynb cell 2")
+
+
 def test_a_100_mb_notebook_is_read(tmp_path):
     big = {"output_type": "stream", "name": "stdout", "text": "x" * (100 << 20)}
     data = json.loads(notebook(BASE))
