@@ -134,6 +134,7 @@ def _group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
 class _Divided:
     """The number of a tile, divided: `quotient` or remainder by `by`. rows, columns: whether that is the tile's place along M, along N."""
 
+    program: int
     node: Node
     called: str
     by: int
@@ -159,7 +160,7 @@ def _divided(run: Run, tiles: TileMap) -> Iterator[_Divided]:
                 continue
             by = int(divisor.reshape(-1)[0])
             rows, columns = _is_tile(tiles, node.op, by, 0, own), _is_tile(tiles, node.op, by, 1, own)
-            yield _Divided(node, called, by, node.op in DIVISIONS, rows, columns)
+            yield _Divided(program, node, called, by, node.op in DIVISIONS, rows, columns)
 
 
 def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
@@ -170,17 +171,31 @@ def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
             return one.node.line, _division_words(tiles, one, "row")
         if one.columns and not one.rows and one.by != tiles.count[0 if one.quotient else 1]:
             return one.node.line, _division_words(tiles, one, "column")
-    return _alike(divided)
+    return _alike(divided) or _by_two_numbers(divided)
 
 
 def _alike(divided: list[_Divided]) -> tuple[int | None, str] | None:
-    """Both places are quotients of the tile's number, or both remainders, each by a number that would do for one of them."""
+    """Both places are quotients of the tile's number, or both remainders, each by a number that would do for one of them.
+
+    They are two divisions: where all tiles lie on the diagonal, one is like both places.
+    """
     for row in (one for one in divided if one.rows):
-        for column in (one for one in divided if one.columns):
+        for column in (one for one in divided if one.columns and one.program == row.program and one.node is not row.node):
             if row.quotient == column.quotient:
                 kind, other = ("quotient", "remainder") if row.quotient else ("remainder", "quotient")
                 return row.node.line, (f"the row tile is {row.words} and the column tile {column.words}: both are a {kind}, and one of "
                                        f"them has to be the {other}")  # fmt: skip
+    return None
+
+
+def _by_two_numbers(divided: list[_Divided]) -> tuple[int | None, str] | None:
+    """One place is a quotient of the tile's number and the other a remainder, by two numbers: the line, and the words."""
+    of_places = [one for one in divided if one.rows or one.columns]
+    for rest in (one for one in of_places if not one.quotient):
+        for whole in (one for one in of_places if one.quotient and one.program == rest.program and one.by != rest.by):
+            if (rest.rows and whole.columns) or (rest.columns and whole.rows):
+                return rest.node.line, (f"the tile's place is {rest.words} and {whole.words}: the remainder and the quotient have to be by "
+                                        "one number, that of the tiles that the remainder counts")  # fmt: skip
     return None
 
 
