@@ -27,15 +27,15 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     here = use & (pairs.turn == turn)[None, :]
     if not blocks and len(np.unique(side.row[e][here[e]])) > 2:
         return _displaced(run, pairs, side, e, p)
+    if blocks and (other_row := _other_row(run, pairs, side, bad)):
+        return other_row
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
     what = "what lies behind the last block" if side.row[here].max() >= BEHIND else f"{_counted(axis, held)} of {letter}"
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
-    if blocks and _of_same_blocks(run, side, expected, bad):
-        name, reason = "wrong_block", "the block belongs to the block row of Y, but its channels do not come to the columns that are theirs"
-    elif side.operand.unit > 1 and (side.row == expected // side.operand.unit)[use].all():
+    if side.operand.unit > 1 and (side.row == expected // side.operand.unit)[use].all():
         name = "packed_along_n"
         reason = f"channel n // {side.operand.unit} is taken for channel n: a word holds neighbouring k of one channel"
     elif blocks:
@@ -54,10 +54,25 @@ def _counted(nouns: str, numbers: str) -> str:
     return f"{nouns} {numbers}" if ":" in numbers else f"{nouns.removesuffix('s')} {numbers}"
 
 
-def _of_same_blocks(run: Run, side: Side, expected: Array, bad: Array) -> bool:
-    """Whether wrong rows lie in the blocks that they should be from. The tensor of blocks is [blocks, rows, columns]."""
-    rows = run.problem.tensors[side.operand.tensor].shape[1]
-    return bool((side.row[bad] // rows == expected[bad] // rows).all())
+def _other_row(run: Run, pairs: Pairs, side: Side, bad: Array) -> Divergence | None:
+    """Elements of Y that get other rows of a block than theirs, whichever block it is. The tensor of blocks is [blocks, rows, columns]."""
+    tensor = run.problem.tensors[side.operand.tensor]
+    rows, apart = tensor.shape[1], tensor.stride(1)
+    expected = np.broadcast_to(expected_rows(pairs, side), side.row.shape)
+    inside = side.offset // apart % rows
+    amiss = bad & (inside != expected % rows)
+    if not amiss.any():
+        return None
+    e, p = (int(i) for i in np.argwhere(amiss)[0])
+    same = bool((side.row[bad] // rows == expected[bad] // rows).all())
+    reason = "the block belongs to the block row of Y, but its channels do not come to the columns that are theirs" if same else (
+        "the addresses inside a block lead to other rows of it, or out of it: row r of a block belongs to column r of its "
+        "block row")  # fmt: skip
+    return Divergence(
+        "wrong_block", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"for Y[{pairs.m[e]}, {pairs.n[e]}] the {side_words(side, pairs)} operand holds an element of row {inside[e, p]} of a block",
+        f"one of row {expected[e, p] % rows}", reason, pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
 
 
 def _displaced(run: Run, pairs: Pairs, side: Side, e: int, p: int) -> Divergence:
