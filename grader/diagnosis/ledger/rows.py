@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, side_words
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, places_in_output, side_words
 from grader.diagnosis.ledger.provenance import Array
 from grader.labs.divergence import ADVANCE, LOAD, PAIR, Divergence
 
@@ -29,6 +29,8 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
         return _displaced(run, pairs, side, e, p)
     if blocks and (other_row := _other_row(run, pairs, side, bad)):
         return other_row
+    if not blocks and (brought_back := _brought_back(run, pairs, side, use)):
+        return brought_back
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
     what = "what lies behind the last block" if side.row[here].max() >= BEHIND else f"{_counted(axis, held)} of {letter}"
@@ -46,6 +48,27 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
         name, LOAD, line,
         f"the {side_words(side, pairs)} operand holds {what}, and the result goes to {target}",
         _counted(axis, stored), reason, pairs.program, turn,
+    )  # fmt: skip
+
+
+def _brought_back(run: Run, pairs: Pairs, side: Side, use: Array) -> Divergence | None:
+    """The last rows of a tile that are all taken from one row, where those before them are their own: a limit that is not the tensor's."""
+    axis, letter, noun = (0, "M", "row") if side is pairs.left else (1, "N", "channel")
+    places = places_in_output(run, pairs.store)[:2]
+    inside = (places[0] >= 0) & (places[0] < run.sizes[0]) & (places[1] >= 0) & (places[1] < run.sizes[1])
+    of_tile = [place[inside] for place in places]
+    wrong = run.wrong[of_tile[0], of_tile[1]]
+    amiss = np.unique(of_tile[axis][wrong])
+    right = np.setdiff1d(of_tile[axis], amiss)
+    taken = np.unique(side.row[use])
+    if not len(right) or len(taken) != 1 or len(amiss) < 2 or right.max() > amiss.min():
+        return None
+    p = int(np.flatnonzero(use.any(axis=0))[0])
+    return Divergence(
+        "brought_back_too_early", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"{noun}s {hull(amiss)} of {side.operand.letter} are brought back to {noun} {int(taken[0])}, and those before them are not",
+        f"every {noun} below {letter} = {run.sizes[axis]} itself", f"the {noun}s are compared with another limit than {letter}",
+        pairs.program, int(pairs.turn[p]),
     )  # fmt: skip
 
 
