@@ -116,6 +116,11 @@ def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
     if max(apart, default=depth) < depth:
         begin = span(np.array(sorted(apart)))
         return f"slices begin {begin} of k apart, and a turn takes {depth}: it goes on into what the next slice takes"
+    over = {end + 1 - begin for begin, end in zip(begins, ends, strict=True) if end + 1 < len(counts[0])}
+    step = min(apart, default=depth)
+    if len(apart) == 1 and step % depth and over == {-(-step // depth) * depth}:
+        return (f"slices begin {step} of k apart, which is no multiple of the {depth} that a turn takes: the last turn of a slice goes on "
+                "into the next one, and its mask has to end where the slice does")  # fmt: skip
     unbroken = all(len(ks) == ks[-1] - ks[0] + 1 for count in counts if len(ks := np.flatnonzero(count)))
     if set(ends) == {len(counts[0]) - 1} and unbroken:
         return "every slice goes on to the end of K, not to where the next one begins"
