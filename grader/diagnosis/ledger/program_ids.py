@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grader.diagnosis.ledger import tile_groups
 from grader.diagnosis.ledger.pairs import Run, places_in_output, stores_to_output
 from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tile_map import Tile, TileMap
@@ -23,7 +24,7 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
         return "program_ids_swapped", tiles.line, reason
     if divided := _division(run, tiles):
         return "program_ids_swapped", *divided
-    if grouped := _group(run, tiles):
+    if grouped := tile_groups.look(run, tiles, _own(tiles)):
         return "tile_map", *grouped
     (name, reason), idle = _still(tiles), _idle_axis(run)
     if not idle and _transposed(run, tiles):
@@ -108,26 +109,6 @@ def _axes(run: Run, tiles: TileMap) -> str:
 def _own(tiles: TileMap) -> list[tuple[int, Tile]]:
     """Programs and the tiles that they store or address."""
     return [*((program, tile) for program, found in tiles.by_program.items() for tile in found), *tiles.meant.items()]
-
-
-def _group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
-    """Programs in groups of row tiles, the last of which is smaller than the others: the line, and the words."""
-    nodes = run.tape.nodes
-    if not any(tile[0] >= tiles.count[0] for tile in tiles.meant.values()):
-        return None
-    for numbers in run.tape.programs.values():
-        for number in numbers:
-            node = nodes[number]
-            if node.op not in ("srem", "urem") or nodes[node.inputs[0]].op not in ("srem", "urem"):
-                continue
-            inner, divisor = nodes[node.inputs[0]], nodes[node.inputs[1]].data
-            if nodes[inner.inputs[0]].op != "get_program_id" or divisor is None:
-                continue
-            size = int(divisor.reshape(-1)[0])
-            if size > 1 and tiles.count[0] % size:
-                return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
-                                   f"group has {tiles.count[0] % size}")  # fmt: skip
-    return None
 
 
 @dataclass(frozen=True)
@@ -254,8 +235,8 @@ def _is_tile(tiles: TileMap, op: str, by: int, axis: int, numbered: list[tuple[i
 def _division_words(tiles: TileMap, divided: _Divided, axis: str) -> str:
     counts = {"row": tiles.count[0], "column": tiles.count[1]}
     other, by = "column" if axis == "row" else "row", divided.by
-    called = f"the number of {axis} tiles" if by == counts[axis] != counts[other] else (
-        f"the number of {other} tiles" if by == counts[other] else str(by))  # fmt: skip
+    called = f", which is the number of {axis} tiles" if by == counts[axis] != counts[other] else (
+        f", which is the number of {other} tiles" if by == counts[other] else "")  # fmt: skip
     right = other if divided.quotient else axis
-    return (f"the {axis} tile is {divided.words}, which is {called}; for a {axis} tile from the "
+    return (f"the {axis} tile is {divided.words}{called}; for a {axis} tile from the "
             f"{'quotient' if divided.quotient else 'remainder'} it has to be the number of {right} tiles, {counts[right]}")  # fmt: skip
