@@ -99,6 +99,15 @@ def test_the_line_is_the_one_where_the_number_changed():
     assert "line" in finding.text(source.locate(line))
 
 
+def test_the_line_of_words_in_a_wrong_order_is_that_of_the_reshape():
+    """The load takes every word once, in order, so it is not to be changed."""
+    text = (TESTS / "styles" / "w4a16_descriptor.py").read_text(encoding="utf-8")
+    text = text.replace("words[:, None, :] >> shifts[None, :, None]", "words[None, :, :] >> shifts[:, None, None]")
+    source, bundle, _, run = recorded(text, "w4a16", "all_tails")
+    (finding,) = walk(run)
+    assert "reshape" in source.module.split("\n")[bundle.made.origin(finding.line) - 1]
+
+
 def test_an_axis_of_the_grid_that_nobody_reads_is_named():
     """Tiles counted along one axis, under the default grid of the lab, which has two."""
     flat = PLAIN["dds"].replace("    pid_m = tl.program_id(0)\n", "    pid = tl.program_id(0)\n    pid_m = pid // (N // BLOCK)\n")
