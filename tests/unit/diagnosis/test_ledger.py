@@ -12,6 +12,7 @@ from grader.diagnosis.ledger.pairs import lasting, pairs_of, sample, stores_to_o
 from grader.diagnosis.ledger.provenance import Provenance, Untraceable
 from grader.diagnosis.ledger.settling import borne_out, consistent
 from grader.diagnosis.ledger.tape import parse
+from grader.diagnosis.ledger.telling import comes_first
 from grader.diagnosis.ledger.walk import walk
 from grader.gpu.devices import choose
 from grader.labs import get_lab
@@ -134,6 +135,16 @@ def test_a_step_that_is_a_size_by_chance_is_no_stride():
     assert borne_out([[chance], [astray]], [plain, other]) == [[chance], [astray]]
     assert borne_out([[chance], [chance]], [plain, plain]) == [[chance], [chance]]
     assert borne_out([[chance], []], [plain, plain]) == [[chance], []]
+
+
+def test_the_first_sentence_comes_before_memory_that_a_later_one_explains():
+    """Two programs store to the same elements because of the columns of the store, which has a sentence of its own."""
+    column = Divergence("col_as_element", LOAD, 38, "X[0, 1]", "X[0, 32]", "the block column is taken for the index of an element")
+    stored = Divergence("columns_displaced", 11, 44, "columns 32:64 at 1", "column 32", "the columns begin at the number of the tile")
+    assert comes_first([column, stored], frozenset(), frozenset({44}))
+    assert not comes_first([column, stored], frozenset(), frozenset({44, 50}))
+    assert not comes_first([column], frozenset(), frozenset({44}))
+    assert not comes_first([column], frozenset(), frozenset())
 
 
 UNREAD = {
