@@ -99,7 +99,7 @@ def _sentence(
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
     fact, step = _fact(kernel, problem, finding, masked=_has_mask(source, finding))
-    step = "its strides are not the tensor's: put them right first" if by_other_strides else step
+    step = "its strides are not the tensor's: put them right first" if by_other_strides and step else step
     if right and finding.kind == "load" and finding.fault == "past" and not _is_index(kernel, finding):
         masked = "its mask lets that through, though" if _has_mask(source, finding) else "there is no mask, and"
         step = f"{masked} Y is right without it: mask all that lies outside, or leave that load out"
@@ -179,7 +179,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         return (
             f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): a number from outside is no index, "
             "and whatever it leads to is wrong",
-            "look at how it is indexed and where the loop ends",
+            f"look at {'its mask, ' if masked else ''}how it is indexed and where the loop ends",
         )
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
         return _unmasked(kernel, tensor, name, finding, finding.index, masked=masked)
@@ -198,8 +198,9 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
 
 
-FAR = 1 << 30
-"""As many elements as the number that stands for an index from outside leads away, or more."""
+FAR = 1 << 28
+"""Farther than any tensor of a case reaches: as many elements as the number that stands for an index from outside leads away, which
+a multiplication in int32 may have made smaller."""
 
 
 def _led_far_away(kernel: Launchable, finding: MemoryFinding) -> bool:

@@ -47,11 +47,11 @@ class Checked:
 
 def checked(
     tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0, folded=(),
-    right=False,
+    right=False, strides_of="",
 ) -> Checked:  # fmt: skip
     """One launch of a kernel with small tiles on small sizes. folded: arguments that the compiler takes for the constant 1.
 
-    right: whether the sentences are those of a kernel whose Y is right.
+    right: whether the sentences are those of a kernel whose Y is right. strides_of: what is in a line whose strides are known to be wrong.
     """
     path = tmp_path / f"{lab_id}.py"
     path.write_text(source, encoding="utf-8")
@@ -65,7 +65,8 @@ def checked(
     bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {}, made_of(kernel))
     problems = {case.name: make_problem(lab, case, seed=1)}
     (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
-    return Checked(sentences(lab, kernel, problems, [outcome], right=right), outcome, source)
+    known = frozenset(n for n, line in enumerate(kernel.module.split("\n"), 1) if strides_of and strides_of in line)
+    return Checked(sentences(lab, kernel, problems, [outcome], strides=known, right=right), outcome, source)
 
 
 def made_of(kernel: KernelSource) -> MadeModule:
@@ -150,6 +151,14 @@ def test_a_wrong_address_is_no_missing_mask(tmp_path, name):
     assert "mask" not in sentence
     assert result.outcome.overrun
     assert "mask" not in check(LAB, make_problem(LAB, SMALL, 1), result.outcome, None).message
+
+
+def test_strides_that_are_told_are_not_told_again(tmp_path):
+    source = edited("x_ptrs = x_ptr + offs_m[:, None] * stride_xm", "x_ptrs = x_ptr + offs_m[:, None] * (stride_xm + 5)")
+    result = checked(tmp_path, source, strides_of="x = tl.load(x_ptrs")
+    sentence = next(sentence for sentence in result.sentences if " of x" in sentence)
+    assert "the address is wrong: its tile moves by" in sentence
+    assert "put them right first" not in sentence
 
 
 def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):
@@ -523,6 +532,16 @@ def test_a_number_from_outside_leads_an_access_to_the_tensor_of_its_pointer(tmp_
     index, far = result.sentences
     assert "of col_indices" in index
     assert "reads far outside x; col_indices was read outside before, and the address comes of that number: put that right first" in far
+
+
+def test_a_masked_index_from_outside_leads_to_its_mask(tmp_path):
+    """It is multiplied in int32 there, so that the address that comes of it is not as far away as the number itself."""
+    source = (TESTS / "styles" / "dds_two_blocks.py").read_text(encoding="utf-8")
+    source = source.replace("there = p + which < count", "there = p + which <= count")
+    index, far, *_ = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32).sentences
+    assert "reads element 1 of col_indices, which has 1 (0 to 0)" in index
+    assert "look at its mask, how it is indexed and where the loop ends" in index
+    assert "reads far outside x; col_indices was read outside before" in far
 
 
 def test_blocks_behind_the_last_one_are_no_columns_of_a_block(tmp_path):
