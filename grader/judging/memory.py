@@ -272,7 +272,7 @@ def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int
     noun, size = NOUNS[3][d], tensor.shape[d]
     have = f"{size or 'no'} {noun}{'s' if size != 1 else ''}"
     if d:
-        return (f"{noun} {index[d]} of a block of {name}, and a block has {have}",
+        return (f"{noun} {index[d]} of a block of {name}, which has {have}",
                 "look at where in its block the tile begins, and how large it is")  # fmt: skip
     behind = "what lies behind the last block of the block row"
     return f"{noun} {index[d]} of {name}, which has {have}", (

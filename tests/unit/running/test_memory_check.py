@@ -557,7 +557,7 @@ def test_a_tile_that_begins_inside_a_block_lacks_no_mask(tmp_path):
     source = DDS.replace("i * BLOCK * BLOCK + offs_b[:, None]", "i * BLOCK * BLOCK + BLOCK + offs_b[:, None]")
     result = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32)
     sentence = next(sentence for sentence in result.sentences if "of values" in sentence)
-    assert "reads row 32 of a block of values, and a block has 32 rows; look at where in its block the tile begins" in sentence
+    assert "reads row 32 of a block of values, which has 32 rows; look at where in its block the tile begins" in sentence
     assert "mask" not in sentence
 
 
