@@ -70,7 +70,7 @@ def _of_public(
 ) -> Reasons:  # fmt: skip
     end = time.monotonic() + TELL_SECONDS
     within = replace(options, cancelled=lambda: options.cancelled() or time.monotonic() > end)
-    told = tell(lab, source, bundle, problems, outcomes, checked, seed, within, _astray(lab, watched))
+    told = tell(lab, source, bundle, problems, outcomes, checked, seed, within, _astray(lab, watched), _faulty(lab, watched))
     if any(told.diagnoses):
         return Reasons(told.diagnoses, told.defects)
     answers = _alike(lab, bundle, problems, outcomes, checked, asked)
@@ -103,6 +103,11 @@ def _astray(lab: Lab, watched: Sequence[Outcome]) -> frozenset[int]:
     """Lines of the module that access what is out of bounds in public cases."""
     public = [outcome for outcome in watched if not lab.case(outcome.case).hidden]
     return frozenset(one.line for outcome in public for one in outcome.memory or () if one.out_of_bounds and one.line is not None)
+
+
+def _faulty(lab: Lab, watched: Sequence[Outcome]) -> frozenset[int | None]:
+    """Lines of the module of all that the memory check found in public cases."""
+    return frozenset(one.line for outcome in watched if not lab.case(outcome.case).hidden for one in outcome.memory or ())
 
 
 def _is_wrong(outcome: Outcome, finding: Finding) -> bool:

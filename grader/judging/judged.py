@@ -15,7 +15,8 @@ class Diagnosis:
 
     evidence: numbers from the case; left out of the text for hidden cases. told, general: the ledger's sentences, which
     take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first. early: the
-    first one lies in the grid, in the map of tiles or in a line that accesses what is out of bounds, which may follow from it.
+    first one lies in the grid, in the map of tiles or in a line that accesses what is out of bounds, which may follow from it, or
+    all that the memory check found is in lines that the sentences explain.
     strides: lines of the module that walk a tensor by other strides than its own.
     """
 

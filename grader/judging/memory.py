@@ -15,7 +15,7 @@ from grader.parsing import parse
 
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
-NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "block row", "block column")}
+NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "row", "column")}
 MAX_SENTENCES = 6
 PROMISES = {"assumed": "assume", "multiple": "multiple_of", "contiguous": "max_contiguous", "constant": "max_constancy"}
 """By fault, the function of triton.language that the compiler was told it by."""
@@ -25,13 +25,14 @@ WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lan
 
 def sentences(
     kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome], function: str = "",
-    strides: frozenset[int] = frozenset(),
+    strides: frozenset[int] = frozenset(), right: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
     function: the one that is being written, when what it calls is known to be right; then its line is told, not the helper's.
     strides: lines that are known to walk a tensor by other strides than its own, where neither a mask nor another offset helps.
+    right: whether Y is right in every case, so that nothing of what is loaded from outside was needed.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
     for outcome in outcomes:
@@ -48,7 +49,7 @@ def sentences(
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
-        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, finding.line in strides)} ({where})")
+        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, finding.line in strides, right=right)} ({where})")
     return tuple(texts)
 
 
@@ -84,8 +85,9 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
 
 
 def _sentence(
-    kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str, by_other_strides: bool
-) -> str:
+    kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str, by_other_strides: bool, *,
+    right: bool,
+) -> str:  # fmt: skip
     if finding.promise:
         return _promise(source, problem, finding)
     verb, through = VERBS[finding.kind], _through(source, finding, function)
@@ -97,7 +99,10 @@ def _sentence(
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
     fact, step = _fact(kernel, problem, finding, masked=_has_mask(source, finding))
-    step = "its strides are not the tensor's: put them right first" if by_other_strides else step
+    step = "its strides are not the tensor's: put them right first" if by_other_strides and step else step
+    if right and finding.kind == "load" and finding.fault == "past" and not _is_index(kernel, finding):
+        masked = "its mask lets that through, though" if _has_mask(source, finding) else "there is no mask, and"
+        step = f"{masked} Y is right without it: mask all that lies outside, or leave that load out"
     return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
 
 
@@ -174,7 +179,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         return (
             f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): a number from outside is no index, "
             "and whatever it leads to is wrong",
-            "look at how it is indexed and where the loop ends",
+            f"look at {'its mask, ' if masked else ''}how it is indexed and where the loop ends",
         )
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
         return _unmasked(kernel, tensor, name, finding, finding.index, masked=masked)
@@ -193,8 +198,9 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
 
 
-FAR = 1 << 30
-"""As many elements as the number that stands for an index from outside leads away, or more."""
+FAR = 1 << 28
+"""Farther than any tensor of a case reaches: as many elements as the number that stands for an index from outside leads away, which
+a multiplication in int32 may have made smaller."""
 
 
 def _led_far_away(kernel: Launchable, finding: MemoryFinding) -> bool:
@@ -244,6 +250,8 @@ def _unmasked(
 ) -> tuple[str, str]:
     """The tile is in its place and its end is not cut off. masked: there is a mask, which lets that through."""
     d = finding.dimension or 0
+    if tensor.dim() == max(NOUNS):
+        return _beyond_blocks(tensor, name, index, d, masked=masked)
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
     sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
     limit = sizes[d] if d < len(sizes) else str(size)
@@ -257,6 +265,18 @@ def _unmasked(
                 f"made of{exchanged}")  # fmt: skip
     end = f"its mask lets that through: make it false for {noun}s from {limit} on" if masked else f"mask it to {noun}s below {limit}"
     return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"{end}{packed}{exchanged}"
+
+
+def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int, *, masked: bool) -> tuple[str, str]:
+    """A tile that goes past the last block of a tensor of blocks, or past the end of the block in which it begins."""
+    noun, size = NOUNS[3][d], tensor.shape[d]
+    have = f"{size or 'no'} {noun}{'s' if size != 1 else ''}"
+    if d:
+        return (f"{noun} {index[d]} of a block of {name}, which has {have}",
+                "look at where in its block the tile begins, and how large it is")  # fmt: skip
+    behind = "what lies behind the last block of the block row"
+    return f"{noun} {index[d]} of {name}, which has {have}", (
+        f"its mask lets that through: make it false for {behind}" if masked else f"mask {behind}")  # fmt: skip
 
 
 def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple[str, str]:

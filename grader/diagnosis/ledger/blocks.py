@@ -9,6 +9,7 @@ import numpy as np
 
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side
 from grader.diagnosis.ledger.provenance import Array, Untraceable, offsets_of
+from grader.diagnosis.ledger.rows import reshaped
 from grader.labs.divergence import LOAD, PAIR, Divergence
 from grader.labs.stages import NO_ELEMENT, UNKNOWN_ELEMENT, Blocks, Rule, RuleMatches
 
@@ -136,7 +137,19 @@ def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:
         nodes = (run.tape.nodes[number] for number in run.tape.programs[pairs.program])
         lines = list(dict.fromkeys(node.line for node in nodes if node.op == "load" and node.tensor == rule.tensor))
         return lines[-1 if rule.last else 0] if lines else None
+    if rule.aspect == "words" and (line := _reordered(run, pairs, side)):
+        return line
     return run.line_of_load(int(side.node[p]), side.operand.tensor)
+
+
+def _reordered(run: Run, pairs: Pairs, side: Side) -> int | None:
+    """The line of a reshape behind a load that takes every word once: then it is not the load that puts them in a wrong order."""
+    line = reshaped(run, pairs, side)
+    load = next((node for node in run.way_to_load(int(side.node[0]), side.operand.tensor) if node.op == "load"), None)
+    if line is None or load is None or load.offsets is None:
+        return None
+    asked = load.offsets[load.active].reshape(-1)
+    return line if len(np.unique(asked)) == asked.size else None
 
 
 def _element(run: Run, side: Side, e: int, p: int) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.diagnosis.ledger import operands
+from grader.diagnosis.ledger import operands, scale_tiles
 from grader.diagnosis.ledger.flow import Factor
-from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, places_in_output, sample, scales_passed, scales_used
+from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, sample, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
@@ -238,23 +238,11 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         elif one:
             name, reason = _one_name(tensor), f"one element of {short} is used for the whole tile"
         else:
-            name, reason = _tile_name(tensor), _beside_words(run, pairs, short, scale.axis, used[bad] - own[bad])
+            name, reason = scale_tiles.beside(run, pairs, tensor, scale.axis, own[bad], used[bad])
         return Divergence(name, FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
     return None
-
-
-def _beside_words(run: Run, pairs: Pairs, short: str, axis: str, apart: Array) -> str:
-    """apart: how far behind the right elements of a scale those lie that were taken, for each wrong one."""
-    m, n, _ = places_in_output(run, pairs.store)
-    begin, noun = int((m if axis == "m" else n)[0]), "row" if axis == "m" else "column"
-    if (apart == -begin).all():
-        return f"{short} is loaded without the offset of the tile"
-    if (apart == apart[0]).all():
-        by, where = abs(int(apart[0])), "behind" if apart[0] > 0 else "before"
-        return f"{short} is loaded {by} element{'s' if by > 1 else ''} {where} the one that belongs to the {noun}, in the whole tile"
-    return f"the elements of {short} are not those of the {noun}s of the tile"
 
 
 def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
@@ -328,7 +316,3 @@ def _follows(used: Array, index: Array) -> bool:
 
 def _one_name(tensor: str) -> str:
     return "one_scale_for_all_channels" if tensor == "scales_ptr" else "one_scale_for_all_tokens"
-
-
-def _tile_name(tensor: str) -> str:
-    return "wrong_token_scale" if tensor == "input_scale_ptr" else "scale_without_tile_offset"

@@ -90,7 +90,7 @@ def round_k(run: Run, pairs: Pairs, e: int, need: Array) -> Divergence | None:
     by_turn = asked_by_turn(pairs, pairs.left, e)
     depth = max(len(np.unique(ks)) for ks in by_turn)
     if len(twice):
-        return _met_again(run, pairs, by_turn, depth, alone=bool((pairs.right.k[e][live] != pairs.left.k[e][live]).any()) and unit == 1)
+        return met_again(run, pairs, by_turn, depth, alone=bool((pairs.right.k[e][live] != pairs.left.k[e][live]).any()) and unit == 1)
     return never_met(run, pairs, e, need, missing, depth) if len(missing) else None
 
 
@@ -120,6 +120,10 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
     )  # fmt: skip
 
 
+LEFT_OUT = "left out of the sum"
+LAST_LEFT_OUT = f"{LEFT_OUT}: the loop ends a turn too early, or its last turn multiplies nothing"
+
+
 def block_left_out(run: Run, pairs: Pairs, n: int, missing: Array, line: int | None) -> Divergence | None:
     """Blocks of a row that the program comes to and does not multiply: then neither end of its loop is wrong.
 
@@ -134,11 +138,16 @@ def block_left_out(run: Run, pairs: Pairs, n: int, missing: Array, line: int | N
     if not np.isin(columns, list(read)).all():
         return None
     loaded = all(read[int(column)] for column in columns)
+    present = np.flatnonzero(run.stages.needed(run.problem)[n]) // side
+    last = np.array_equal(columns, np.unique(present)[-len(columns) :])
+    whole = len(columns) == len(np.unique(present))  # then it does not tell whether the last ones are missing
     noun = f"block column{'s' if len(columns) > 1 else ''} {span(columns)} of block row {n // side}"
     return Divergence(
-        "block_left_out", LOOP, line,
+        ("last_block_dropped or block_left_out" if whole else "last_block_dropped") if last else "block_left_out", LOOP, line,
         f"what is loaded for {noun} is not multiplied" if loaded else f"the column index of {noun} is loaded, and nothing is multiplied",
-        "every block of the row", "a block that the loop comes to is left out of the sum", pairs.program,
+        "every block of the row",
+        f"the last block of a row is looked up and {LAST_LEFT_OUT}" if last and not whole else (
+            f"a block that the loop comes to is {LEFT_OUT}"), pairs.program,
     )  # fmt: skip
 
 
@@ -169,24 +178,39 @@ def _stays_behind(run: Run, pairs: Pairs, e: int) -> Divergence | None:
     )  # fmt: skip
 
 
-def _met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
+def met_again(run: Run, pairs: Pairs, by_turn: Sequence[Array], depth: int, *, alone: bool) -> Divergence | None:
     """The first turn that multiplies what an earlier one did. by_turn: the k of X in each turn; alone: W has others."""
     seen: set[int] = set()
     for turn, ks in enumerate(by_turn):
         again = seen & set(ks[ks < run.sizes[2]].tolist())
         if again:
             step = int(ks.min() - by_turn[turn - 1].min()) if turn else 0
+            repeated = int(np.flatnonzero(pairs.turn == turn)[0])
+            line = run.line_of_load(int(pairs.left.node[repeated]), pairs.left.operand.tensor)
             name = "k_not_advanced" if step == 0 else "advanced_by_one" if step == 1 else "k_met_twice"
             reason = "neither operand moves on from turn to turn" if step == 0 else (
                 f"the tiles of neighbouring turns are {step} apart and {depth} deep, so k is met more than once")  # fmt: skip
             who = "the left operand holds" if alone else "both operands hold"
             if alone:
                 reason = "X does not move on as W does" + (": it stays where it is" if step == 0 else f", by {step} of k a turn")
-            return Divergence(name, ADVANCE, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
+            elif step == 0 and len(by_turn) == 2:  # two turns do not tell whether a third would move on
+                name = "k_not_advanced or k_one_turn_behind"
+            elif step == 0 and turn == 1 and _a_turn_behind(by_turn):
+                name, reason = "k_one_turn_behind", (
+                    "turn 1 takes the tile of turn 0 again, and every later one is a turn behind: what is loaded for turn 1 has to be the "
+                    "next tile")  # fmt: skip
+            return Divergence(name, ADVANCE, line,
                            f"{who} k = {span(ks)}, of which {span(np.array(sorted(again)))} was multiplied before",
                            "every k once", reason, pairs.program, turn)  # fmt: skip
         seen |= set(ks.tolist())
     return None
+
+
+def _a_turn_behind(by_turn: Sequence[Array]) -> bool:
+    """Whether every turn but the second moves on, each as far as the others. by_turn: the k of X in each turn."""
+    begins = np.array([ks.min() for ks in by_turn if len(ks)])
+    steps = np.unique(np.diff(begins[1:]))
+    return len(begins) == len(by_turn) > 2 and len(steps) == 1 and bool(steps[0] > 0)
 
 
 def _missing_name(run: Run, missing: Array, need: Array, depth: int, turns: int) -> str:

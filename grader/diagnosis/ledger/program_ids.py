@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grader.diagnosis.ledger import tile_groups
 from grader.diagnosis.ledger.pairs import Run, places_in_output, stores_to_output
 from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tile_map import Tile, TileMap
@@ -23,7 +24,7 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
         return "program_ids_swapped", tiles.line, reason
     if divided := _division(run, tiles):
         return "program_ids_swapped", *divided
-    if grouped := _group(run, tiles):
+    if grouped := tile_groups.look(run, tiles, _own(tiles)):
         return "tile_map", *grouped
     (name, reason), idle = _still(tiles), _idle_axis(run)
     if not idle and _transposed(run, tiles):
@@ -110,30 +111,11 @@ def _own(tiles: TileMap) -> list[tuple[int, Tile]]:
     return [*((program, tile) for program, found in tiles.by_program.items() for tile in found), *tiles.meant.items()]
 
 
-def _group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
-    """Programs in groups of row tiles, the last of which is smaller than the others: the line, and the words."""
-    nodes = run.tape.nodes
-    if not any(tile[0] >= tiles.count[0] for tile in tiles.meant.values()):
-        return None
-    for numbers in run.tape.programs.values():
-        for number in numbers:
-            node = nodes[number]
-            if node.op not in ("srem", "urem") or nodes[node.inputs[0]].op not in ("srem", "urem"):
-                continue
-            inner, divisor = nodes[node.inputs[0]], nodes[node.inputs[1]].data
-            if nodes[inner.inputs[0]].op != "get_program_id" or divisor is None:
-                continue
-            size = int(divisor.reshape(-1)[0])
-            if size > 1 and tiles.count[0] % size:
-                return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
-                                   f"group has {tiles.count[0] % size}")  # fmt: skip
-    return None
-
-
 @dataclass(frozen=True)
 class _Divided:
     """The number of a tile, divided: `quotient` or remainder by `by`. rows, columns: whether that is the tile's place along M, along N."""
 
+    program: int
     node: Node
     called: str
     by: int
@@ -159,7 +141,7 @@ def _divided(run: Run, tiles: TileMap) -> Iterator[_Divided]:
                 continue
             by = int(divisor.reshape(-1)[0])
             rows, columns = _is_tile(tiles, node.op, by, 0, own), _is_tile(tiles, node.op, by, 1, own)
-            yield _Divided(node, called, by, node.op in DIVISIONS, rows, columns)
+            yield _Divided(program, node, called, by, node.op in DIVISIONS, rows, columns)
 
 
 def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
@@ -170,17 +152,31 @@ def _division(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
             return one.node.line, _division_words(tiles, one, "row")
         if one.columns and not one.rows and one.by != tiles.count[0 if one.quotient else 1]:
             return one.node.line, _division_words(tiles, one, "column")
-    return _alike(divided)
+    return _alike(divided) or _by_two_numbers(divided)
 
 
 def _alike(divided: list[_Divided]) -> tuple[int | None, str] | None:
-    """Both places are quotients of the tile's number, or both remainders, each by a number that would do for one of them."""
+    """Both places are quotients of the tile's number, or both remainders, each by a number that would do for one of them.
+
+    They are two divisions: where all tiles lie on the diagonal, one is like both places.
+    """
     for row in (one for one in divided if one.rows):
-        for column in (one for one in divided if one.columns):
+        for column in (one for one in divided if one.columns and one.program == row.program and one.node is not row.node):
             if row.quotient == column.quotient:
                 kind, other = ("quotient", "remainder") if row.quotient else ("remainder", "quotient")
                 return row.node.line, (f"the row tile is {row.words} and the column tile {column.words}: both are a {kind}, and one of "
                                        f"them has to be the {other}")  # fmt: skip
+    return None
+
+
+def _by_two_numbers(divided: list[_Divided]) -> tuple[int | None, str] | None:
+    """One place is a quotient of the tile's number and the other a remainder, by two numbers: the line, and the words."""
+    of_places = [one for one in divided if one.rows or one.columns]
+    for rest in (one for one in of_places if not one.quotient):
+        for whole in (one for one in of_places if one.quotient and one.program == rest.program and one.by != rest.by):
+            if (rest.rows and whole.columns) or (rest.columns and whole.rows):
+                return rest.node.line, (f"the tile's place is {rest.words} and {whole.words}: the remainder and the quotient have to be by "
+                                        "one number, that of the tiles that the remainder counts")  # fmt: skip
     return None
 
 
@@ -239,8 +235,8 @@ def _is_tile(tiles: TileMap, op: str, by: int, axis: int, numbered: list[tuple[i
 def _division_words(tiles: TileMap, divided: _Divided, axis: str) -> str:
     counts = {"row": tiles.count[0], "column": tiles.count[1]}
     other, by = "column" if axis == "row" else "row", divided.by
-    called = f"the number of {axis} tiles" if by == counts[axis] != counts[other] else (
-        f"the number of {other} tiles" if by == counts[other] else str(by))  # fmt: skip
+    called = f", which is the number of {axis} tiles" if by == counts[axis] != counts[other] else (
+        f", which is the number of {other} tiles" if by == counts[other] else "")  # fmt: skip
     right = other if divided.quotient else axis
-    return (f"the {axis} tile is {divided.words}, which is {called}; for a {axis} tile from the "
+    return (f"the {axis} tile is {divided.words}{called}; for a {axis} tile from the "
             f"{'quotient' if divided.quotient else 'remainder'} it has to be the number of {right} tiles, {counts[right]}")  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, side_words
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, places_in_output, side_words
 from grader.diagnosis.ledger.provenance import Array
 from grader.labs.divergence import ADVANCE, LOAD, PAIR, Divergence
 
@@ -27,15 +27,17 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     here = use & (pairs.turn == turn)[None, :]
     if not blocks and len(np.unique(side.row[e][here[e]])) > 2:
         return _displaced(run, pairs, side, e, p)
+    if blocks and (other_row := _other_row(run, pairs, side, bad)):
+        return other_row
+    if not blocks and (brought_back := _brought_back(run, pairs, side, use)):
+        return brought_back
     letter, axis = side.operand.letter, "rows" if side is pairs.left else "channels"
     held, stored = hull(side.row[here]), hull(expected[here])
     what = "what lies behind the last block" if side.row[here].max() >= BEHIND else f"{_counted(axis, held)} of {letter}"
     line = run.line_of_load(int(side.node[p]), side.operand.tensor)
     target = f"Y[{stored}, ...]" if side is pairs.left else f"Y[..., {stored}]"
     names = ("first_rows_everywhere or row", "first_columns_everywhere or column")
-    if blocks and _of_same_blocks(run, side, expected, bad):
-        name, reason = "wrong_block", "the block belongs to the block row of Y, but its channels do not come to the columns that are theirs"
-    elif side.operand.unit > 1 and (side.row == expected // side.operand.unit)[use].all():
+    if side.operand.unit > 1 and (side.row == expected // side.operand.unit)[use].all():
         name = "packed_along_n"
         reason = f"channel n // {side.operand.unit} is taken for channel n: a word holds neighbouring k of one channel"
     elif blocks:
@@ -49,15 +51,51 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     )  # fmt: skip
 
 
+def _brought_back(run: Run, pairs: Pairs, side: Side, use: Array) -> Divergence | None:
+    """The last rows of a tile that are all taken from one row, where those before them are their own: a limit that is not the tensor's."""
+    axis, letter, noun = (0, "M", "row") if side is pairs.left else (1, "N", "channel")
+    places = places_in_output(run, pairs.store)[:2]
+    inside = (places[0] >= 0) & (places[0] < run.sizes[0]) & (places[1] >= 0) & (places[1] < run.sizes[1])
+    of_tile = [place[inside] for place in places]
+    wrong = run.wrong[of_tile[0], of_tile[1]]
+    amiss = np.unique(of_tile[axis][wrong])
+    right = np.setdiff1d(of_tile[axis], amiss)
+    taken = np.unique(side.row[use])
+    if not len(right) or len(taken) != 1 or len(amiss) < 2 or right.max() > amiss.min():
+        return None
+    p = int(np.flatnonzero(use.any(axis=0))[0])
+    return Divergence(
+        "brought_back_too_early", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"{noun}s {hull(amiss)} of {side.operand.letter} are brought back to {noun} {int(taken[0])}, and those before them are not",
+        f"every {noun} below {letter} = {run.sizes[axis]} itself", f"the {noun}s are compared with another limit than {letter}",
+        pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
+
+
 def _counted(nouns: str, numbers: str) -> str:
     """Rows, or channels, by their numbers; one of them in the singular."""
     return f"{nouns} {numbers}" if ":" in numbers else f"{nouns.removesuffix('s')} {numbers}"
 
 
-def _of_same_blocks(run: Run, side: Side, expected: Array, bad: Array) -> bool:
-    """Whether wrong rows lie in the blocks that they should be from. The tensor of blocks is [blocks, rows, columns]."""
-    rows = run.problem.tensors[side.operand.tensor].shape[1]
-    return bool((side.row[bad] // rows == expected[bad] // rows).all())
+def _other_row(run: Run, pairs: Pairs, side: Side, bad: Array) -> Divergence | None:
+    """Elements of Y that get other rows of a block than theirs, whichever block it is. The tensor of blocks is [blocks, rows, columns]."""
+    tensor = run.problem.tensors[side.operand.tensor]
+    rows, apart = tensor.shape[1], tensor.stride(1)
+    expected = np.broadcast_to(expected_rows(pairs, side), side.row.shape)
+    inside = side.offset // apart % rows
+    amiss = bad & (inside != expected % rows)
+    if not amiss.any():
+        return None
+    e, p = (int(i) for i in np.argwhere(amiss)[0])
+    same = bool((side.row[bad] // rows == expected[bad] // rows).all())
+    reason = "the block belongs to the block row of Y, but its channels do not come to the columns that are theirs" if same else (
+        "the addresses inside a block lead to other rows of it, or out of it: row r of a block belongs to column r of its "
+        "block row")  # fmt: skip
+    return Divergence(
+        "wrong_block", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"for Y[{pairs.m[e]}, {pairs.n[e]}] the {side_words(side, pairs)} operand holds an element of row {inside[e, p]} of a block",
+        f"one of row {expected[e, p] % rows}", reason, pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
 
 
 def _displaced(run: Run, pairs: Pairs, side: Side, e: int, p: int) -> Divergence:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from grader.diagnosis.ledger.looping import met_again
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, span
 from grader.diagnosis.ledger.provenance import Array
-from grader.diagnosis.ledger.turns import times_met
-from grader.labs.divergence import ADVANCE, LOOP, Divergence
+from grader.diagnosis.ledger.turns import asked_by_turn, times_met
+from grader.labs.divergence import ADVANCE, LOAD, LOOP, Divergence
 
 
 def look(run: Run, followed: Sequence[Pairs]) -> list[Divergence]:
@@ -25,7 +26,8 @@ def look(run: Run, followed: Sequence[Pairs]) -> list[Divergence]:
                for sides in ([pairs.left for pairs in whole], [pairs.right for pairs in whole])]  # fmt: skip
     if any((np.sum(counts, axis=0) == 1).all() for counts in by_side):
         return []  # the other side is wrong in ways of its own
-    return [_wrong_slices(run, whole, max(by_side, key=lambda counts: np.count_nonzero(np.sum(counts, axis=0))))]
+    wrong = _wrong_slices(run, whole, max(by_side, key=lambda counts: np.count_nonzero(np.sum(counts, axis=0))))
+    return [wrong] if wrong else []
 
 
 def _each_k(side: Side, pairs: Pairs, K: int) -> Array:
@@ -42,7 +44,7 @@ def _all_recorded(run: Run, parts: Sequence[Pairs]) -> bool:
     return programs == {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}
 
 
-def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> Divergence:
+def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> Divergence | None:
     """What is wrong with slices that do not meet every k once. counts: of each, how often it meets each k."""
     split, K = run.config.split_k, run.sizes[2]
     line = parts[-1].flow.terms[-1].line if parts[-1].flow.terms else parts[-1].store.line
@@ -59,6 +61,8 @@ def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> 
         if all((count == counts[0]).all() for count in counts):
             return Divergence("slices_overlap", LOOP, line, first, "every k in one slice",
                             "every slice multiplies the same k: the number of the slice is not in the addresses")  # fmt: skip
+    if (alone := next((place for place, count in enumerate(counts) if (count > 1).any()), None)) is not None:
+        return _again_in_slice(run, parts[alone], counts[alone])
     missing, twice = np.flatnonzero(total == 0), np.flatnonzero(total > 1)
     if len(missing) and _one_slice(run):
         return Divergence(
@@ -68,9 +72,26 @@ def _wrong_slices(run: Run, parts: Sequence[Pairs], counts: Sequence[Array]) -> 
     if len(twice):
         return Divergence("slices_overlap", LOOP, line, f"{first}; k = {span(twice)} is in more than one slice",
                         "every k in one slice", _overlap(parts, counts))  # fmt: skip
+    if all(_reached(side, missing) for side in ([one.left for one in parts], [one.right for one in parts])):
+        load = run.line_of_load(int(parts[-1].left.node[0]), parts[-1].left.operand.tensor)
+        return Divergence("k_mask_too_short", LOAD, load, f"{first}; the masks leave out k = {span(missing)}, which the addresses reach",
+                          f"masks that end at K = {K}", "the masks of the slices' loads end before K does")  # fmt: skip
     return Divergence("slices_leave_out", LOOP, line, f"{first}; k = {span(missing)} is in no slice",
                     "every k in one slice", "the slices of K do not reach its end" if missing[-1] == K - 1 else
                     "the slices of K leave a part of it out")  # fmt: skip
+
+
+def _reached(sides: Sequence[Side], missing: Array) -> bool:
+    """Whether the addresses of a side reach these k in some slice, whatever its mask makes of them."""
+    unit = sides[0].operand.unit
+    asked = np.concatenate([side.k[0][side.asked[0]] // unit for side in sides])
+    return bool(np.isin(missing // unit, asked).all())
+
+
+def _again_in_slice(run: Run, pairs: Pairs, count: Array) -> Divergence | None:
+    """A slice that meets some k several times by itself. count: how often it meets each k."""
+    by_turn = asked_by_turn(pairs, pairs.left, 0)
+    return met_again(run, pairs, by_turn, max(len(np.unique(ks)) for ks in by_turn), alone=False)
 
 
 def _one_slice(run: Run) -> bool:
@@ -95,6 +116,11 @@ def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
     if max(apart, default=depth) < depth:
         begin = span(np.array(sorted(apart)))
         return f"slices begin {begin} of k apart, and a turn takes {depth}: it goes on into what the next slice takes"
+    over = {end + 1 - begin for begin, end in zip(begins, ends, strict=True) if end + 1 < len(counts[0])}
+    step = min(apart, default=depth)
+    if len(apart) == 1 and step % depth and over == {-(-step // depth) * depth}:
+        return (f"slices begin {step} of k apart, which is no multiple of the {depth} that a turn takes: the last turn of a slice goes on "
+                "into the next one, and its mask has to end where the slice does")  # fmt: skip
     unbroken = all(len(ks) == ks[-1] - ks[0] + 1 for count in counts if len(ks := np.flatnonzero(count)))
     if set(ends) == {len(counts[0]) - 1} and unbroken:
         return "every slice goes on to the end of K, not to where the next one begins"

@@ -34,6 +34,8 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
         return None
     own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
     known = {1, *run.problem.scalars.values()}
+    if 0 in walked:
+        return None  # elements that are all taken from one place are not walked by a stride
     if any(used > 0 and own != used and own % used == 0 and used not in known for used, own in zip(walked, own_strides, strict=True)):
         return None  # a part of the stride: the same row lies in several places, as no other stride brings it there
     swapped = set(walked) == set(own_strides)

@@ -30,12 +30,13 @@ class Telling:
 def tell(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], outcomes: Sequence[Outcome],
     checked: Sequence[Checked], seed: int, options: InterpretOptions, astray: frozenset[int] = frozenset(),
+    faulty: frozenset[int | None] = frozenset(),
 ) -> Telling:  # fmt: skip
     """One diagnosis for each failing outcome, none at all where the ledger has nothing to say. `outcomes`: of public cases.
 
     An outcome that stored into its inputs is left to others: what it read later was not what the case holds. So is one that is
     wrong for the order of its programs alone, and one that was never run.
-    astray: lines of the module that access what is out of bounds.
+    astray: lines of the module that access what is out of bounds. faulty: those of all that the memory check found.
     """
     failing = [one for one in zip(outcomes, checked, strict=True) if went_wrong(*one)]
     if not failing or any(outcome.stored_inputs(lab.output) for outcome, _ in failing):
@@ -44,18 +45,27 @@ def tell(
     if not explained.findings:
         return Telling([None] * len(outcomes), explained.defects)
     mistake = _called(lab, bundle, problems, explained.findings[0].name.split(" or "), failing)
-    diagnosis = _diagnosis(source, explained.findings, mistake, astray)
+    diagnosis = _diagnosis(source, explained.findings, mistake, early=comes_first(explained.findings, astray, faulty))
     return Telling([diagnosis if went_wrong(*one) else None for one in zip(outcomes, checked, strict=True)], explained.defects)
 
 
-def _diagnosis(source: KernelSource, findings: Sequence[Divergence], mistake: str, astray: frozenset[int]) -> Diagnosis:
+def _diagnosis(source: KernelSource, findings: Sequence[Divergence], mistake: str, *, early: bool) -> Diagnosis:
     first = findings[0]
     return Diagnosis(
         mistake, first.reason, "", "", told(source, findings), general(source, findings),
         tuple(finding.name.split(" or ")[0] for finding in findings),
-        first.rank <= TILE or (bool(first.reason) and first.line in astray),
+        early,
         tuple(finding.line for finding in findings if finding.strides and finding.line is not None),
     )  # fmt: skip
+
+
+def comes_first(findings: Sequence[Divergence], astray: frozenset[int], faulty: frozenset[int | None]) -> bool:
+    """Whether the first finding is to be put right before what the memory check found: it may cause that, or all of it is explained.
+
+    astray, faulty: as `tell` has them.
+    """
+    first, lines = findings[0], {finding.line for finding in findings if finding.reason}
+    return first.rank <= TILE or (bool(first.reason) and first.line in astray) or (bool(first.reason) and bool(faulty) and faulty <= lines)
 
 
 def went_wrong(outcome: Outcome, finding: Checked) -> bool:

@@ -128,6 +128,13 @@ class _Met:
         return bool((of_block[looked_up] == looked_up).all())
 
     @property
+    def beside_own(self) -> bool:
+        """Whether blocks of other block rows are taken in turns alone that take blocks of their own row too."""
+        foreign = self.own != self.row
+        own_turns = set(zip(self.row[~foreign].tolist(), self.blocks.turn[~foreign].tolist(), strict=True))
+        return set(zip(self.row[foreign].tolist(), self.blocks.turn[foreign].tolist(), strict=True)) <= own_turns
+
+    @property
     def counted_from_start(self) -> bool:
         """Whether each block is the one whose number is that of the right one, counted from the start of its row."""
         return bool(((self.number >= 0) & (self.block == self.number - self.start)).all())
@@ -348,9 +355,14 @@ def _foreign_row_rules(met: _Met) -> list[Rule]:
             for holds, name, reason in (
                 ((own <= row).all() and met.block.min() == 0, "row_start_ignored",
                  "the loop begins with the first block of all, not with the first of its block row"),
-                ((own >= row).all(), "row_end_ignored", "the loop does not end with the last block of its block row"),
+                ((own >= row).all() and not met.beside_own, "row_end_ignored",
+                 "the loop does not end with the last block of its block row"),
             ) if holds
         ]  # fmt: skip
+    if met.meets and met.mixed and (own >= row).all() and met.beside_own:
+        sentence = ("a turn takes several blocks, and those behind the last one of the block row are not left out: a row ends before block "
+                    "crow_indices[r + 1]")  # fmt: skip
+        found.append(Rule("row", "row_end_ignored", sentence))
     if not met.meets and (met.block == row).all():
         found.append(Rule("columns", "values_by_block_row", "the values are indexed by block row instead of by the number of the block",
                           telling=not (own == row).all()))  # fmt: skip

@@ -126,6 +126,9 @@ def _differs(row: Array, own_row: Array, column: Array, own_column: Array, wrong
     return " and ".join(name for name, differs in names.items() if (differs & wrong).any()) or "element"
 
 
+COUNTED = ("groups_of_128", "groups_counted_in_tiles")
+"""Rules by which a program that walks one tile of K keeps one row, which is not that it does not look for another one."""
+
 Offsets = Callable[[Array, Array], Array]
 Rule = tuple[str, str, Offsets]
 """A name, words, and from n and k to the row or to the offset that is taken."""
@@ -138,7 +141,8 @@ def _rules(problem: Problem, tensor: str, taken: GroupElements) -> Iterator[tupl
     row, column = place(problem, tensor, used)
     yield from _by_other_rows(problem, tensor, used - (n if tensor == SCALES else n // 8) * problem.scalars[STRIDES[tensor][1]], k)
     if (column == (n if tensor == SCALES else n // 8)).all():
-        if _stays(problem, row, k):
+        counted = [(name, reason) for name, reason, rule in _of_rows(problem) if name in COUNTED and (row == rule(n, k)).all()]
+        if _stays(problem, row, k) and not counted:
             yield ("one_group_for_all", "the row of one group is used for all k of the program: it is loaded before the loop over the "
                    "groups, or its index does not change there")  # fmt: skip
             return
@@ -153,7 +157,8 @@ def _by_other_rows(problem: Problem, tensor: str, first: Array, k: Array) -> Ite
     """That the row stride of the other tensor of groups is used. first: offsets of the first elements of the rows that are taken."""
     other = ZEROS if tensor == SCALES else SCALES
     own, used = (problem.scalars[STRIDES[name][0]] for name in (tensor, other))
-    if own != used and (first == k // problem.scalars["group_size"] * used).all():
+    rows = [k // problem.scalars["group_size"], *(rule(first, k) for name, _, rule in _of_rows(problem) if name == "group_of_tile")]
+    if own != used and any(row.any() and (first == row * used).all() for row in rows):
         short = tensor.removesuffix("_ptr")
         yield f"{short}_by_other_stride", f"{STRIDES[other][0]} is used for the rows of {short}, which are {STRIDES[tensor][0]} apart"
 

@@ -80,6 +80,8 @@ LOOKUPS = (
       for bits in (2, 3, 8)),
     Way("zero_not_masked", "the word of zeros is shifted, but the higher nibbles are not masked away",
         lambda parts: parts.zero_words >> 4 * (parts.n % 8)),
+    Way("zero_one_in_mask", "the one is added to the mask, which is 16 then: Python adds before it takes &, so it has to be "
+        "((word >> shift) & 0xF) + 1", lambda parts: (parts.zero_words >> 4 * (parts.n % 8) & 16) - 1),
 )  # fmt: skip
 """Where the stored zero point is looked for in its word."""
 NUMBERS: tuple[tuple[str, str, Number], ...] = (

@@ -40,7 +40,7 @@ CONVERSIONS: dict[str, tuple[str, Callable[[Array], Array]]] = {
 }  # fmt: skip
 CLAMPS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "": ("", lambda q: np.clip(q, -128, 127)),
-    "no_clamp": ("there is no clamp before it becomes int8, and what does not fit wraps around", _wrap),
+    "no_clamp": ("x / s is not clamped before it becomes int8, and what does not fit wraps around", _wrap),
     "clamp_to_minus_127": ("clamped to [-127, 127], but int8 begins at -128", lambda q: np.clip(q, -127, 127)),
     "clamp_to_unsigned": ("clamped to numbers from 0 on, but int8 has negative ones", lambda q: np.clip(q, 0, 127)),
     "no_clamp ": ("there is no clamp", lambda q: q),

@@ -83,7 +83,7 @@ def index_at(offset: int, area: Area) -> list[int]:
 
 def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     """The index that each lane was meant for, an array for each dimension: that of the first lane, and a step in a
-    dimension of its own for each axis.
+    dimension of its own for each axis. An axis that goes over several blocks of a tensor of blocks steps in all of its dimensions.
 
     Unlike an address this tells the column after a row's last from the first of the next row. None when an axis
     moves by something that is no stride of the tensor, nor a few of them, or two axes by the same.
@@ -92,6 +92,7 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     moves: dict[int, np.ndarray] = {}
     reached = np.full(offsets.shape, corner)
     uneven: list[tuple[int, np.ndarray]] = []
+    blockwise: list[np.ndarray] = []
     for axis in range(offsets.ndim):
         line = offsets[(*(0,) * axis, slice(None), *(0,) * (offsets.ndim - axis - 1))]
         steps = np.abs(np.diff(line))
@@ -100,6 +101,9 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
         step = int(steps[steps > 0].min())
         moved = (line - corner).reshape([-1 if at == axis else 1 for at in range(offsets.ndim)])
         reached = reached + moved
+        if len(area.shape) > 2 and (steps != step).any():  # columns of one block, then those of the next
+            blockwise.append(moved)
+            continue
         fitting = [d for d, stride in enumerate(area.strides) if stride == step and d not in moves]
         if fitting:
             d = max(fitting, key=lambda d: area.shape[d])
@@ -116,7 +120,12 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     if not (reached == offsets).all():
         return None
     start = _start(index_at(corner, area), {d: int(moved.max()) + 1 for d, moved in moves.items()}, area)
-    return [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
+    found = [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
+    for moved in blockwise:
+        for d in sorted(range(len(found)), key=lambda d: area.strides[d], reverse=True):
+            further, moved = np.divmod(moved, area.strides[d])
+            found[d] = found[d] + further
+    return found
 
 
 def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:

@@ -12,6 +12,7 @@ from grader.diagnosis.ledger.pairs import lasting, pairs_of, sample, stores_to_o
 from grader.diagnosis.ledger.provenance import Provenance, Untraceable
 from grader.diagnosis.ledger.settling import borne_out, consistent
 from grader.diagnosis.ledger.tape import parse
+from grader.diagnosis.ledger.telling import comes_first
 from grader.diagnosis.ledger.walk import walk
 from grader.gpu.devices import choose
 from grader.labs import get_lab
@@ -99,6 +100,15 @@ def test_the_line_is_the_one_where_the_number_changed():
     assert "line" in finding.text(source.locate(line))
 
 
+def test_the_line_of_words_in_a_wrong_order_is_that_of_the_reshape():
+    """The load takes every word once, in order, so it is not to be changed."""
+    text = (TESTS / "styles" / "w4a16_descriptor.py").read_text(encoding="utf-8")
+    text = text.replace("words[:, None, :] >> shifts[None, :, None]", "words[None, :, :] >> shifts[:, None, None]")
+    source, bundle, _, run = recorded(text, "w4a16", "all_tails")
+    (finding,) = walk(run)
+    assert "reshape" in source.module.split("\n")[bundle.made.origin(finding.line) - 1]
+
+
 def test_an_axis_of_the_grid_that_nobody_reads_is_named():
     """Tiles counted along one axis, under the default grid of the lab, which has two."""
     flat = PLAIN["dds"].replace("    pid_m = tl.program_id(0)\n", "    pid = tl.program_id(0)\n    pid_m = pid // (N // BLOCK)\n")
@@ -125,6 +135,16 @@ def test_a_step_that_is_a_size_by_chance_is_no_stride():
     assert borne_out([[chance], [astray]], [plain, other]) == [[chance], [astray]]
     assert borne_out([[chance], [chance]], [plain, plain]) == [[chance], [chance]]
     assert borne_out([[chance], []], [plain, plain]) == [[chance], []]
+
+
+def test_the_first_sentence_comes_before_memory_that_a_later_one_explains():
+    """Two programs store to the same elements because of the columns of the store, which has a sentence of its own."""
+    column = Divergence("col_as_element", LOAD, 38, "X[0, 1]", "X[0, 32]", "the block column is taken for the index of an element")
+    stored = Divergence("columns_displaced", 11, 44, "columns 32:64 at 1", "column 32", "the columns begin at the number of the tile")
+    assert comes_first([column, stored], frozenset(), frozenset({44}))
+    assert not comes_first([column, stored], frozenset(), frozenset({44, 50}))
+    assert not comes_first([column], frozenset(), frozenset({44}))
+    assert not comes_first([column], frozenset(), frozenset())
 
 
 UNREAD = {

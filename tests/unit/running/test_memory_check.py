@@ -46,9 +46,13 @@ class Checked:
 
 
 def checked(
-    tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0, folded=()
+    tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0, folded=(),
+    right=False, strides_of="",
 ) -> Checked:  # fmt: skip
-    """One launch of a kernel with small tiles on small sizes. folded: arguments that the compiler takes for the constant 1."""
+    """One launch of a kernel with small tiles on small sizes. folded: arguments that the compiler takes for the constant 1.
+
+    right: whether the sentences are those of a kernel whose Y is right. strides_of: what is in a line whose strides are known to be wrong.
+    """
     path = tmp_path / f"{lab_id}.py"
     path.write_text(source, encoding="utf-8")
     kernel = read(path, [get_lab(lab_id)]).labs[lab_id]
@@ -61,7 +65,8 @@ def checked(
     bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {}, made_of(kernel))
     problems = {case.name: make_problem(lab, case, seed=1)}
     (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
-    return Checked(sentences(lab, kernel, problems, [outcome]), outcome, source)
+    known = frozenset(n for n, line in enumerate(kernel.module.split("\n"), 1) if strides_of and strides_of in line)
+    return Checked(sentences(lab, kernel, problems, [outcome], strides=known, right=right), outcome, source)
 
 
 def made_of(kernel: KernelSource) -> MadeModule:
@@ -146,6 +151,14 @@ def test_a_wrong_address_is_no_missing_mask(tmp_path, name):
     assert "mask" not in sentence
     assert result.outcome.overrun
     assert "mask" not in check(LAB, make_problem(LAB, SMALL, 1), result.outcome, None).message
+
+
+def test_strides_that_are_told_are_not_told_again(tmp_path):
+    source = edited("x_ptrs = x_ptr + offs_m[:, None] * stride_xm", "x_ptrs = x_ptr + offs_m[:, None] * (stride_xm + 5)")
+    result = checked(tmp_path, source, strides_of="x = tl.load(x_ptrs")
+    sentence = next(sentence for sentence in result.sentences if " of x" in sentence)
+    assert "the address is wrong: its tile moves by" in sentence
+    assert "put them right first" not in sentence
 
 
 def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):
@@ -519,6 +532,43 @@ def test_a_number_from_outside_leads_an_access_to_the_tensor_of_its_pointer(tmp_
     index, far = result.sentences
     assert "of col_indices" in index
     assert "reads far outside x; col_indices was read outside before, and the address comes of that number: put that right first" in far
+
+
+def test_a_masked_index_from_outside_leads_to_its_mask(tmp_path):
+    """It is multiplied in int32 there, so that the address that comes of it is not as far away as the number itself."""
+    source = (TESTS / "styles" / "dds_two_blocks.py").read_text(encoding="utf-8")
+    source = source.replace("there = p + which < count", "there = p + which <= count")
+    index, far, *_ = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32).sentences
+    assert "reads element 1 of col_indices, which has 1 (0 to 0)" in index
+    assert "look at its mask, how it is indexed and where the loop ends" in index
+    assert "reads far outside x; col_indices was read outside before" in far
+
+
+def test_blocks_behind_the_last_one_are_no_columns_of_a_block(tmp_path):
+    """An axis that goes over several blocks steps from the last column of one to the first of the next."""
+    source = (TESTS / "styles" / "dds_two_blocks.py").read_text(encoding="utf-8")
+    source = source.replace("within[:, None], mask=there[:, None], other=0.0)", "within[:, None])")
+    result = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32)
+    (sentence,) = result.sentences
+    assert "tl.load reads block 1 of values, which has 1 block; mask what lies behind the last block of the block row" in sentence
+
+
+def test_a_tile_that_begins_inside_a_block_lacks_no_mask(tmp_path):
+    source = DDS.replace("i * BLOCK * BLOCK + offs_b[:, None]", "i * BLOCK * BLOCK + BLOCK + offs_b[:, None]")
+    result = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32)
+    sentence = next(sentence for sentence in result.sentences if "of values" in sentence)
+    assert "reads row 32 of a block of values, which has 32 rows; look at where in its block the tile begins" in sentence
+    assert "mask" not in sentence
+
+
+def test_a_tile_loaded_ahead_of_the_last_turn_lacks_a_mask_where_y_is_right(tmp_path):
+    """What is read there is used nowhere, so neither the tile's offset nor the end of the loop is wrong."""
+    source = edited("        k_left = K - k * BLOCK_K\n",
+                    "        k_left = K - k * BLOCK_K\n        tl.load(w_ptrs + BLOCK_K * stride_wk)\n")  # fmt: skip
+    wrong, right = (checked(tmp_path, source, N=64, K=64, right=right).sentences for right in (False, True))
+    assert any("the tile begins outside" in one and "look at the tile's offset, the end of the loop and the grid" in one for one in wrong)
+    assert any("the tile begins outside" in one and "there is no mask, and Y is right without it: mask all" in one for one in right)
+    assert not any("the end of the loop" in one for one in right)
 
 
 def test_findings_survive_a_launch_that_does_not_end(tmp_path):
