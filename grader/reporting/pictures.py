@@ -186,11 +186,12 @@ def error_map(errors: ErrorMap) -> Picture:
                                              edgecolor=VERMILLION, linewidth=1.5, zorder=3))  # fmt: skip
             axes.set_xticks(_edges(columns, errors.N))
             axes.set_yticks(_edges(rows, errors.M))
-        axes.set_title(title)
+        # Title and legend are the figure's: axes that keep Y's shape may be narrow, or end high above the lower edge.
+        axes.figure.suptitle(title, x=0.01, ha="left", fontsize=STYLE["axes.titlesize"])
         handles = [
             Patch(facecolor=colour, edgecolor=FAINT, label=f"{label}: {count}") for label, colour, count in counted
         ]
-        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.24 * 2.2 / height), ncols=2)
+        axes.figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
     words = ", ".join(f"{count} {label}" for label, _, count in counted if count)
     where = (
