@@ -561,7 +561,7 @@ w4a16_gain = max(memory16, compute) / max(memory4, compute)
 check_answer("w4a16", "gain")
 
 # %% [markdown]
-# **3. Bits a weight**
+# **3. Bits per weight**
 
 # %% [markdown] lang="zh"
 # **3. 每个权重多少位**

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # W8A16: half of the bytes
 #
-# **A bonus lab.** Its points stand apart from the 300 of the other three; whoever leaves it out loses nothing.
+# **A bonus lab.** Its points do not count towards the 300 of the other three; you lose nothing by skipping it.
 #
 # $$y_{mn} = s_n \sum_k x_{mk}\,q_{kn}, \qquad q_{kn} \in \{-128, \dots, 127\}$$
 #
@@ -397,7 +397,7 @@ check("w8a16", step="one")
 # Right is 60 points. Fast is the other 40. The way of the reference solution, one idea a step, each of which an H200 has timed:
 #
 # 1. **Naive**: one tile for all sizes, `tl.dot`. With one token it multiplies rows of nothing, and 64 programs read the whole weight.
-# 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns a program, so that there are enough programs.
+# 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns per program, so that there are enough programs.
 #    By itself this was slower than the naive tile: each turn waits for its few bytes.
 # 3. **Wide loads**: neighbours along $K$ in one thread, 16 bytes a load, several tiles in flight.
 # 4. **Split-K**: with a few tokens `tl.dot` pays again; `SPLIT_K` programs share a tile of $Y$, each takes a part of $K$, atomics join them.
@@ -434,7 +434,7 @@ check("w8a16", step="one")
 # %% [markdown]
 # ### Faster, step 1: one token, a form of its own
 #
-# Your kernel as it is has 64 columns a tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
+# Your kernel as it is has 64 columns per tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
 # `BLOCK_M == 1`: element by element, without `tl.dot`. In the loop put its sum off: keep the products of all turns in a tile of fp32, and sum
 # once, behind the loop. And ask
 # `tl.range(..., num_stages=4)` for loads ahead, which a loop without `tl.dot` does not get by itself.

@@ -613,7 +613,7 @@ check_answer("w8a8", "bytes")
 
 # %% solution="w8a8_answer_intensity"
 ask("w8a8", "intensity")
-w8a8_intensity = None  # operations a byte
+w8a8_intensity = None  # operations per byte
 ### BEGIN SOLUTION
 w8a8_intensity = 2 * 1024 * 6144 * 3072 / (2 * 1024 * 3072 + 6144 * 3072 + 2 * 1024 * 6144)
 ### END SOLUTION
