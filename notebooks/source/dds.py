@@ -286,14 +286,14 @@ show_warp("dds")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
+# Right is 60 points. Fast is the other 40. This is the path as it was really taken, one idea per step:
 #
 # @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
 #
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
 # teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# The checks hold no watch. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 

@@ -406,7 +406,7 @@ check("w8a16", step="one")
 #
 # @ladder w8a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
 #
-# Three steps below lead there: GEMV with wide loads, split-K, and the weight first. Each has one number to predict and one cell that checks. The checks hold no watch: they look at the launch and at what the
+# Three steps below lead there: GEMV with wide loads, split-K, and the weight first. Each has one number to predict and one cell that checks. The checks measure no time: they look at the launch and at what the
 # compiler made of your kernel for an H200. They are worth no points; the clock at the end is.
 
 # %% [markdown] lang="zh"
@@ -436,7 +436,7 @@ check("w8a16", step="one")
 #
 # Your kernel as it is has 64 columns per tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
 # `BLOCK_M == 1`: element by element, without `tl.dot`. In the loop put its sum off: keep the products of all turns in a tile of fp32, and sum
-# once, behind the loop. And ask
+# once, after the loop. And ask
 # `tl.range(..., num_stages=4)` for loads ahead, which a loop without `tl.dot` does not get by itself.
 #
 # @speed w8a16: one
