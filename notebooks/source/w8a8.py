@@ -452,7 +452,7 @@ check("w8a8", speed="reciprocal")
 # %% [markdown]
 # ### Faster, step 3: cheap rounding
 #
-# `tl.floor` and the conversion to int8 run at a part of the rate of a multiply-add. There is a cheaper way: add
+# `tl.floor` and the conversion to int8 run at a fraction of the rate of a multiply-add. There is a cheaper way: add
 # $1.5 \cdot 2^{23}$. An fp32 number of that size has no bits left for a fraction, so the addition itself rounds to nearest, and
 # the low byte of the result *is* the integer. Clamp while it is still a float.
 #

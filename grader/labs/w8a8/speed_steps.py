@@ -98,7 +98,7 @@ SPEED_STEPS = (
                 compiled(lambda look: look.turn.to_integer),
                 "No instruction of the loop rounds a float or turns it into an integer.",
                 "{found} instructions round a float or turn it into an integer, in each turn and thread: "
-                "they run at a part of the rate of a multiply-add.",
+                "they run at a fraction of the rate of a multiply-add.",
                 at_most=0,
             ),
         ),
