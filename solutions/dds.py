@@ -2,7 +2,7 @@
 
     y[m, n] = sum_b sum_c x[m, 32 * col[b] + c] * values[b, n % 32, c]      b over the blocks of row n // 32
 
-The weight W [N, K] is in block-sparse-row (BSR) format: block row r owns the blocks crow[r] up to, not with,
+The weight W [N, K] is in block-sparse-row (BSR) format: block row r owns the blocks crow[r] up to, but not including,
 crow[r + 1], and block b covers the columns 32 * col[b] to 32 * col[b] + 31 of W. Only present blocks are read
 or multiplied.
 

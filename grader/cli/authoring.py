@@ -76,6 +76,8 @@ def check_lab(lab_id: Annotated[str, typer.Argument(metavar="ID", help="The lab 
         typer.echo(f"{'missing' if must else 'could have'}: {sentence}")
     if not found:
         typer.echo(f"{lab_id} has everything that the other labs have")
+    elif not any(must for must, _ in found):
+        typer.echo(f"nothing is missing that {lab_id} must have")
     raise typer.Exit(any(must for must, _ in found))
 
 

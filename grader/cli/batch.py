@@ -251,10 +251,15 @@ def _shown_progress(console: Console, *, on_gpu: bool) -> Iterator[Callable[[Bat
         yield listen
 
 
+def _some(count: int, noun: str) -> str:
+    """A number and its noun: "1 student", "2 students"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:
     """One line: stages and what is left of the time."""
     new, done = progress.kernels - progress.known, progress.graded + progress.failed - progress.known
-    parts = [f"read {progress.read} of {progress.hand_ins} hand-ins", f"{progress.kernels} different kernels"]
+    parts = [f"read {progress.read} of {_some(progress.hand_ins, 'hand-in')}", _some(progress.kernels, "different kernel")]
     if progress.known:
         parts.append(f"{progress.known} known from the journal")
     if on_gpu:
@@ -339,6 +344,6 @@ def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
         table.add_row(escape(name(who)), *cells, total, late, escape(name(_cut(look))))
     console.print(table)
     minutes = seconds / 60
-    rate = f", {len(found) / minutes:.0f} a minute" if minutes > 0.2 else ""
-    console.print(f"{len(found)} students in {timedelta(seconds=round(seconds))}{rate}")
+    rate = f", {len(found) / minutes:.0f} per minute" if minutes > 0.2 else ""
+    console.print(f"{_some(len(found), 'student')} in {timedelta(seconds=round(seconds))}{rate}")
     console.print(f"Class report: {escape(str(out / 'index.html'))}", soft_wrap=True)

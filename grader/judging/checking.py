@@ -79,12 +79,12 @@ ORDER_OF_LANES = (
 
 
 ORDER_OF_THREADS = (
-    "a program loads from Y what another of its threads has stored, with no tl.debug_barrier between, and may find what was there before "
-    "(the line `memory` says where)"
+    "a program loads from Y what another of its threads has stored, with no tl.debug_barrier in between, and may find what was there "
+    "before (the line `memory` says where)"
 )
 BROKEN_PROMISE = (
-    "the compiler is promised what is not so, and what it then makes of the kernel is undefined; promise what holds for every size, or "
-    "nothing (the line `memory` says where)"
+    "the compiler is promised something that is not true, and what it then makes of the kernel is undefined; promise what "
+    "holds for every size, or nothing (the line `memory` says where)"
 )
 
 

@@ -125,10 +125,10 @@ def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> 
     if finding.fault == "assumed" or not seen:
         fact = f"{name} is told `{_assumed(source, finding)}`, which is false with {sizes}"
     elif finding.fault == "multiple":
-        fact = f"{name} is told {promised}, and {seen[0]} is no multiple of it ({sizes})"
+        fact = f"{name} is told {promised}, and {seen[0]} is not a multiple of it ({sizes})"
     else:
         wanted = "neighbours" if finding.fault == "contiguous" else "equal numbers"
-        fact = f"{name} is told {promised} {wanted}, and {seen[0]} and {seen[-1]} are none ({sizes})"
+        fact = f"{name} is told {promised} {wanted}, and {seen[0]} and {seen[-1]} are not ({sizes})"
     return f"{place}: {fact}; the compiler believes it: promise what holds for every size, or leave it out"
 
 
@@ -168,7 +168,7 @@ def _holder(source: KernelSource, line: int) -> str:
 def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:
     """What was accessed that must not be, and what to do about it ("" where the fact says it). masked: the access has a mask."""
     name = finding.tensor.removesuffix("_ptr")
-    before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes of that number: put that right first"
+    before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes from that number: put that right first"
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
         return "an address near no tensor", before if finding.misled in _indices(kernel) else "look at its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
@@ -177,7 +177,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     if finding.out_of_bounds and _is_index(kernel, finding):
         last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
         return (
-            f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): a number from outside is no index, "
+            f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): what is read outside is not an index, "
             "and whatever it leads to is wrong",
             f"look at {'its mask, ' if masked else ''}how it is indexed and where the loop ends",
         )
@@ -190,8 +190,8 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         return _race(kernel, tensor, name, finding, element, masked=masked)
     if finding.fault == "thread":
         return (
-            f"{element}, which the same program stored in another place of a tile: another thread did, and may not have come so far",
-            "put tl.debug_barrier() between, or go on with what was stored instead of loading it",
+            f"{element}, which the same program stored in another place of a tile: another thread did, and may not have got that far",
+            "put tl.debug_barrier() between the two, or use what was stored instead of loading it",
         )
     if finding.fault == "mixed":
         return f"{element}, to which other programs add", "their order is not defined"

@@ -227,6 +227,6 @@ NO_MATRIX_INSTRUCTION = Demand(
 NO_SPILLS = Demand(
     compiled(lambda look: look.built.spill_bytes),
     "Nothing spills: the tile fits in registers.",
-    "{found} bytes a thread spill to memory: take a smaller tile, or more warps for it.",
+    "{found} bytes per thread spill to memory: take a smaller tile, or more warps for it.",
     at_most=0,
 )

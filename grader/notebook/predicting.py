@@ -96,10 +96,10 @@ def _number(value: object, unit: str) -> float:
     if value is None or value is ...:
         raise NotYet(f"Your prediction is missing: write a number ({unit}), run this cell, then the next one.")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NotYet(f"{value!r} is no number; write your prediction as one ({unit}), such as 1.5.")
+        raise NotYet(f"{value!r} is not a number; write your prediction as one ({unit}), such as 1.5.")
     percent = unit.startswith("%")
     if value < 0 or (value > 100 if percent else value == 0):
-        raise NotYet(f"{value!r} {unit} cannot be; predict a number {'from 0 to 100' if percent else 'above 0'}.")
+        raise NotYet(f"{value!r} {unit} is not possible; predict a number {'from 0 to 100' if percent else 'above 0'}.")
     return float(value)
 
 
@@ -145,11 +145,11 @@ def _read() -> list[Noted]:
             if entry.digest != _digest(before, entry.claim, entry.value, entry.unit, entry.when):
                 raise NotYet(
                     f"{path.name} was changed by hand: the entry on {entry.claim!r} of {entry.when} does not fit its digest. Undo the "
-                    "change, or remove the file and predict anew."
+                    "change, or remove the file and predict again."
                 )
             before = entry.digest
     except (OSError, ValueError, TypeError):
-        raise NotYet(f"{path.name} cannot be read as predictions; remove it and predict anew.") from None
+        raise NotYet(f"{path.name} cannot be read as predictions; remove it and predict again.") from None
     return entries
 
 

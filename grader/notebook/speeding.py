@@ -20,7 +20,7 @@ from grader.reporting.terminal import MARKS
 def predict(lab_id: str, speed: str, number: object) -> None:
     """Notes what you expect of a step towards speed, before `check(lab_id, speed=...)` shows it.
 
-    Raises NotYet for a step that there is not, and for what is no number.
+    Raises NotYet for a step that there is not, and for what is not a number.
     """
     step = _speed_step(lab_named(lab_id), speed)
     if number is ...:

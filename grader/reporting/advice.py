@@ -55,7 +55,7 @@ def _spills(facts: BuildFacts, config: Config) -> str:
     if not facts.spill_bytes:
         return ""
     return (
-        f"spills {facts.spill_bytes} bytes a thread: registers do not hold the tile and go through memory; "
+        f"spills {facts.spill_bytes} bytes per thread: registers do not hold the tile and go through memory; "
         f"try a smaller tile or more than {config.num_warps} warps"
     )
 
@@ -64,7 +64,7 @@ def _loads(facts: BuildFacts) -> str:
     if not 0 < facts.widest_load_bytes <= NARROW_LOAD_BYTES:
         return ""
     return (
-        f"widest load {facts.widest_load_bytes} bytes a thread, {WIDE_LOAD_BYTES} are possible: let the last dimension "
+        f"widest load {facts.widest_load_bytes} bytes per thread, {WIDE_LOAD_BYTES} are possible: let the last dimension "
         "of a tile run along the stride that is 1, so that neighbouring elements come in one load"
     )
 
@@ -77,12 +77,12 @@ def _occupancy(facts: BuildFacts, config: Config, capability: int) -> str:
     if facts.shared_bytes * (facts.programs_per_sm + 1) > limits.shared_bytes:
         reason, cure = f"{facts.shared_bytes / 1024:.0f} KB of shared memory", "a smaller BLOCK_K or fewer stages"
     elif shared_limited or facts.registers >= 128:
-        reason, cure = f"{facts.registers} registers a thread", "a smaller tile"
+        reason, cure = f"{facts.registers} registers per thread", "a smaller tile"
     else:
-        reason, cure = f"{config.num_warps} warps a program", "more warps"
+        reason, cure = f"{config.num_warps} warps per program", "more warps"
     programs = "1 program" if facts.programs_per_sm == 1 else f"{facts.programs_per_sm} programs"
     return (
-        f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps an SM, because of "
+        f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps per SM, because of "
         f"{reason}; little hides a wait for memory: try {cure}"
     )
 

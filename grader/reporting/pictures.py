@@ -186,11 +186,12 @@ def error_map(errors: ErrorMap) -> Picture:
                                              edgecolor=VERMILLION, linewidth=1.5, zorder=3))  # fmt: skip
             axes.set_xticks(_edges(columns, errors.N))
             axes.set_yticks(_edges(rows, errors.M))
-        axes.set_title(title)
+        # Title and legend are the figure's: axes that keep Y's shape may be narrow, or end high above the lower edge.
+        axes.figure.suptitle(title, x=0.01, ha="left", fontsize=STYLE["axes.titlesize"])
         handles = [
             Patch(facecolor=colour, edgecolor=FAINT, label=f"{label}: {count}") for label, colour, count in counted
         ]
-        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.24 * 2.2 / height), ncols=2)
+        axes.figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
     words = ", ".join(f"{count} {label}" for label, _, count in counted if count)
     where = (
@@ -402,7 +403,7 @@ def roofline(
     points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Mapping[str, float],
     legend: str = "filled: your kernel, hollow: cuBLAS fp16",
 ) -> Picture:  # fmt: skip
-    """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in tera-operations a second.
+    """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in tera-operations per second.
 
     They are shown in TFLOP/s, where the name begins with "int" in TOP/s.
 
@@ -440,11 +441,11 @@ def roofline(
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
-        axes.set_ylabel("tera-operations a second of useful work")
+        axes.set_ylabel("tera-operations per second of useful work")
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2,
                     title=legend, title_fontsize=8)  # fmt: skip
 
-    words = "; ".join(f"{point.name}: {x:.0f} operations a byte, {student:.1f} tera-operations a second (baseline {baseline:.1f})"
+    words = "; ".join(f"{point.name}: {x:.0f} operations per byte, {student:.1f} tera-operations per second (baseline {baseline:.1f})"
                       for point, x, (student, baseline) in zip(points, intensities, rates, strict=True))  # fmt: skip
     return _draw(3.7, draw, f"Roofline with a slope of {gigabytes_per_s:.0f} GB/s. {words}.")
 

@@ -138,10 +138,10 @@ def describe_facts(facts: BuildFacts) -> str:
     matrix = f"{facts.matrix_instruction}{' (int8)' if facts.int8_matrix else ''}"
     if facts.matrix_instruction == "none":
         matrix = "no tensor-core instruction"
-    spills = f", spills {facts.spill_bytes} bytes a thread" if facts.spill_bytes else ", no spills"
+    spills = f", spills {facts.spill_bytes} bytes per thread" if facts.spill_bytes else ", no spills"
     return (
         f"{facts.registers} registers{spills}, {facts.shared_bytes / 1024:.0f} KB shared, {matrix}, "
-        f"widest load {facts.widest_load_bytes} bytes, {facts.programs_per_sm} programs an SM"
+        f"widest load {facts.widest_load_bytes} bytes, {facts.programs_per_sm} programs per SM"
     )
 
 

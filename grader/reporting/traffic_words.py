@@ -35,7 +35,7 @@ def traffic_rows(traffic: Traffic) -> list[str]:
         parts = []
         if tensor.loaded:
             parts.append(f"loads ask for {mega(tensor.loaded)}, {mega(tensor.distinct_loaded)} of it distinct: "
-                         f"{counted(tensor.mean_reads, 'load')} an element, in {counted(tensor.mean_readers, 'program')}")  # fmt: skip
+                         f"{counted(tensor.mean_reads, 'load')} per element, by {counted(tensor.mean_readers, 'program')}")  # fmt: skip
         if tensor.stored:
             parts.append(f"stores write {mega(tensor.stored)}, {mega(tensor.distinct_written)} of it distinct")
         if tensor.added:

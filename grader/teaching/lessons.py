@@ -485,7 +485,7 @@ LESSONS = (
     Lesson(
         r"loop body should only have one block",
         "this loop has a `return` in its body: it would end in its first turn",
-        "move the return behind the loop, to the column of its `for`",
+        "move the return after the loop, to the column of its `for`",
         node=("For", "While"),
     ),
     Lesson(

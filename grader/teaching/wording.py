@@ -87,7 +87,7 @@ def loop_else(setting: Setting) -> Told | None:
     if "what to do with else after" not in setting.fault.message:
         return None
     last = getattr(setting.node, "orelse", None)
-    return Told(setting.at(last[0] if last else None), "a loop has no else in a kernel", "put these lines behind the loop", quiet=True)
+    return Told(setting.at(last[0] if last else None), "a loop has no else in a kernel", "put these lines after the loop", quiet=True)
 
 
 def decorators_swapped(setting: Setting) -> Told | None:

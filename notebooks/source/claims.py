@@ -37,7 +37,7 @@ bandwidth, fp16_rate = record().bytes_per_second, record().fp16_per_second
 print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f} TFLOP/s in fp16")
 
 # %% [markdown]
-# In all that follows, $X$ is $[M, K]$ with one row a token, $W$ is $[N, K]$, and "times as fast" compares with cuBLAS on dense fp16.
+# In all that follows, $X$ is $[M, K]$ with one row per token, $W$ is $[N, K]$, and "times as fast" compares with cuBLAS on dense fp16.
 
 # %% [markdown] lang="zh"
 # 下文中 $X$ 的形状是 $[M, K]$，一行对应一个 token；$W$ 的形状是 $[N, K]$；“几倍速”都是相对 cuBLAS 的稠密 fp16 而言。
@@ -48,7 +48,7 @@ print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f}
 # **The claim.** Dynamic int8 quantisation has three steps: quantise $X$, multiply into int32, rescale to floating point.
 # Done one after another, the int32 product lies in memory, and peak memory goes *up*. Fused into one kernel, it never gets there.
 #
-# *Source: lecture 7 of GPU MODE, "Quantization: CUDA vs Triton" by Charles Hernandez, as two sets of notes have it.*
+# *Source: lecture 7 of GPU MODE, "Quantization: CUDA vs Triton" by Charles Hernandez, according to two sets of notes.*
 # Its numbers are for Segment Anything with ViT-H, batch 16:
 
 # %% [markdown] lang="zh"
@@ -245,7 +245,7 @@ for name in ("ladder/w4a16_1_obvious", "solution"):
 # Between the first Triton kernel and the solution lie the steps of `w4a16.ipynb`: whole words instead of single nibbles, more
 # programs along $K$, and weights that stay in registers. None of them leaves Triton.
 #
-# Two reservations. The peers carry a scale for every 128 weights, ours one a row, so they move some bytes more; and
+# Some reservations. The peers carry a scale for every 128 weights, ours one a row, so they move a few more bytes; and
 # tinygemm takes bf16. And these are a later Triton and a later GPU than the lecture's.
 #
 # **On your GPU:** PyTorch's kernel against its own fp16.
@@ -422,8 +422,8 @@ print(f"one token without a matrix product: {one_way.ratio:.2f} times fp16 writt
 # %% [markdown]
 # "No instruction, no gain" silently assumes that the products are what one waits for. With few tokens they are not: the weight is
 # converted in registers while the next bytes are on their way. W4A16 lacks its instruction too, and its times show
-# the same. With many tokens the assumption is right, and so is the claim. And the lecture's contradiction is none: the same
-# sum for one token is behind fp16 or far ahead of it, by how wide its loads are and how many are on their way at a time.
+# the same. With many tokens the assumption is right, and so is the claim. And the lecture does not contradict itself: the same
+# sum for one token is behind fp16 or far ahead of it, depending on how wide its loads are and how many are in flight at a time.
 #
 # **On your GPU**, in the lecture's formulation for one token: a sum instead of a matrix product, compiled.
 
@@ -446,13 +446,13 @@ if gpu_here():
 # %% [markdown]
 # ## 5. Arithmetic intensity falls when you quantise
 #
-# **The claim.** With int8 inside and fp16 activations outside, a linear layer has *fewer* operations a byte than in fp16, so
+# **The claim.** With int8 inside and fp16 activations outside, a linear layer has *fewer* operations per byte than in fp16, so
 # memory limits it sooner.
 #
 # *Source: the same article. It has $N$ tokens, $C_i$ inputs, $C_o$ outputs, counts one int8 multiply-add as 1 operation and an
 # fp16 one as 2, and arrives at a denominator of $2/N + 1/C_i + 2/C_o$ for int8.*
 #
-# **Predict.** 16 tokens, 4096 inputs and outputs. Operations a byte of W8A8 (fp16 in and out), divided by those of fp16, both counted
+# **Predict.** 16 tokens, 4096 inputs and outputs. Operations per byte of W8A8 (fp16 in and out), divided by those of fp16, both counted
 # alike as $2MNK$: what is it?
 
 # %% [markdown] lang="zh"
@@ -479,7 +479,7 @@ lock("intensity", guess, "times the intensity of fp16")
 # $$\frac{2NC_i}{NC_iC_o} = \frac{2}{C_o}, \qquad \frac{C_iC_o}{NC_iC_o} = \frac{1}{N}, \qquad \frac{2NC_o}{NC_iC_o} = \frac{2}{C_i}$$
 #
 # The denominator is $1/N + 2/C_i + 2/C_o$ and two small terms. The 2 stands at the activations, which stay fp16, and not at $1/N$, which is
-# the weight. With few tokens $1/N$ is everything, so the slip turns the answer over:
+# the weight. With few tokens $1/N$ is everything, so the slip reverses the answer:
 
 # %% [markdown] lang="zh"
 # 先看代数，因为文章在这里写错了。它要搬运 $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ 字节，做 $NC_iC_o$ 次乘加。
@@ -512,8 +512,8 @@ for M in (1, 16, 256, 4096):
 
 # %%
 verdict("Quantising lowers the arithmetic intensity (by more than 2 %)", {
-    **{f"{M} tokens, the article's count": by_article(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
-    **{f"{M} tokens, both counted alike": counted_alike(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
+    **{f"M = {M}, the article's count": by_article(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
+    **{f"M = {M}, both counted alike": counted_alike(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
 })
 
 # %% [markdown]
@@ -539,7 +539,7 @@ for entry in measured("w8a8", "solution", N=4096, K=4096):
 #
 # **The claim.** A sparse weight needs more than 90 % zeros before skipping them is faster than multiplying them.
 #
-# *Source: a rule of thumb that is told of sparsity in general. The lecture says only that today's hardware favours dense products.*
+# *Source: a rule of thumb about sparsity in general. The lecture says only that today's hardware favours dense products.*
 #
 # **Predict.** Zeros in blocks of 32 x 32, weight 1024 x 1024, 8192 tokens. From what percentage of zeros on is the best kernel faster?
 
@@ -602,7 +602,7 @@ verdict("With 8192 tokens, zeros do not pay below 90 %", {
 })
 
 # %% [markdown]
-# The zeros are the same in all four, so it is a statement about kernels, not about zeros.
+# The zeros are the same in all four, so the claim is a statement about kernels, not about zeros.
 #
 # It also hides which zeros. These are whole blocks, which a tensor core can skip. Zeros that lie anywhere are another matter, and
 # **no record here has measured them**; neither do these numbers say whether a pruned model is still any good.

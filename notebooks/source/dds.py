@@ -41,7 +41,7 @@ crow = torch.cat([torch.zeros(1, dtype=torch.long), present.sum(1).cumsum(0)])
 pictures.bsr_pattern(crow, present.nonzero()[:, 1], 1024)
 
 # %% [markdown]
-# Read it by rows. Block row `r` makes 32 columns of $Y$. It owns the blocks `crow[r]` up to, not with, `crow[r + 1]`;
+# Read it by rows. Block row `r` makes 32 columns of $Y$. It owns the blocks `crow[r]` up to, but not including, `crow[r + 1]`;
 # block `b` meets the columns `32 * col[b]` to `32 * col[b] + 31` of $X$.
 
 # %% [markdown] lang="zh"
@@ -286,14 +286,14 @@ show_warp("dds")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
+# Right is 60 points. Fast is the other 40. This is the path as it was really taken, one idea per step:
 #
 # @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
 #
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
 # teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# The checks hold no watch. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
@@ -394,7 +394,7 @@ check("dds", speed="pipelined")
 # %% [markdown]
 # ### Faster, step 4: the index a turn early
 #
-# Which tile of $X$ a turn needs, its column index says, and that is itself a load. Triton can fetch the tile ahead only when it has the
+# Which tile of $X$ a turn needs is given by its column index, which has to be loaded itself. Triton can fetch the tile ahead only when it has the
 # index. So load the index of the next block in this turn, and carry it over.
 #
 # @speed dds: prefetch
@@ -523,7 +523,7 @@ check_answer("dds", "magnitude")
 # %% [markdown] answer="dds_question_blocks" points=2
 # CSR has a 4-byte index for each 2-byte value, three times the bytes; a block has one index for 1024 values. CSR fetches single elements of X from
 # scattered columns; a block needs 32 neighbouring columns, which are wide, coalesced loads. And tensor cores multiply whole tiles,
-# so single values are left with ordinary multiply-adds, at a small part of the rate.
+# so single values are left with ordinary multiply-adds, at a small fraction of the rate.
 
 # %% [markdown] lang="zh"
 # CSR 中每个 2 字节的值都带一个 4 字节的列号，共是值的三倍字节；分块则 1024 个值共用一个列号。CSR 从分散的列里读取 X 的单个元素；一个块需要的是相邻的 32 列，

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # GPTQ: the weights of real checkpoints
 #
-# *A bonus lab. Its points stand apart from the 300 of the course: who leaves it out loses nothing. Do W4A16 first.*
+# *A bonus lab. Its points do not count towards the 300 of the course: you lose nothing by skipping it. Do W4A16 first.*
 #
 # $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
 #
@@ -72,10 +72,10 @@ errors = {
     (name, symmetric): rounding_error(weight, *shape, symmetric)
     for name, shape in sharing.items() for symmetric in (True, False)
 }
-print(f"{'one scale for a':16} {'symmetric':>10} {'zero point':>11} {'bits a weight, with zero point':>31}")
+print(f"{'one scale for a':16} {'symmetric':>10} {'zero point':>11} {'bits per weight, with zero point':>32}")
 for name, (rows, columns) in sharing.items():
     bits = 4 + 20 / (rows * columns)
-    print(f"{name:16} {errors[name, True]:>10.1%} {errors[name, False]:>11.1%} {bits:>31.3f}")
+    print(f"{name:16} {errors[name, True]:>10.1%} {errors[name, False]:>11.1%} {bits:>32.3f}")
 
 # %%
 from matplotlib import pyplot as plt
@@ -94,7 +94,7 @@ plt.show()
 # %% [markdown]
 # A large entry spoils the levels of everyone who shares its scale: a tensor, a column, or 128 weights. Zero points serve what leans
 # to one side, where a symmetric scale leaves half of its levels unused. Both cost little: groups of 128 with zero points take
-# $4 + 20/128$ bits a weight, 3.4 % more than a scale for each column.
+# $4 + 20/128$ bits per weight, 3.4 % more than one scale per column.
 #
 # GPTQ, the method, adds one idea to rounding: it goes through the rows of the weight along $K$, and makes up for the error of each
 # row in the rows that are still to come, as real inputs weigh them. The format is the same, and your kernel cannot tell.
@@ -328,12 +328,13 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ## How fast can it get?
 #
-# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. This is a way that was really walked, also where a step gained nothing or
-# lost: with 64 tokens, scaling sums once a group costs some time.
+# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. This is the path as it was really taken, including steps that gained nothing
+# or lost: with 64 tokens, scaling sums once a group costs some time.
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 #
-# Your kernel may have taken some of the steps already: that of this notebook's steps loads whole words and subtracts integers. Each step below has one change, one number to predict and one cell that checks. The checks hold no watch: they look at the launch, at what the
+# Your kernel may have taken some of the steps already: the one put together from this notebook's steps loads whole words and subtracts
+# integers. Each step below has one change, one number to predict and one cell that checks. The checks measure no time: they look at the launch, at what the
 # compiler made of your kernel for an H200, and at the bytes that a small launch asks for. They are worth no points; the clock at the end is.
 
 # %% [markdown] lang="zh"
@@ -405,9 +406,9 @@ predict("gptq", "zeros", instructions)
 check("gptq", speed="zeros")
 
 # %% [markdown]
-# ### Faster, step 3: one scale a tile
+# ### Faster, step 3: one scale per tile
 #
-# A tile along $K$ that lies in one group needs one scale and one zero point a column, not one for each word. And the sum of such a tile has the
+# A tile along $K$ that lies in one group needs one scale and one zero point per column, not one for each word. And the sum of such a tile has the
 # scale as a common factor: scale the sum, in fp32, and no weight is rounded.
 #
 # @speed gptq: groups
@@ -433,7 +434,7 @@ check("gptq", speed="groups")
 # %% [markdown]
 # ### Faster, step 4: operand order
 #
-# As in W4A16: wgmma takes its first operand from registers, its second only from shared memory. Let the weight come first, $Y^T = W X^T$, and each
+# As in W4A16: wgmma can take its first operand from registers, its second only from shared memory. Let the weight come first, $Y^T = W X^T$, and each
 # thread open just the nibbles that it multiplies. The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction
 # serves two weights.
 #
@@ -460,7 +461,7 @@ check("gptq", speed="registers")
 # %% [markdown]
 # ### Faster, step 5: one token, without atomics
 #
-# With one token, too few tiles of 64 columns are there for 132 multiprocessors, and `SPLIT_K` has $Y$ zeroed first and added to by atomics. Let the warps of
+# With one token, there are too few tiles of 64 columns for 132 multiprocessors, and `SPLIT_K` has $Y$ zeroed first and added to by atomics. Let the warps of
 # *one* program share $K$ instead. A slice of a tile is shorter than the tile, so that it lies in one group when the tile does not.
 #
 # @speed gptq: slices
@@ -513,7 +514,7 @@ student = "Ada Lovelace"
 ### END SOLUTION
 
 # %% [markdown]
-# **1. Bits a weight**
+# **1. Bits per weight**
 
 # %% [markdown] lang="zh"
 # **1. 每个权重多少位**

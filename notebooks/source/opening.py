@@ -34,7 +34,7 @@
 # %% [markdown]
 # ## 1. Where does the time go?
 #
-# $X$ is $[M, K]$: one row a token. $W$ is $[N, K]$, $Y$ is $[M, N]$.
+# $X$ is $[M, K]$: one row per token. $W$ is $[N, K]$, $Y$ is $[M, N]$.
 #
 # The product takes $2MNK$ operations, a multiplication and an addition each.
 # It must also read $X$ and $W$ and write $Y$ at least once.
@@ -56,7 +56,7 @@ def intensity(M, N, K, x_bytes=2, w_bytes=2, y_bytes=2):
 
 for M in (1, 16, 512, 4096):
     fp16, w8, w4 = (intensity(M, 4096, 4096, w_bytes=width) for width in (2, 1, 0.5))
-    print(f"M = {M:4}: fp16 {fp16:7.1f}, int8 weight {w8:7.1f}, int4 weight {w4:7.1f} operations a byte")
+    print(f"M = {M:4}: fp16 {fp16:7.1f}, int8 weight {w8:7.1f}, int4 weight {w4:7.1f} operations per byte")
 
 # %% [markdown]
 # The parts of a GPU by name, as all notebooks use them:
@@ -72,11 +72,11 @@ for M in (1, 16, 512, 4096):
 #
 # A GPU has a number of its own: what its tensor cores can do while one byte arrives from DRAM.
 # For an H200 that is @bench{fp16_per_second / bytes_per_second:.0f} operations in fp16 (@bench{fp16_per_second / 1e12:.0f} TFLOP/s
-# by @bench{bytes_per_second / 1e12:.1f} TB/s), and twice that in int8 (@bench{2 * fp16_per_second / 1e12:.0f} TOP/s: integers
-# are no floating point).
+# divided by @bench{bytes_per_second / 1e12:.1f} TB/s), and twice that in int8 (@bench{2 * fp16_per_second / 1e12:.0f} TOP/s:
+# integers are not floating point, so not FLOP).
 #
-# - Below it you wait for **memory**: one token, a few tokens. Fewer bytes a weight is less time.
-# - Above it you wait for the **tensor cores**: many tokens. Cheaper products are less time.
+# - Below it you wait for **memory**: one token, a few tokens. Fewer bytes per weight mean less time.
+# - Above it you wait for the **tensor cores**: many tokens. Cheaper products mean less time.
 #
 # That is the whole map of this lab. A drawing of it is called a roofline:
 
@@ -147,7 +147,7 @@ double_kernel[(3,)](x, y, BLOCK=4)  # [grid]: three programs, numbered 0 to 2
 print(y)
 
 # %% [markdown]
-# Three things to take along:
+# Three things to remember:
 #
 # 1. `x_ptr` is the address of element 0. `x_ptr + at` is a tile of addresses, and `tl.load` turns it into a tile of numbers.
 # 2. `tl.arange(0, BLOCK)` is the tile 0, 1, ..., BLOCK - 1. Sizes of tiles are powers of two, and known when the kernel is
@@ -184,12 +184,12 @@ check("opening", step="add")
 # %% [markdown]
 # ### Warm-up 2: a mask
 #
-# Seldom does a size divide into tiles. `triton.cdiv(n, BLOCK)` programs are enough, and the last of them reaches beyond
+# A size seldom divides evenly into tiles. `triton.cdiv(n, BLOCK)` programs are enough, and the last of them reaches beyond
 # the end. The places of a tile are its **lanes**. A **mask**, a tile of true and false, switches some of them off:
 # `tl.load(ptrs, mask=at < n, other=0.0)` gives `other` there and reads nothing, `tl.store(ptrs, x, mask=at < n)` writes nothing.
-# Without `other` it is undefined what a load gives there; write it, unless nobody looks at those lanes again.
+# Without `other`, what a load gives there is undefined; write it, unless nobody looks at those lanes again.
 #
-# Forget the mask and you read somebody else's memory. A GPU seldom notices; the checks here do, and tell you the line.
+# Forget the mask and you read somebody else's memory. A GPU rarely notices; the checks here do, and tell you the line.
 
 # %% [markdown] lang="zh"
 # ### 练习 2：mask
@@ -313,7 +313,7 @@ check("opening", step="transpose")
 #
 # First the number formats that stay. **fp16** has eleven significant bits and ends at 65504; **bf16** reaches as far as fp32
 # and has eight significant bits. A value beyond the end of its type is an **overflow**: a float becomes inf, an integer
-# comes round at the other end. In these labs activations are fp16, and sums are kept in fp32 or int32.
+# wraps around to the other end. In these labs activations are fp16, and sums are kept in fp32 or int32.
 #
 # Now fewer bits. Take a row of numbers. Find a **scale** $s$ so that the largest fits the largest integer, then round:
 #
@@ -450,7 +450,7 @@ check("opening", step="scales")
 #
 # $$y_{mn} = \sum_k s_{mk}\,t_{nk}\; q_{mk}\,r_{nk}$$
 #
-# The tensor cores can add up integers $q\,r$, and nothing else on the way.
+# The tensor cores can add up the integers $q\,r$, and do nothing else along the way.
 # So the scales have to leave the sum. They can, if they do not depend on $k$:
 #
 # $$y_{mn} = s_m\,t_n \sum_k q_{mk}\,r_{nk}$$
@@ -464,7 +464,7 @@ check("opening", step="scales")
 # whole: each group's sum is scaled and added to an fp32 accumulator. That costs a multiplication for every element and group,
 # and an outlier spoils 128 values instead of a row. Formats with int4 weights often do it; these three labs do not.
 #
-# Multiplying by $s_m\,t_n$ happens once an element, while the sum is still in registers, before the store. Doing so within
+# Multiplying by $s_m\,t_n$ happens once per element, while the sum is still in registers, before the store. Doing so within
 # the kernel, and not in another that reads $Y$ again, is called **fusion**. Is it the same as scaling first?
 
 # %% [markdown] lang="zh"
@@ -570,7 +570,7 @@ check("opening", step="unpack")
 #
 # - `values`: the blocks that are there, one after another;
 # - `col_indices`: the block column of each;
-# - `crow_indices`: where each block row begins. Row `r` owns the blocks `crow[r]` up to, not with, `crow[r + 1]`.
+# - `crow_indices`: where each block row begins. Row `r` owns the blocks from `crow[r]` up to, but not including, `crow[r + 1]`.
 
 # %% [markdown] lang="zh"
 # ## 6. 稀疏：跳过零
@@ -695,7 +695,7 @@ def multiply(
 check("opening", step="product")
 
 # %% [markdown]
-# It is a real kernel. Launch it yourself, with one program a tile:
+# It is a real kernel. Launch it yourself, with one program per tile:
 
 # %% [markdown] lang="zh"
 # 这是一个真正的 kernel。自己启动它试试，每个 tile 一个程序：

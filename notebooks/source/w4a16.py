@@ -332,14 +332,14 @@ show_programs("w4a16")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
+# Right is 60 points. Fast is the other 40. This is the path as it was really taken, one idea per step:
 #
 # @ladder w4a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
 #
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
 # teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# The checks hold no watch. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
@@ -379,7 +379,7 @@ show_programs("w4a16")
 # %% solution="w4a16_faster_epilogue"
 scalings = ...
 ### BEGIN SOLUTION
-scalings = 0  # this kernel scales behind the loop; inside it would be 512 / BLOCK_M times
+scalings = 0  # this kernel scales after the loop; inside it would be 512 / BLOCK_M times
 ### END SOLUTION
 predict("w4a16", "epilogue", scalings)
 
@@ -561,7 +561,7 @@ w4a16_gain = max(memory16, compute) / max(memory4, compute)
 check_answer("w4a16", "gain")
 
 # %% [markdown]
-# **3. Bits a weight**
+# **3. Bits per weight**
 
 # %% [markdown] lang="zh"
 # **3. 每个权重多少位**

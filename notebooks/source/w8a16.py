@@ -1,7 +1,7 @@
 # %% [markdown]
 # # W8A16: half of the bytes
 #
-# **A bonus lab.** Its points stand apart from the 300 of the other three; whoever leaves it out loses nothing.
+# **A bonus lab.** Its points do not count towards the 300 of the other three; you lose nothing by skipping it.
 #
 # $$y_{mn} = s_n \sum_k x_{mk}\,q_{kn}, \qquad q_{kn} \in \{-128, \dots, 127\}$$
 #
@@ -9,7 +9,7 @@
 # - The activations stay fp16: **weight-only** quantisation, as in W4A16, but with nothing to unpack and much less to lose.
 # - **Your kernel**, `W8A16_MM`, converts each tile of the weight to fp16 on its way into the product.
 #
-# Two questions lead through this notebook: how many scales does a weight need, and what is there to gain when no instruction
+# Two questions run through this notebook: how many scales does a weight need, and what is there to gain when no instruction
 # multiplies fp16 by int8?
 
 # %% [markdown] lang="zh"
@@ -37,7 +37,7 @@
 # - **per channel**: one for each row of the stored weight $[N, K]$, that is for each output,
 # - **per group**: one for every 128 (or 64, or 32) elements of a row.
 #
-# Here is a weight such as networks have them: some channels are ten times as large as others, and a few elements stick out. Predict
+# Here is a weight like those in real networks: some channels are ten times as large as others, and a few elements stick out. Predict
 # first: by which factor does the error fall from the first line to the second, and from the second to the third?
 
 # %% [markdown] lang="zh"
@@ -100,8 +100,8 @@ pictures.quantisation(row, float(row.abs().max() / 127), bits=8, name="one outpu
 # %% [markdown]
 # ## "There is no hardware for it"
 #
-# The lecture says: tensor cores multiply fp16 by fp16 and int8 by int8, and never fp16 by int8; so W8A8 is accelerated and W8A16 is not.
-# The first half is true. `tl.dot(x, q)` with an fp16 `x` and an int8 `q` does not compile, so the weight must become fp16 in the kernel,
+# An article says (`claims.ipynb` names it, and tries its claim): tensor cores multiply fp16 by fp16 and int8 by int8, and never fp16 by int8;
+# so W8A8 is accelerated and W8A16 is not. The first half is true. `tl.dot(x, q)` with an fp16 `x` and an int8 `q` does not compile, so the weight must become fp16 in the kernel,
 # and the products are then those of fp16, no faster.
 #
 # But the products are not what takes time when there are few tokens. A cell of arithmetic, with the peaks of an
@@ -110,7 +110,7 @@ pictures.quantisation(row, float(row.abs().max() / 127), bits=8, name="one outpu
 # %% [markdown] lang="zh"
 # ## “没有硬件支持”
 #
-# 讲义说：Tensor Core 能算 fp16 乘 fp16、int8 乘 int8，但不能算 fp16 乘 int8；所以 W8A8 能加速，W8A16 不能。
+# 一篇文章说（`claims.ipynb` 注明了出处，并检验了这个结论）：Tensor Core 能算 fp16 乘 fp16、int8 乘 int8，但不能算 fp16 乘 int8；所以 W8A8 能加速，W8A16 不能。
 # 前半句是对的。`x` 是 fp16、`q` 是 int8 时，`tl.dot(x, q)` 无法编译，所以权重必须在 kernel 里变成 fp16，做的就是 fp16 乘法，不会更快。
 #
 # 但是 token 少的时候，时间并不花在乘法上。下面用一个单元算一算，速度取 H200 的峰值：
@@ -128,7 +128,7 @@ for M in (1, 16, 64, 256, 512, 4096):
 # %% [markdown]
 # What is gained is **bytes**. At $M = 1$ that is about half of fp16's time at best (cuBLAS fp16 takes
 # @bench{cublas_us("w4a16", "m1_n4096_k4096"):.1f} us there); with hundreds of tokens it is nothing, and the conversion comes on top.
-# So the lecture's sentence is right about products, and wrong about a model that writes one token at a time.
+# So the article's sentence is right about products, and wrong about a model that writes one token at a time.
 #
 # Half of the *memory* is saved in any case, however many tokens there are.
 #
@@ -139,7 +139,7 @@ for M in (1, 16, 64, 256, 512, 4096):
 # %% [markdown] lang="zh"
 # 得到的是**字节**。$M = 1$ 时，最好的情况大约是 fp16 的一半时间（cuBLAS fp16 在这里用
 # @bench{cublas_us("w4a16", "m1_n4096_k4096"):.1f} us）；有几百个 token 时什么也得不到，还要另花转换的时间。
-# 所以讲义这句话，就乘法而言是对的；就一次只写一个 token 的模型而言，是错的。
+# 所以文章这句话，就乘法而言是对的；就一次只写一个 token 的模型而言，是错的。
 #
 # 无论有多少 token，**显存**总归省了一半。
 #
@@ -366,7 +366,7 @@ show_programs("w8a16")
 # %% [markdown]
 # ## One token
 #
-# With $M = 1$, `tl.dot` multiplies a tile of at least 16 rows, of which 15 are nothing. The lecture tells how the compiler of PyTorch
+# With $M = 1$, `tl.dot` multiplies a tile of at least 16 rows, of which 15 are empty. The lecture tells how PyTorch's compiler
 # got around that: the product element by element, and a sum along $K$, `torch.sum(x.unsqueeze(-1) * w, dim=-2)`. Its kernel was faster than both the
 # quantised one with `tl.dot` and the one in fp16, though it uses no tensor core at all.
 #
@@ -375,7 +375,7 @@ show_programs("w8a16")
 # %% [markdown] lang="zh"
 # ## 只有一个 token
 #
-# $M = 1$ 时，`tl.dot` 乘的 tile 至少有 16 行，其中 15 行是空的。讲义讲到 PyTorch 的编译器怎样绕开它：逐元素相乘，再沿 $K$ 求和，
+# $M = 1$ 时，`tl.dot` 乘的 tile 至少有 16 行，其中 15 行是空的。讲座讲到 PyTorch 的编译器怎样绕开它：逐元素相乘，再沿 $K$ 求和，
 # 即 `torch.sum(x.unsqueeze(-1) * w, dim=-2)`。这样的 kernel 完全不用 Tensor Core，却比用 `tl.dot` 的量化 kernel 和 fp16 的都快。
 #
 # ### 第 5 步：不用矩阵指令的乘法
@@ -397,7 +397,7 @@ check("w8a16", step="one")
 # Right is 60 points. Fast is the other 40. The way of the reference solution, one idea a step, each of which an H200 has timed:
 #
 # 1. **Naive**: one tile for all sizes, `tl.dot`. With one token it multiplies rows of nothing, and 64 programs read the whole weight.
-# 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns a program, so that there are enough programs.
+# 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns per program, so that there are enough programs.
 #    By itself this was slower than the naive tile: each turn waits for its few bytes.
 # 3. **Wide loads**: neighbours along $K$ in one thread, 16 bytes a load, several tiles in flight.
 # 4. **Split-K**: with a few tokens `tl.dot` pays again; `SPLIT_K` programs share a tile of $Y$, each takes a part of $K$, atomics join them.
@@ -406,7 +406,7 @@ check("w8a16", step="one")
 #
 # @ladder w8a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
 #
-# Three steps below lead there: GEMV with wide loads, split-K, and the weight first. Each has one number to predict and one cell that checks. The checks hold no watch: they look at the launch and at what the
+# Three steps below lead there: GEMV with wide loads, split-K, and the weight first. Each has one number to predict and one cell that checks. The checks measure no time: they look at the launch and at what the
 # compiler made of your kernel for an H200. They are worth no points; the clock at the end is.
 
 # %% [markdown] lang="zh"
@@ -434,9 +434,9 @@ check("w8a16", step="one")
 # %% [markdown]
 # ### Faster, step 1: one token, a form of its own
 #
-# Your kernel as it is has 64 columns a tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
+# Your kernel as it is has 64 columns per tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
 # `BLOCK_M == 1`: element by element, without `tl.dot`. In the loop put its sum off: keep the products of all turns in a tile of fp32, and sum
-# once, behind the loop. And ask
+# once, after the loop. And ask
 # `tl.range(..., num_stages=4)` for loads ahead, which a loop without `tl.dot` does not get by itself.
 #
 # @speed w8a16: one

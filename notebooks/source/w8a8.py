@@ -370,14 +370,14 @@ show_order("w8a8", gpu="T4")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is a way that was really walked, one idea a step:
+# Right is 60 points. Fast is the other 40. This is the path as it was really taken, one idea per step:
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 #
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
 # teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# The checks hold no watch. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
@@ -418,7 +418,7 @@ show_order("w8a8", gpu="T4")
 # %% solution="w8a8_faster_epilogue"
 rescales = ...
 ### BEGIN SOLUTION
-rescales = 1  # once, behind the loop; inside it would be K / BLOCK_K times
+rescales = 1  # once, after the loop; inside it would be K / BLOCK_K times
 ### END SOLUTION
 predict("w8a8", "epilogue", rescales)
 
@@ -452,7 +452,7 @@ check("w8a8", speed="reciprocal")
 # %% [markdown]
 # ### Faster, step 3: cheap rounding
 #
-# `tl.floor` and the conversion to int8 run at a part of the rate of a multiply-add. There is a cheaper way: add
+# `tl.floor` and the conversion to int8 run at a fraction of the rate of a multiply-add. There is a cheaper way: add
 # $1.5 \cdot 2^{23}$. An fp32 number of that size has no bits left for a fraction, so the addition itself rounds to nearest, and
 # the low byte of the result *is* the integer. Clamp while it is still a float.
 #
@@ -613,7 +613,7 @@ check_answer("w8a8", "bytes")
 
 # %% solution="w8a8_answer_intensity"
 ask("w8a8", "intensity")
-w8a8_intensity = None  # operations a byte
+w8a8_intensity = None  # operations per byte
 ### BEGIN SOLUTION
 w8a8_intensity = 2 * 1024 * 6144 * 3072 / (2 * 1024 * 3072 + 6144 * 3072 + 2 * 1024 * 6144)
 ### END SOLUTION

@@ -10,6 +10,7 @@ import tempfile
 import time
 import zipfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
@@ -73,6 +74,7 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
             members = bundle.infolist()
             left = max_bytes
             for member in members[:MAX_FILES]:
+                member.filename = _name(member)
                 reason, size = _unpack_one(bundle, member, target, left, deadline)
                 left -= size
                 if reason:
@@ -120,6 +122,16 @@ def _without_encodings(file: BinaryIO) -> BinaryIO:
             copy.write(struct.pack("<H", value & ~UTF8))
         place += 46 + sum(struct.unpack("<HHH", header[28:34]))
     return cast("BinaryIO", copy)
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    """An entry's name; UTF-8 also where the header does not say so, as Canvas and Info-ZIP write it."""
+    if member.flag_bits & UTF8:
+        return member.filename
+    try:
+        return member.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return member.filename
 
 
 def _unpack_one(
@@ -190,10 +202,20 @@ def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadl
                 if time.monotonic() > deadline:
                     raise zipfile.BadZipFile("unpacking took too long")
                 out.write(chunk)
+        _stamp(path, member)
         return None, written
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _stamp(path: Path, member: zipfile.ZipInfo) -> None:
+    """Gives a file the time that the archive names: when it was unpacked says nothing of when it was handed in."""
+    try:
+        seconds = datetime(*member.date_time, tzinfo=UTC).timestamp()
+    except ValueError:  # an archive may name the 30th of February
+        return
+    os.utime(path, (seconds, seconds))
 
 
 def newest_of(archives: list[Path]) -> tuple[list[Path], tuple[str, ...]]:

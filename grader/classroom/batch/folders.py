@@ -157,7 +157,8 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> tuple[str, ...]:
             elif file.stat().st_size > MAX_FILE_BYTES:
                 notes.append(f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out")
             elif target.exists():
-                notes.append(f"{target.name} was handed in more than once; that of {file.parent.name} was left out")
+                other = file.name if file.name != target.name else f"that of {file.parent.name}"
+                notes.append(f"{target.name} was handed in more than once; {other} was left out")
             else:
                 with opened_plain(file) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)

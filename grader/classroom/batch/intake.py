@@ -180,14 +180,16 @@ def _unpacked(hand_in: HandIn, archives: list[Path], unpacking: Unpacking, room:
 
 
 def _named_files(files: Iterable[Path], platform: Platform, unpacking: Unpacking) -> Iterator[HandIn]:
-    """A platform puts all files of a class side by side; those of one submission share its number."""
-    groups: dict[Named, list[tuple[Path, str]]] = {}
+    """A platform puts all files of a class side by side; those of one student are one submission. Of two with one name the later counts."""
+    groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
     for file in files:
         found = named(file.name)
         if found is not None and found.platform == platform:
-            groups.setdefault(replace(found, file=""), []).append((file, found.file))
-    for whose, parts in groups.items():
-        place = whose.submission
+            groups.setdefault((found.student, found.number), []).append((found, file))
+    for group in groups.values():
+        group.sort(key=lambda one: -one[0].attachment)
+        whose = replace(group[0][0], late=any(found.late for found, _ in group))
+        place, parts = whose.submission, [(file, found.file) for found, file in group]
         yield from _guarded(whose.student, place, parts[0][0], partial(_together, whose, place, parts, unpacking))
 
 
@@ -198,8 +200,10 @@ def _together(whose: Named, place: str, parts: list[tuple[Path, str]], unpacking
     notes = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder) + left_out
     root, said = source_root(folder, unpacking)
     refused = "" if root else "; ".join(notes) or nothing_to_grade(place, [Path(name) for _, name in parts])
+    # Canvas packs anew for each download, and stamps the files with that time: only LATE in their names says anything.
+    submitted = None if whose.platform == "canvas" else newest(file for file, _ in parts)
     yield HandIn(
-        whose.student, "", place, root or folder, newest(file for file, _ in parts), refused, notes + said, whose.late,
+        whose.student, "", place, root or folder, submitted, refused, notes + said, whose.late,
         platform=whose.platform, number=whose.number,
     )  # fmt: skip
 

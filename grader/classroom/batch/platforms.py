@@ -9,8 +9,12 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-CANVAS = re.compile(r"(?P<student>[^_/]+)_(?P<late>LATE_)?(?P<number>\d+)_(?P<submission>\d+)_(?P<file>.+)")
-"""lastnamefirstname_[LATE_]userid_submissionid_filename: one flat folder for the whole class."""
+CANVAS = re.compile(r"(?P<student>[^_/]+)_(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,30})_(?P<file>.+)")
+"""lastnamefirstname_[LATE_]userid_attachmentid_filename: one flat folder for the whole class.
+
+Each file has an attachment id of its own, and the download holds each student's current submission only: what one user
+has there is one submission.
+"""
 
 MOODLE = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.+)?)?")
 """Full Name_participant_assignsubmission_file_: a folder a student, or a prefix of the file's name."""
@@ -20,7 +24,10 @@ Platform = Literal["", "canvas", "moodle"]
 
 @dataclass(frozen=True)
 class Named:
-    """What one name says. number: the platform's for the student, Canvas's user or Moodle's participant; file: the student's own name."""
+    """What one name says. number: the platform's for the student, Canvas's user or Moodle's participant; file: the student's own name.
+
+    attachment: Canvas's number of the file, larger for what came later; 0 elsewhere.
+    """
 
     platform: Platform
     student: str
@@ -28,13 +35,15 @@ class Named:
     file: str
     submission: str = ""
     late: bool = False
+    attachment: int = 0
 
 
 def named(name: str) -> Named | None:
     """What a platform's name for a file or folder says; None for a name that is no platform's."""
     if canvas := CANVAS.fullmatch(name):
         student = f"{canvas['student']}_{canvas['number']}"
-        return Named("canvas", student, canvas["number"], canvas["file"], f"canvas submission {canvas['submission']}", bool(canvas["late"]))
+        place = f"canvas user {canvas['number']}"
+        return Named("canvas", student, canvas["number"], canvas["file"], place, bool(canvas["late"]), int(canvas["attachment"]))
     if moodle := MOODLE.fullmatch(name):
         return Named("moodle", moodle["student"], moodle["number"], moodle["file"] or name, f"moodle participant {moodle['number']}")
     return None

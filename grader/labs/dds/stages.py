@@ -287,8 +287,8 @@ def _stride_rules(met: _Met, problem: Problem) -> list[Rule]:
         return []
     blocks = met.blocks
     inside = blocks.left_offset == blocks.m * along_m + met.inside * along_k + met.cols[met.block] * BLOCK
-    sentence = ("the columns inside a block are stride_xk apart, and block columns BLOCK elements: the column index is not multiplied by "
-                "stride_xk")  # fmt: skip
+    sentence = ("the columns inside a block are stride_xk apart, but block columns only BLOCK elements: the column index is not "
+                "multiplied by stride_xk")  # fmt: skip
     return _holding("columns", "", (inside.all(), "x_by_block_without_stride", sentence))
 
 

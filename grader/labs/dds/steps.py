@@ -132,7 +132,7 @@ STEPS = (
         function="find_blocks",
         result="first and last",
         right="Two numbers say which blocks belong to a block row, and an empty row needs no special case: its range is empty.",
-        look="block row r owns the blocks from crow[r] up to, not with, crow[r + 1]; return both numbers",
+        look="block row r owns the blocks from crow[r] up to, but not including, crow[r + 1]; return both numbers",
         harness="""
 @triton.jit
 def harness(crow_ptr, out_ptr):
@@ -229,7 +229,7 @@ def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
         result="acc (block row, row, column)",
         returns=ACC,
         right="Only present blocks were touched, and the empty block row gave zeros.",
-        look="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, not with, `last`",
+        look="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, but not including, `last`",
         harness=f"""
 @triton.jit
 def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_ptr):{OFFSETS}

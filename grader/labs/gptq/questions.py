@@ -12,7 +12,7 @@ WIDTHS = (2048, 3072, 4096, 5120, 6144, 8192)
 def _bits(random: Random) -> Posed:
     group = random.choice((16, 32, 64, 128, 256))
     return Posed(
-        f"How many bits a weight take GPTQ's three tensors, qweight, scales and zeros, with groups of {group}?",
+        f"How many bits per weight do GPTQ's three tensors, qweight, scales and zeros, take with groups of {group}?",
         4 + 20 / group, "bits", "the bits that a whole group of a column takes, over its elements",
         tolerance=0.002,
         traps=(
@@ -37,7 +37,7 @@ def _bytes(random: Random) -> Posed:
             Trap(rest / 1e6, "That is without scales and zeros."),
             Trap((rest + 2 * groups) / 1e6, "That is without the zeros."),
             Trap((rest + 2.5 * N) / 1e6, "That is one group for all of K."),
-            Trap((rest + N * K / 2 + 2.5 * groups) / 1e6, "That is with a byte a weight: it has half of one."),
+            Trap((rest + N * K / 2 + 2.5 * groups) / 1e6, "That is with one byte per weight: it has half of one."),
         ),
     )  # fmt: skip
 
@@ -57,7 +57,7 @@ def _zero(random: Random) -> Posed:
     return Posed(
         f"Groups of {group}. Word {first // 8} of row {g} of the zeros is 0x{_word(nibbles):08X}. Which number is subtracted from "
         f"q at k = {k}, n = {first + at}?",
-        nibbles[at] + 1, "", "column n lies in the n-th nibble of its word, counted from the right; it is stored less than it is",
+        nibbles[at] + 1, "", "column n lies in the n-th nibble of its word, counted from the right; what is stored is one less",
         tolerance=0,
         traps=(
             Trap(nibbles[at], "That is as it is stored, which is not what is subtracted."),

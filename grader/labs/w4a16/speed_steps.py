@@ -41,7 +41,7 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="multiply x with the bare integers, and the sum with the scales, once, behind the loop",
+        hint="multiply x with the bare integers, and the sum with the scales, once, after the loop",
         right="The loop waits for loads, not for multiplications, so the clock hardly shows it; but q * s is never rounded now.",
         rungs=("w4a16_1_obvious", "w4a16_2_epilogue"),
         shapes=(FEW, MANY),

@@ -36,7 +36,7 @@ SPEED_STEPS = (
             NO_MATRIX_INSTRUCTION,
         ),
         hint="give one token a form of its own, `if BLOCK_M == 1:`, with 16 columns a program and steps of 512 along K: the product "
-        "element by element, kept in a tile of fp32, and one tl.sum behind the loop",
+        "element by element, kept in a tile of fp32, and one tl.sum after the loop",
         right="Enough programs, each with one long stream of weights, and no matrix instruction that multiplies rows of nothing.",
         rungs=("w8a16_1_naive", "w8a16_3_vectors"),
         shapes=(ONE,),
@@ -81,7 +81,7 @@ SPEED_STEPS = (
             ON_WARP_GROUPS,
         ),
         hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and turn the "
-        "result over behind the loop; BLOCK_N is at least 64 then, with at least 4 warps and 2 stages",
+        "result over after the loop; BLOCK_N is at least 64 then, with at least 4 warps and 2 stages",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("w8a16_4_split", "w8a16_5_registers"),
         shapes=(FEW, MANY),

@@ -30,7 +30,7 @@ def _intensity(random: Random) -> Posed:
     return Posed(
         f"W8A8 with M = {M}, N = {N}, K = {K}: how many operations is that for each byte that must move? A multiply-add is two "
         "operations; X and Y are fp16, the weight is int8, the scales do not matter.",
-        operations / moved, "operations a byte", "2 M N K over the bytes of X, weight and Y",
+        operations / moved, "operations per byte", "2 M N K over the bytes of X, weight and Y",
         traps=(
             Trap(operations / (moved + N * K), "That is with an fp16 weight: an int8 weight has one byte."),
             Trap(operations / (M * K + N * K + M * N), "That is with X and Y in one byte: they are fp16 outside of the kernel."),

@@ -62,8 +62,8 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="let acc be int32, hand it to tl.dot(q, w, acc, out_dtype=tl.int32), and multiply with both scales behind the loop",
-        right="A scale that is constant along K belongs behind the loop.",
+        hint="let acc be int32, hand it to tl.dot(q, w, acc, out_dtype=tl.int32), and multiply with both scales after the loop",
+        right="A scale that is constant along K belongs after the loop.",
         rungs=("w8a8_1_obvious", "w8a8_2_epilogue"),
         shapes=(FEW, MANY),
         prefer=tile_size,
@@ -98,7 +98,7 @@ SPEED_STEPS = (
                 compiled(lambda look: look.turn.to_integer),
                 "No instruction of the loop rounds a float or turns it into an integer.",
                 "{found} instructions round a float or turn it into an integer, in each turn and thread: "
-                "they run at a part of the rate of a multiply-add.",
+                "they run at a fraction of the rate of a multiply-add.",
                 at_most=0,
             ),
         ),
@@ -154,7 +154,7 @@ SPEED_STEPS = (
             ON_WARP_GROUPS,
         ),
         hint="for few tokens make the weight the first operand, tl.dot(tl.trans(w), tl.trans(q), acc, ...), with acc [BLOCK_N, BLOCK_M] "
-        "and tl.trans(acc) behind the loop: then BLOCK_M may be 16, and the 64 rows are columns of Y",
+        "and tl.trans(acc) after the loop: then BLOCK_M may be 16, and the 64 rows are columns of Y",
         right="The instruction wants 64 rows of something: the weight has them.",
         rungs=("w8a8_4_tiles", "solution"),
         shapes=(FEW,),

@@ -268,7 +268,7 @@ def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
                 r"float16",
             ),
             Slip(
-                "not clamped: a value beyond 127 comes round at the other end of int8",
+                "not clamped: a value beyond 127 wraps around to the other end of int8",
                 lambda inputs: torch.round(_ratio(inputs)).to(torch.int64).to(torch.int8),
                 r"tl\.int8",
             ),
@@ -283,7 +283,7 @@ def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
                 r"scale\[",
             ),
             Slip("rounded up instead of to nearest: 2.25 became 3", lambda inputs: _int8(torch.ceil(_ratio(inputs))), r"ceil"),
-            Slip("clamped at one end only: below -128 a value comes round at the other end",
+            Slip("clamped at one end only: below -128 a value wraps around to the other end",
                  lambda inputs: _clamped(inputs, -(2**15), 127)),
             Slip("clamped to 128, which int8 does not hold: it becomes -128", lambda inputs: _clamped(inputs, -128, 128), r"128"),
             Slip(

@@ -99,6 +99,43 @@ def test_canvas_download(tmp_path):
     assert {(one.platform, one.number) for one in found.values()} == {("canvas", "1234"), ("canvas", "9"), ("canvas", "77")}
 
 
+def test_canvas_numbers_each_file_and_one_user_has_one_submission(tmp_path):
+    archive = zipped(
+        tmp_path / "submissions.zip",
+        {
+            "doejane_LATE_1234_55501_w8a8.ipynb": "first",
+            "doejane_LATE_1234_55502_dds.ipynb": "second",
+            "doejane_LATE_1234_99_dds.ipynb": "before",
+        },
+    )
+    (only,) = collect(archive, tmp_path / "workspace")
+    assert {path.name: path.read_text() for path in only.path.iterdir()} == {"w8a8.ipynb": "first", "dds.ipynb": "second"}
+    assert only.notes == ("dds.ipynb was handed in more than once; doejane_LATE_1234_99_dds.ipynb was left out",)
+    assert only.late
+    assert only.submitted is None, "the times in Canvas's archive are those of its packing"
+
+
+def test_an_archive_keeps_its_times(tmp_path):
+    entry, broken = zipfile.ZipInfo("ann.py", (2026, 11, 20, 23, 58, 0)), zipfile.ZipInfo("ben.py", (2026, 2, 30, 0, 0, 0))
+    path = tmp_path / "class.zip"
+    with zipfile.ZipFile(path, "w") as bundle:
+        for info in (entry, broken):
+            bundle.writestr(info, KERNEL)
+    unpack(path, tmp_path / "there")
+    assert datetime.fromtimestamp((tmp_path / "there" / "ann.py").stat().st_mtime, UTC) == datetime(2026, 11, 20, 23, 58, tzinfo=UTC)
+    assert (tmp_path / "there" / "ben.py").read_text() == KERNEL
+
+
+def test_names_in_utf8_without_the_bit_that_says_so(tmp_path):
+    path = zipped(tmp_path / "class.zip", {"zo\u00eb_9_5_w8a8.py": KERNEL, "\u9648_7_6_w8a8.py": KERNEL})
+    data = path.read_bytes()
+    for at in (at for at in range(len(data)) if data[at : at + 4] in (b"PK\3\4", b"PK\1\2")):
+        flags = at + (6 if data[at + 2] == 3 else 8)
+        data = data[: flags + 1] + bytes([data[flags + 1] & ~8]) + data[flags + 2 :]
+    path.write_bytes(data)
+    assert set(by_student(path, tmp_path)) == {"zo\u00eb_9", "\u9648_7"}
+
+
 def test_moodle_downloads(tmp_path):
     folders = zipped(
         tmp_path / "folders.zip",

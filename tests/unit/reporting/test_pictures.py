@@ -10,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
 from grader.judging.checking import Finding
 from grader.judging.error_map import classify, error_map
@@ -110,6 +112,26 @@ def test_words_carry_the_numbers():
     assert "0 clamped" in drawn["int4_levels"].alt
     assert "1.55x (1.54 to 1.56), tier 4 of 4" in drawn["speed_tiers"].alt
     assert "38 of 128 blocks" in drawn["bsr_pattern"].alt
+
+
+@pytest.mark.parametrize("shape", [(277, 192), (48, 256), (1, 512), (16, 64), (269, 40), (300, 1024)])
+def test_words_of_an_error_map_lie_inside_it_and_apart(shape: tuple[int, int]):
+    y = torch.ones(shape).half()
+    errors = error_map(get_lab("dds"), "every_config_tall", Config(13, {"BLOCK_M": 16}, 4, 2), y, reference(*shape))
+    figure = pictures.error_map(errors).figure
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = {
+        text.get_text(): text.get_window_extent(canvas.get_renderer())
+        for text in figure.findobj(Text)
+        if text.get_visible() and len(text.get_text()) > 4
+    }
+    assert "column n of Y" in boxes
+    assert any(words.startswith("every_config_tall") for words in boxes)
+    for words, box in boxes.items():
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, words
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1, words
+        assert [other for other, theirs in boxes.items() if other != words and box.overlaps(theirs)] == [], words
 
 
 def test_the_word_shows_what_packing_packed():

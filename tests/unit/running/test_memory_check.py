@@ -531,7 +531,7 @@ def test_a_number_from_outside_leads_an_access_to_the_tensor_of_its_pointer(tmp_
     assert "went far outside x_ptr after a number was read outside col_indices_ptr" in result.outcome.message
     index, far = result.sentences
     assert "of col_indices" in index
-    assert "reads far outside x; col_indices was read outside before, and the address comes of that number: put that right first" in far
+    assert "reads far outside x; col_indices was read outside before, and the address comes from that number: put that right first" in far
 
 
 def test_a_masked_index_from_outside_leads_to_its_mask(tmp_path):

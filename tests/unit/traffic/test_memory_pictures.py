@@ -55,7 +55,7 @@ def test_pictures_say_the_numbers_that_they_show():
     assert drawn.slices_of_k(words) is None
     assert drawn.nibbles(blocks) is None
     rows = traffic_words.traffic_rows(words)
-    assert rows[1] == "qweight [32, 256]: loads ask for 1.05 MB, 32.8 KB of it distinct: 32 loads an element, in 4 programs"
+    assert rows[1] == "qweight [32, 256]: loads ask for 1.05 MB, 32.8 KB of it distinct: 32 loads per element, by 4 programs"
     assert "4 times" not in rows[3]
 
 

@@ -87,7 +87,7 @@ def test_blocks_that_are_not_there_are_not_read():
 
 
 def test_coalescing_of_real_loads():
-    """X in tiles of 64 x 64 fp16: 16 bytes a thread, 512 a warp, 16 sectors. A word for each of two rows of K: half of them."""
+    """X in tiles of 64 x 64 fp16: 16 bytes per thread, 512 a warp, 16 sectors. A word for each of two rows of K: half of them."""
     traffic = _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
     by_tensor = {one.tensor: one for one in traffic.coalescing}
     x, words = by_tensor["x_ptr"], by_tensor["qweight_ptr"]
