@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull, verdict_key
+import grader
+from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull, grader_digest, verdict_key
 from grader.classroom.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
 from grader.classroom.hidden_cases import BadSecrets, Secrets, draw, load_secrets
 from grader.labs import all_labs, get_lab
@@ -64,6 +65,26 @@ def test_a_report_speaks_of_each_students_own_file():
     assert mine.message == "mine.ipynb cell 3 line 41"
     assert mine.tests[0].message == "mine.ipynb cell 3 line 41: no"
     assert PLACE not in to_json(mine)
+
+
+def test_a_verdict_is_kept_until_the_code_that_decided_it_changes(tmp_path):
+    shutil.copytree(Path(grader.__file__).parent, tmp_path / "grader", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def digest():
+        grader_digest.cache_clear()
+        return grader_digest(tmp_path / "grader")
+
+    before = digest()
+    assert before == grader_digest()
+    for path in ("classroom/batch/exports.py", "reporting/terminal.py", "cli/batch.py"):
+        with (tmp_path / "grader" / path).open("a") as file:
+            file.write("# another column\n")
+    assert digest() == before
+    for path in ("labs/dds/lab.py", "judging/rubric.toml", "sandbox/inside/worker.py", "model.py", "classroom/hidden_cases.py"):
+        with (tmp_path / "grader" / path).open("a") as file:
+            file.write("# another tolerance\n")
+        before, last = digest(), before
+        assert before != last
 
 
 def test_keys_follow_what_a_verdict_depends_on():
