@@ -79,8 +79,8 @@ ORDER_OF_LANES = (
 
 
 ORDER_OF_THREADS = (
-    "a program loads from Y what another of its threads has stored, with no tl.debug_barrier between, and may find what was there before "
-    "(the line `memory` says where)"
+    "a program loads from Y, or stores over, what another of its threads has stored or loaded, with no tl.debug_barrier between: nobody "
+    "knows which comes first (the line `memory` says where)"
 )
 BROKEN_PROMISE = (
     "the compiler is promised what is not so, and what it then makes of the kernel is undefined; promise what holds for every size, or "
