@@ -82,6 +82,10 @@ ORDER_OF_THREADS = (
     "a program loads from Y, or stores over, what another of its threads has stored or loaded, with no tl.debug_barrier between: nobody "
     "knows which comes first (the line `memory` says where)"
 )
+ORDER_OF_ELEMENTS = (
+    "what is in Y depends on the order of a tile's elements where it is left to the compiler, as tl.view, tl.cat and can_reorder=True do; "
+    "use tl.reshape, or tl.join and tl.permute"
+)
 BROKEN_PROMISE = (
     "the compiler is promised what is not so, and what it then makes of the kernel is undefined; promise what holds for every size, or "
     "nothing (the line `memory` says where)"
