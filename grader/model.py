@@ -322,13 +322,14 @@ class MemoryFinding:
 
     kind: "load", "store", "atomic" or "promise". fault: "beyond" (the end of a tile that begins inside lies past a dimension's end),
     "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside" (elsewhere), "wild"
-    (near no tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element
-    to which one store brings different numbers), "thread" (an element that another thread of the program stored, and no barrier since),
-    "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the same in elements from the
-    first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its axes, where that is even,
-    `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls that led to `line`, the
-    innermost first. `meant`: of a race beyond the end of a row, where the element was to go. `differs`: of a race between stores, that
-    they bring different numbers. `misled`: the tensor outside which an index or bound had been read before, "" for none.
+    (near no tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element to
+    which one store brings different numbers), "thread" (an element that another thread of the program stored, or loaded before this
+    store, and no barrier since), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the
+    same in elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its
+    axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls
+    that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go. `differs`: of a race
+    between stores, that they bring different numbers. `misled`: the tensor outside which an index or bound had been read before, "" for
+    none.
 
     Of a promise to the compiler, fault is "assumed" (a condition that is false), "multiple", "contiguous" or "constant" (a number or
     tile that is not); `offset` is what was promised, and `index` holds numbers that break it.

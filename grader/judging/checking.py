@@ -79,8 +79,12 @@ ORDER_OF_LANES = (
 
 
 ORDER_OF_THREADS = (
-    "a program loads from Y what another of its threads has stored, with no tl.debug_barrier in between, and may find what was there "
-    "before (the line `memory` says where)"
+    "a program loads from Y, or stores over, what another of its threads has stored or loaded, with no tl.debug_barrier in between: "
+    "which comes first is undefined (the line `memory` says where)"
+)
+ORDER_OF_ELEMENTS = (
+    "what is in Y depends on the order of a tile's elements where it is left to the compiler, as tl.view, tl.cat and can_reorder=True do; "
+    "use tl.reshape, or tl.join and tl.permute"
 )
 BROKEN_PROMISE = (
     "the compiler is promised something that is not true, and what it then makes of the kernel is undefined; promise what "

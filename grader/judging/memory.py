@@ -188,6 +188,11 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         return (f"far outside {name}", before) if _led_far_away(kernel, finding) else (fact, step)
     if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element, masked=masked)
+    if finding.fault == "thread" and finding.kind != "load":
+        return (
+            f"{element}, which the same program stored to, or loaded, in another place of a tile: another thread did, and may come later",
+            "put tl.debug_barrier() between, or store each element once",
+        )
     if finding.fault == "thread":
         return (
             f"{element}, which the same program stored in another place of a tile: another thread did, and may not have got that far",

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from grader.building import BuildOptions
 from grader.diagnosis.reasons import reasons
 from grader.diagnosis.shrinking import smallest_failing
-from grader.judging.checking import Finding, References, check, defined
+from grader.judging.checking import ORDER_OF_ELEMENTS, Finding, References, check, defined
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
-from grader.judging.remarks import open_loads, remarks, undefined
+from grader.judging.remarks import open_loads, remarks, reordering, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
 from grader.labs import Lab
@@ -48,7 +48,7 @@ def judge(
     how: for launches that explain a wrong kernel. checked: the findings, where they are known already. asked: the outcomes
     that likeness is asked about; None: all. smallest: how to build smaller problems where nothing explains a failure.
     """
-    findings = findings_of(lab, bundle, problems, ran, checked)
+    findings = shuffled(lab, source, bundle, problems, ran, findings_of(lab, bundle, problems, ran, checked), how)
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:
@@ -86,6 +86,30 @@ def findings_of(
     known: References = {}
     findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
     return in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
+
+
+def shuffled(
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding],
+    how: InterpretOptions,
+) -> list[Finding]:  # fmt: skip
+    """The findings, and no longer right where Y is wrong once elements come in another order that the kernel lets the compiler choose.
+
+    What is right in the interpreter's order, or in that of one compiler, is right by luck, on both devices alike. Only kernels that
+    say so are interpreted again.
+    """
+    lines, judged = reordering(source), list(findings)
+    ended = {(one.case, one.config) for one in ran.watched if one.status == "ran"}
+    right = [(one.case, one.config) for one, finding in zip(ran.outcomes, findings, strict=True) if finding.ok]
+    asked = [pair for pair in right if lines and pair in ended]
+    again = {(one.case, one.config): one for one in interpret(lab, source, bundle, problems, asked, replace(how, shuffled=True))}
+    for number, outcome in enumerate(ran.outcomes):
+        other = again.get((outcome.case, outcome.config))
+        if other is None or other.status not in ("ran", "crash", "timeout"):
+            continue
+        if other.status != "ran" or not check(lab, problems[outcome.case], other, bundle).ok:
+            place = f" ({', '.join(dict.fromkeys(source.locate(line) for line in lines[:3]))})"
+            judged[number] = replace(findings[number], ok=False, message=ORDER_OF_ELEMENTS + place, unordered=True)
+    return judged
 
 
 def with_fewer_slices(

@@ -44,7 +44,8 @@ class InterpretOptions:
 
     `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: which programs of a
     launch to record, by how many it has. `accesses`: log every load and store instead. `poison_masked`: what a load's mask
-    leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs.
+    leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs. `shuffled`: elements come in another order
+    where the kernel lets the compiler choose one.
     """
 
     jobs: int
@@ -55,6 +56,7 @@ class InterpretOptions:
     record: Callable[[int], Sequence[int]] | None = None
     accesses: bool = False
     poison_masked: bool = False
+    shuffled: bool = False
 
 
 def interpret(
@@ -184,6 +186,8 @@ def _request(
     }
     if options.poison_masked:
         request["poison_masked"] = True
+    if options.shuffled:
+        request["shuffled"] = True
     if options.accesses:
         request["accesses"] = True
     elif options.record:

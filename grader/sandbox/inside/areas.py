@@ -25,7 +25,7 @@ class Area:
     `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program
     that loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that
     several brought to an element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was
-    stored to last, and after how many barriers.
+    stored to last, and after how many barriers; `readers`: the same of the last load.
     """
 
     def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
@@ -45,6 +45,7 @@ class Area:
         self.read_at: tuple[int | None, list[int]] = (None, [])
         self.apart: np.ndarray | None = None
         self.lanes: np.ndarray | None = None
+        self.readers: np.ndarray | None = None
         self.strayed = False
         self.arrived = zlib.crc32(buffer)
         self.base = self.first = self.low = self.high = self.shift = 0

@@ -139,46 +139,66 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
         yield from range(*(int(plain(bound)) for bound in _bounds(*arguments, **options)))
         return
     start, end, step = _bounds(*arguments, **options)
+    backwards = not is_tensor(step) and plain(step) < 0
+    if backwards:  # the compiler turns the loop over, and its variable back
+        start, end, step = end, start, -plain(step)
     semantic = interpreter.interpreter_semantic
     tensors = [semantic.to_tensor(bound) for bound in (start, end, step)]
     dtype = tensors[0].dtype
     for tensor in tensors[1:]:
         dtype = semantic.integer_promote_impl(dtype, tensor.dtype)
-    first, last, stride, begins = _turns(*(tensor.handle.data.reshape(-1)[0] for tensor in tensors))
-    if stride < 0 and is_tensor(step):
-        return
+    first, last, stride = (_as_compared(tensor, dtype) for tensor in tensors)
     numpy_type = interpreter._get_np_dtype(dtype)
-    if Turns.ahead is not None and stride:
-        Turns.ahead(max(0, (last - first) // stride))
-    for at in range(first, last, stride) if stride else _endless(first, last):
+    for at in _turns(first, last, stride):
         if Turns.watch is not None:
             Turns.watch()
-        data = np.array([at], dtype=numpy_type) if begins is None else (begins + at).astype(numpy_type)
+        data = (first + last - at if backwards else at).astype(numpy_type)
         handle = interpreter.TensorHandle(data, dtype)
         handle._argument = True  # as plain a number as the kernel's arguments, for whoever asks where values come from
         yield tl.core.tensor(handle, dtype)
 
 
-def _turns(first: Any, last: Any, stride: Any) -> tuple[int, int, int, Any]:
-    """Start, end and step as numbers; programs that begin at different ones and take as many turns begin at 0, and then where each does."""
-    if not isinstance(first, PerProgram):
-        return int(first), int(last), int(stride), None
-    step, begins = int(stride), first.astype(np.int64)
-    if not step:
-        raise Apart("a loop whose step is 0")
-    length = np.maximum((last - begins) * (1 if step > 0 else -1), 0)
-    return 0, int(-(-length // abs(step))) * step, step, begins.reshape(1)
+def _as_compared(bound: Any, dtype: Any) -> Any:
+    """A bound of a loop whose variable is of type `dtype`, as a signed number, which is what the compiler's loop compares.
+
+    What is narrower is made as wide by its highest bit if `dtype` is signed, whether the bound itself is or not: 200 as uint8 is -56.
+    """
+    data = bound.handle.data.reshape(-1)[:1]
+    own, signed = bound.dtype.int_bitwidth, np.dtype(f"i{max(1, dtype.int_bitwidth // 8)}")
+    if own == 1:
+        data = data.astype(np.int8)
+        return (-data if dtype.is_int_signed() else data).astype(signed)
+    return data.astype(f"{'i' if dtype.is_int_signed() else 'u'}{own // 8}").astype(signed)
+
+
+def _turns(first: Any, last: Any, stride: Any) -> Iterator[Any]:
+    """What the variable of `while first < last: first += stride` is in each turn; beyond the largest number comes the smallest.
+
+    Programs whose bounds differ and that take as many turns go together; others part.
+    """
+    step, largest = int(stride[0]), int(np.iinfo(first.dtype).max)
+    if not (isinstance(first, PerProgram) or isinstance(last, PerProgram)):
+        at, end = int(first[0]), int(last[0])
+        if Turns.ahead is not None and step:
+            Turns.ahead(max(0, (end - at) // step))
+        while at < end:
+            yield np.array([at], dtype=first.dtype)
+            at = (at + step + largest + 1) % (2 * largest + 2) - largest - 1
+        return
+    begins, end = first.astype(np.int64), last.astype(np.int64)
+    farthest = largest // 2
+    if not 0 < step < farthest or ((abs(begins) > farthest) | (abs(end) > farthest)).any():
+        raise Apart("a loop whose turns are counted one program at a time")
+    turns = int(-(-np.maximum(end - begins, 0) // step))
+    if Turns.ahead is not None:
+        Turns.ahead(turns)
+    for turn in range(turns):
+        yield (begins + turn * step).astype(first.dtype)
 
 
 def unrolled(kind: Any) -> bool:
     """Whether the turns of `for` are written out one after the other, and its variable is a number like any other."""
     return kind is tl.static_range
-
-
-def _endless(first: int, last: int) -> Iterator[int]:
-    """The turns of a loop whose step is 0: as compiled, it stays where it begins, until the launch is ended."""
-    while first < last:
-        yield first
 
 
 def _bounds(arg1: Any, arg2: Any = None, step: Any = None, *_: Any, **__: Any) -> tuple[Any, Any, Any]:

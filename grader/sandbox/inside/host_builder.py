@@ -256,10 +256,31 @@ def _whole(numbers: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers)
 
 
+class Elements:
+    """In which order elements come where the compiler may choose one: in their own, or in another that nobody can have meant."""
+
+    shuffled = False
+
+
+def _shuffled(data: Any) -> Any:
+    """The elements of a tile in another order, the same for all tiles of that many."""
+    return np.take(data.reshape(-1), np.random.default_rng(data.size).permutation(data.size))
+
+
 @_method
-def create_reshape(self: Any, arg: Any, shape: Any, *_: Any) -> Any:
-    """The same elements in the same order, in other sizes."""
-    return TensorHandle(arg.data.reshape(_whole(shape)), arg.dtype.scalar)
+def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, *_: Any) -> Any:
+    """The same elements in the same order, in other sizes. Sizes of 1 that come or go leave the order to nobody."""
+    sizes, data = _whole(shape), arg.data
+    if Elements.shuffled and allow_reorder and [n for n in sizes if n > 1] != [n for n in data.shape if n > 1]:
+        data = _shuffled(data)
+    return TensorHandle(data.reshape(sizes), arg.dtype.scalar)
+
+
+@_method
+def create_cat(self: Any, lhs: Any, rhs: Any) -> Any:
+    """Two tiles one behind the other, in an order that the compiler may choose."""
+    both = np.concatenate([lhs.data, rhs.data])
+    return TensorHandle(_shuffled(both).reshape(both.shape) if Elements.shuffled else both, lhs.dtype.scalar)
 
 
 @_method

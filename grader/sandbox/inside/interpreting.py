@@ -16,6 +16,7 @@ import language_shims
 import memory_check
 import numpy as np
 from areas import Area
+from host_builder import Elements
 from host_tensor import HostTensor
 from made import LoadedModule, constants
 
@@ -31,13 +32,15 @@ def interpret_one(
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
     request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
-    request["poison_masked"], when there, makes poison of what a mask without `other` leaves out.
+    request["poison_masked"], when there, makes poison of what a mask without `other` leaves out, and request["shuffled"] puts elements
+    in another order where the compiler may.
     request["unwritten"] names the tensor that holds poison, request["output"] the one that may be written. The answer's "memory" lists
     what memory_check found, "strayed" the tensors far beside which something was stored and inputs that were changed, "written"
     tells whether no poison can be left, "additions" how often atomics added to an element.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
     buffers; a record holds what was done till then. "seconds" is the CPU time that it took.
     """
+    Elements.shuffled = bool(request.get("shuffled"))
     grid, watched = request["grid"], "record" in request or request.get("accesses")
     size = 1 if watched else in_step.batch_size(grid, request["constants"])
     if size > 1:

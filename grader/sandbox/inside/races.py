@@ -38,6 +38,7 @@ class Races:
         self.found = found
         self.shared: np.ndarray | None = None
         self._barriers = 0
+        self._program = -1
         self._shapes: dict[tuple[int, ...], int] = {}
         self._atomics: dict[str, int] = {}
         self._lines: frozenset[int] | None = None
@@ -85,7 +86,7 @@ class Races:
         if area.output and kind == "atomic":
             count_additions(area, elements, np.broadcast_to(values, pointers.shape)[mask], within)
         if area.output:
-            self._follow_threads(kind, area, elements, np.abs(before) == program + 1, mask, within)
+            self._follow_threads(kind, area, elements, before, program, mask, within, values)
             self._follow_readers(kind, area, elements, before, program, brought, used=used)
         if kind == "store":
             area.writer[elements] = np.where((before > 0) & (before != program + 1), -SEVERAL, program + 1)
@@ -112,24 +113,41 @@ class Races:
         return doubtful
 
     def _follow_threads(
-        self, kind: str, area: Area, elements: np.ndarray, own: np.ndarray, mask: np.ndarray, within: np.ndarray
-    ) -> None:
-        """Who reads back what its own program stored in another lane, or in a tile of another shape, meets no barrier on the way, and so
-        perhaps what was there before: lanes are threads, and these do not wait for each other. own: which elements the program wrote."""
-        if kind == "load" and area.lanes is None:
-            return
+        self, kind: str, area: Area, elements: np.ndarray, before: np.ndarray, program: int, mask: np.ndarray, within: np.ndarray,
+        values: Any,
+    ) -> None:  # fmt: skip
+        """Two accesses of a program to an element from other lanes, or in tiles of other shapes, with no barrier between: lanes are
+        threads, and these do not wait for each other. What is loaded back may be what was there before the store; what is stored over
+        another number, or over one that was just loaded, may come first."""
+        if program != self._program:
+            self._program = program
+            self._barriers += 1
         shape = self._shapes.setdefault(mask.shape, len(self._shapes))
         lanes = np.repeat(np.flatnonzero(mask), len(within) // int(np.count_nonzero(mask)))[within]
         lanes += (self._barriers * MOST_SHAPES + shape % MOST_SHAPES) * MOST_LANES
+        met = np.zeros(elements.shape, dtype=bool)
+        if area.lanes is not None:
+            met |= self._of_another_thread(area.lanes[elements], lanes)
+            met &= (before > 0) | (kind != "atomic")  # additions may come in any order
+        if area.readers is not None and kind != "load":
+            met |= self._of_another_thread(area.readers[elements], lanes)
+        if met.any() and kind == "store":
+            met &= _brings_another(area, elements, values, mask, within)
+        if met.any():
+            self.found.place("thread", kind, area, int(elements[np.flatnonzero(met)[0]]), differs=True)
+        if kind == "load":
+            if area.readers is None:
+                area.readers = np.full(len(area.valid), -1)
+            another = self._of_another_thread(area.readers[elements], lanes)
+            area.readers[elements] = np.where(another, (self._barriers + 1) * MOST_SHAPES * MOST_LANES - 1, lanes)  # several: no lane's
+            return
         if area.lanes is None:
             area.lanes = np.full(len(area.valid), -1)
-        if kind != "load":
-            area.lanes[elements] = lanes
-            return
-        stored = area.lanes[elements]
-        unseen = own & (stored != lanes) & (stored // (MOST_SHAPES * MOST_LANES) == self._barriers)
-        if unseen.any():
-            self.found.place("thread", kind, area, int(elements[np.flatnonzero(unseen)[0]]), differs=True)
+        area.lanes[elements] = lanes
+
+    def _of_another_thread(self, known: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        """Which lanes are others than those that are known of the elements, from the same program and after the same barrier."""
+        return (known != lanes) & (known // (MOST_SHAPES * MOST_LANES) == self._barriers)
 
     def _follow_readers(
         self, kind: str, area: Area, elements: np.ndarray, before: np.ndarray, program: int, brought: np.ndarray | None, *, used: bool
@@ -239,6 +257,17 @@ class Races:
 def too_far_apart(area: Area) -> bool:
     """Whether numbers that several brought to an element differ by more than rounding explains, beside what the rows hold at the end."""
     return area.apart is not None and bool((area.apart > SAME / 4 * area.row_maxima(FLOATS[area.width])).any())
+
+
+def _brings_another(area: Area, elements: np.ndarray, values: Any, mask: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """Which elements a store, which may be several elements wide, gives another number than they hold."""
+    brought = np.ascontiguousarray(np.broadcast_to(values, mask.shape)[mask]).reshape(-1)
+    if brought.itemsize < area.width:
+        return np.ones(elements.shape, dtype=bool)
+    if brought.itemsize > area.width:
+        brought = brought.view(f"u{area.width}")
+    differ, apart = _changes(area, elements, brought[within])
+    return differ | (apart > 0)
 
 
 def _changes(area: Area, elements: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -360,6 +360,40 @@ def test_what_another_thread_of_a_program_stored_is_read_behind_a_barrier(tmp_pa
     assert sum("put tl.debug_barrier() between" in sentence for sentence in result.sentences) == unordered
 
 
+ZEROED = "tl.store(y_ptrs, (y * 0).to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
+Y_T = "y_ptr + offs_m[None, :] * stride_ym + offs_n[:, None] * stride_yn"
+ZEROED_ACROSS = f"tl.store({Y_T}, tl.trans(y * 0).to(tl.float16), mask={INSIDE_T})\n"
+SAME_ACROSS = f"tl.store({Y_T}, tl.trans(y).to(tl.float16), mask={INSIDE_T})\n"
+ADDED = f"tl.atomic_add(y_ptrs, y.to(tl.float16), mask={INSIDE})\n"
+BARRIER = "tl.debug_barrier()\n"
+LATER = f"tl.store(y_ptrs, (y + back * 0 + 1).to(tl.float16), mask={INSIDE})\n"
+TWICE_READ = [STORE.strip() + "\n", BARRIER, ACROSS, BACK]
+
+
+@pytest.mark.parametrize(
+    ("lines", "unordered"),
+    [
+        ([ZEROED, STORE], False),
+        ([ZEROED_ACROSS, STORE], True),
+        ([ZEROED_ACROSS, BARRIER, STORE], False),
+        ([SAME_ACROSS, STORE], False),
+        ([ZEROED, ADDED], False),
+        ([ZEROED_ACROSS, ADDED], True),
+        ([ZEROED_ACROSS, BARRIER, ADDED], False),
+        ([STORE, BARRIER, ACROSS, LATER], True),
+        ([STORE, BARRIER, ACROSS, BARRIER, LATER], False),
+        ([STORE, BACK, LATER], False),
+        ([*TWICE_READ, LATER], True),
+        ([*TWICE_READ, STORE], False),
+    ],
+)
+def test_threads_of_a_program_that_store_over_each_other_meet_a_barrier(tmp_path, lines, unordered):
+    result = checked(tmp_path, edited(STORE, "".join(f"    {line.strip()}\n" for line in lines)), M=16, N=64)
+    assert result.outcome.status == "ran", result.outcome.message
+    assert any(finding.fault == "thread" for finding in result.outcome.memory) == unordered
+    assert sum("or store each element once" in sentence for sentence in result.sentences) == unordered
+
+
 def test_a_tile_that_runs_into_its_own_next_row(tmp_path):
     stores = STORE.replace("M) & (offs_n[None, :] < N)", "M - 1)")
     result = checked(tmp_path, edited(STORE, stores), M=16, N=16)

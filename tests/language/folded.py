@@ -1,0 +1,97 @@
+"""What do kernels without inputs store, compiled and interpreted? Compiled they need no GPU: LLVM has computed all of it.
+
+    python -m tests.language.folded interpret|compile FILE
+
+FILE gets, as JSON, the numbers that each kernel stores, in order; what cannot be computed before a launch is None.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from tests.language.run import SANDBOXED
+from tests.language.table import HEADER
+
+START = "zero = tl.program_id(0) * 0\n"
+"""A number that the compiler does not know before LLVM multiplies it."""
+
+KERNELS = {
+    "narrow_unsigned": "for b in range(zero.to(tl.uint8), zero.to(tl.uint8) + 200):\n    turns += 1",
+    "narrow_and_wide": "for b in range(zero.to(tl.int64), zero.to(tl.uint32) + 4000000000, 1000000000):\n    turns += 1",
+    "above_int32": "for b in range(0, 3000000000, 1000000000):\n    turns += 1",
+    "between_two_above_int32": "for b in range(2147483650, 2147483660):\n    turns += 1",
+    "across_the_sign": "for b in range(zero.to(tl.uint32) - 3, zero.to(tl.uint32) + 3):\n    turns += b.to(tl.int32)",
+    "mixed_signs": "for b in range(zero - 5, zero.to(tl.uint32) + 5):\n    turns += b.to(tl.int32) * 7",
+    "unsigned_64": "for b in range(zero.to(tl.uint64), zero.to(tl.uint64) - 1, 9223372036854775807):\n    turns += 1",
+    "a_truth": "for b in range(zero == 0):\n    turns += 1",
+    "backwards": "for b in range(zero + 5, -6, -2):\n    turns += b // 2 * 100 + 1",
+    "backwards_above_int32": "for b in range(3000000000, 5, -1000000000):\n    turns += 1",
+    "backwards_unsigned": "for b in range(zero.to(tl.uint32) + 3, zero.to(tl.uint32) - 3, -1):\n    turns += b.to(tl.int32) * 7 + 1",
+    "a_step_below_zero_that_is_not_known": "step = zero - 2\nfor b in range(10, 0, step):\n    turns += 1",
+}
+
+
+def _module() -> ModuleType:
+    text = HEADER
+    for name, body in KERNELS.items():
+        lines = f"{START}turns = zero\n{body}\ntl.store(out, turns)".split("\n")
+        text += f"@triton.jit\ndef {name}(out):\n" + "".join(f"    {line}\n" for line in lines) + "\n\n"
+    path = Path(tempfile.mkdtemp()) / "folded_kernels.py"
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("folded_kernels", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules["folded_kernels"] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def interpret() -> dict[str, list[int | None]]:
+    """On the grader's corrected interpreter."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    sys.path.insert(0, str(SANDBOXED))
+    import language_shims
+    import student
+    import torch
+    from triton.runtime import driver
+
+    driver.set_active(student.TargetOnly(90))
+    kernels, found = _module(), {}
+    language_shims.install()
+    for name in KERNELS:
+        out = torch.zeros(1, dtype=torch.int64)
+        getattr(kernels, name)[(1,)](out)
+        found[name] = out.tolist()
+    return found
+
+
+def compile_all() -> dict[str, list[int | None]]:
+    """Read from LLVM's text for an H200: the operands of its stores."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.runtime import driver
+
+    sys.path.insert(0, str(SANDBOXED))
+    import student
+
+    driver.set_active(student.TargetOnly(90))
+    kernels, found = _module(), {}
+    for name in KERNELS:
+        compiled = triton.compile(ASTSource(getattr(kernels, name), {"out": "*i64"}, {}), target=GPUTarget("cuda", 90, 32))
+        stored = re.findall(r'asm sideeffect "[^"]*st\.global[^"]*", "[^"]*"\(i64 ([^,]*),', compiled.asm["llir"])
+        found[name] = [int(number) if re.fullmatch(r"-?\d+", number) else None for number in stored]
+    return found
+
+
+if __name__ == "__main__":
+    what, path = sys.argv[1:]
+    Path(path).write_text(json.dumps(interpret() if what == "interpret" else compile_all()), encoding="utf-8")
