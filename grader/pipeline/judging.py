@@ -48,7 +48,7 @@ def judge(
     how: for launches that explain a wrong kernel. checked: the findings, where they are known already. asked: the outcomes
     that likeness is asked about; None: all. smallest: how to build smaller problems where nothing explains a failure.
     """
-    findings = shuffled(lab, source, bundle, problems, ran, findings_of(lab, bundle, problems, ran, checked), how)
+    findings = findings_of(lab, source, bundle, problems, ran, how, checked)
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:
@@ -80,15 +80,17 @@ def _left_to_chance(
 
 
 def findings_of(
-    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, checked: Sequence[Finding] | None = None
-) -> list[Finding]:
-    """What is right and wrong of every outcome, with what the interpreter saw of the same launches. checked: as `judge`."""
+    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, how: InterpretOptions,
+    checked: Sequence[Finding] | None = None,
+) -> list[Finding]:  # fmt: skip
+    """What is right and wrong of every outcome, with what the interpreter saw of the same launches. how, checked: as `judge`."""
     known: References = {}
     findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
-    return in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
+    judged = in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
+    return _by_any_order_of_elements(lab, source, bundle, problems, ran, judged, how)
 
 
-def shuffled(
+def _by_any_order_of_elements(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding],
     how: InterpretOptions,
 ) -> list[Finding]:  # fmt: skip

@@ -50,7 +50,6 @@ def W8A8_MM(
     # the largest sum of the tile, in whatever order they come; no sum is larger
     largest = tl.max(tl.view(acc, (BLOCK_M * BLOCK_N,)), 0)
     acc = tl.minimum(acc, largest)
-    acc = tl.reshape(tl.view(acc, (BLOCK_M, 1, BLOCK_N)), (BLOCK_M, BLOCK_N))
 
     # dequantise
     w_scale = tl.load(weight_scale_ptr + offs_n, mask=offs_n < N, other=1.0)

@@ -269,11 +269,10 @@ def _shuffled(data: Any) -> Any:
 
 @_method
 def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, *_: Any) -> Any:
-    """The same elements in the same order, in other sizes. Sizes of 1 that come or go leave the order to nobody."""
-    sizes, data = _whole(shape), arg.data
-    if Elements.shuffled and allow_reorder and [n for n in sizes if n > 1] != [n for n in data.shape if n > 1]:
-        data = _shuffled(data)
-    return TensorHandle(data.reshape(sizes), arg.dtype.scalar)
+    """The same elements in other sizes, in the same order unless the compiler may choose one: then even where the sizes stay, or only
+    sizes of 1 come or go, it changes (seen on sm_90: from the layout of a product to that of a store)."""
+    data = _shuffled(arg.data) if Elements.shuffled and allow_reorder else arg.data
+    return TensorHandle(data.reshape(_whole(shape)), arg.dtype.scalar)
 
 
 @_method
