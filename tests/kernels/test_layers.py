@@ -108,12 +108,12 @@ def assert_close(y: torch.Tensor, a: torch.Tensor, w: torch.Tensor, additions: i
 
 
 def check_leading_dimensions(lab: str) -> None:
-    layer = layer_of(lab, linear_layer(96, 64))
-    for leading in ((), (3,), (2, 3), (2, 1, 5)):
+    layer = layer_of(lab, linear_layer(96, 32))
+    for leading in ((), (3,), (2, 1, 3)):
         x = tie_free(*leading, 96)
         y = layer(x)
-        assert (y.shape, y.dtype) == ((*leading, 64), torch.float16)
-        assert_close(y.view(-1, 64), quantised(lab, x.view(-1, 96)), dense_weight(lab, layer), rounded=lab == "gptq")
+        assert (y.shape, y.dtype) == ((*leading, 32), torch.float16)
+        assert_close(y.view(-1, 32), quantised(lab, x.view(-1, 96)), dense_weight(lab, layer), rounded=lab == "gptq")
 
 
 def check_no_rows(lab: str) -> None:

@@ -58,7 +58,8 @@ FEW = {
     "fay/w8a8.ipynb": "{",
 }
 MORE = {
-    "cat/w8a8.py": wrong("w8a8", "zeros"),
+    "mia/w8a8.py": wrong("w8a8", "zeros"),
+    "mia/dds.py": variant("dds", 2),
     "eve/w8a8.py": variant("w8a8", 1),
     "gus/w8a8.py": RIGHT["w8a8"].replace("tl.program_id(0)", "open('/etc/passwd')"),
     "hal/w8a8.py": (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8"),
@@ -143,11 +144,6 @@ def undisturbed(submissions, tmp_path_factory):
     return undisturbed_run(submissions, tmp_path_factory.mktemp("undisturbed"))
 
 
-@pytest.fixture(scope="module")
-def undisturbed_few(few, tmp_path_factory):
-    return undisturbed_run(few, tmp_path_factory.mktemp("undisturbed"))
-
-
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
 
 
@@ -170,8 +166,8 @@ def test_everybody_has_the_verdict_they_deserve(undisturbed):
     assert lab_of["ann"]["w8a8"][:2] == ["graded", most]
     assert lab_of["ben"]["w8a8"][0] == "graded"
     assert lab_of["ben"]["w8a8"][1] < most
-    assert lab_of["cat"]["dds"][1] == most
-    assert lab_of["cat"]["w8a8"][1] == 0
+    assert lab_of["cat"]["dds"][1] == lab_of["mia"]["dds"][1] == most
+    assert lab_of["mia"]["w8a8"][1] == 0
     assert lab_of["eve"]["w8a8"] == lab_of["ann"]["w8a8"]
     assert lab_of["fay"]["w8a8"][0] == lab_of["gus"]["w8a8"][0] == "rejected"
     assert lab_of["hal"]["w8a8"][0] == "not_attempted"
@@ -179,7 +175,7 @@ def test_everybody_has_the_verdict_they_deserve(undisturbed):
     assert lab_of["kim"]["w8a8"][0] in ("crash", "build_error")
     assert lab_of["lea"]["w8a8"][0] == "timeout"
     assert sum(key.startswith("ida/") for key in table) == 2
-    assert undisturbed.kept == 9, "ann's and eve's kernels are one piece of work"
+    assert undisturbed.kept == 9, "ann's and eve's kernels are one piece of work, and so are cat's and mia's"
 
 
 def test_a_hidden_case_tells_its_verdict_and_nothing_else(tmp_path):
@@ -228,7 +224,7 @@ def busy_in_ray() -> list[psutil.Process]:
     return [process for process in descendants() if "ray::grade_on_cpu" in command_line(process)]
 
 
-def test_a_ray_worker_and_a_ray_node_that_die_cost_nobody_a_verdict(few, undisturbed_few, tmp_path, monkeypatch):
+def test_a_ray_worker_and_a_ray_node_that_die_cost_nobody_a_verdict(few, undisturbed, tmp_path, monkeypatch):
     """Two nodes on this machine: one worker is killed while it grades, then a node with all its workers."""
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs Ray: pip install -e .[ray]")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
@@ -252,5 +248,8 @@ def test_a_ray_worker_and_a_ray_node_that_die_cost_nobody_a_verdict(few, undistu
         assert process.returncode == 0, output
     finally:
         cluster.shutdown()
-    assert json.loads((tmp_path / "table.json").read_text()) == undisturbed_few.table
-    assert verdicts_in(tmp_path) == undisturbed_few.kept
+    students = {name.split("/")[0] for name in FEW}
+    assert json.loads((tmp_path / "table.json").read_text()) == {
+        key: labs for key, labs in undisturbed.table.items() if key.split("/")[0] in students
+    }
+    assert verdicts_in(tmp_path) == 4, "fay's notebook is no piece of work"

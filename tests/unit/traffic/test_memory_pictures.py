@@ -90,5 +90,5 @@ def test_on_a_page():
     assert "What it does to memory" not in page(report)
     text = page(report, {"w8a8": _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")})
     assert "What it does to memory" in text
-    assert "32 loads an element" in text
+    assert "32 loads per element" in text
     assert counted_of(replace(report, labs={"w8a8": report.labs["w8a8"]})) == {}
