@@ -86,7 +86,7 @@ class MemoryCheck:
         interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
-        Turns.watch, Turns.ahead, Turns.barrier = self._turn, self._ahead, self.races.barrier
+        Turns.watch, Turns.ahead, Turns.barrier = self._turn, self._ahead, self.races.threads.barrier
         Believed.broken = self._broken
         self._set_clock()
         try:
