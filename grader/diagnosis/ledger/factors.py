@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.diagnosis.ledger import operands, scale_tiles
 from grader.diagnosis.ledger.flow import Factor
-from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, sample, scales_passed, scales_used
+from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, places_in_output, sample, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
@@ -229,6 +229,7 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         one = len(np.unique(used[origin >= 0])) == 1 and len(np.unique(own[origin >= 0])) > 1
         alone = one and len(np.unique(other)) == 1 and (used[bad] == other[bad]).all()
         crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
+        crossed |= _crossed_in_tile(run, pairs, scale.axis, used[bad], bad)
         if crossed:
             name = CROSSED.get(tensor, "scale_by_row")
             reason = f"{short} belongs to the {index} of Y, and is taken along the other index"
@@ -243,6 +244,15 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
     return None
+
+
+def _crossed_in_tile(run: Run, pairs: Pairs, axis: str, used: Array, bad: Array) -> bool:
+    """Whether the right tile's elements of a scale are taken by the place of the other axis in it. used: of the elements that are bad."""
+    m, n, _ = places_in_output(run, pairs.store)
+    begins, each = (int(m[0]), int(n[0])), (pairs.m[bad], pairs.n[bad])
+    own, other = (0, 1) if axis == "m" else (1, 0)
+    by_other = bool((used - begins[own] == each[other] - begins[other]).all())
+    return by_other and len(np.unique(used)) > 1 and len(np.unique(used - each[own])) > 1
 
 
 def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
