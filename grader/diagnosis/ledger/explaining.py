@@ -123,9 +123,13 @@ def _chosen(lab: Lab, stages: Stages, bundle: KernelBundle, failing: Sequence[Ou
 
 
 def _unwritten(lab: Lab, failing: Sequence[Outcome], asked: Sequence[Outcome]) -> list[Outcome]:
-    """The smallest case with elements that nobody wrote, if none of those asked has any: it tells of a mistake of its own."""
-    unwritten = [outcome for outcome in _small(lab, failing) if outcome.written is False]
-    return [] if any(outcome.written is False for outcome in asked) else sorted(unwritten, key=lambda one: _size(lab, one))[:1]
+    """The smallest case with elements that nobody wrote beside others, if none of those asked has any: it tells of a mistake of its own."""
+    unwritten = [outcome for outcome in _small(lab, failing) if _in_part(outcome)]
+    return [] if any(_in_part(outcome) for outcome in asked) else sorted(unwritten, key=lambda one: _size(lab, one))[:1]
+
+
+def _in_part(outcome: Outcome) -> bool:
+    return outcome.written is False and outcome.y is not None and bool(outcome.y.isfinite().any())
 
 
 def _small(lab: Lab, failing: Sequence[Outcome]) -> list[Outcome]:

@@ -227,9 +227,10 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         short = tensor.removesuffix("_ptr")
         index = "rows" if scale.axis == "m" else "columns"
         one = len(np.unique(used[origin >= 0])) == 1 and len(np.unique(own[origin >= 0])) > 1
-        alone = one and len(np.unique(other)) == 1 and (used[bad] == other[bad]).all()
+        in_tile = _by_place_of_other(run, pairs, scale.axis, used[bad], bad)
+        alone = one and len(np.unique(other)) == 1 and ((used[bad] == other[bad]).all() or in_tile)
         crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
-        crossed |= _crossed_in_tile(run, pairs, scale.axis, used[bad], bad)
+        crossed |= in_tile and len(np.unique(used[bad])) > 1 and len(np.unique(used[bad] - own[bad])) > 1
         if crossed:
             name = CROSSED.get(tensor, "scale_by_row")
             reason = f"{short} belongs to the {index} of Y, and is taken along the other index"
@@ -246,13 +247,12 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
     return None
 
 
-def _crossed_in_tile(run: Run, pairs: Pairs, axis: str, used: Array, bad: Array) -> bool:
+def _by_place_of_other(run: Run, pairs: Pairs, axis: str, used: Array, bad: Array) -> bool:
     """Whether the right tile's elements of a scale are taken by the place of the other axis in it. used: of the elements that are bad."""
     m, n, _ = places_in_output(run, pairs.store)
     begins, each = (int(m[0]), int(n[0])), (pairs.m[bad], pairs.n[bad])
     own, other = (0, 1) if axis == "m" else (1, 0)
-    by_other = bool((used - begins[own] == each[other] - begins[other]).all())
-    return by_other and len(np.unique(used)) > 1 and len(np.unique(used - each[own])) > 1
+    return bool((used - begins[own] == each[other] - begins[other]).all())
 
 
 def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from grader.diagnosis.ledger.explaining import _unwritten
 from grader.diagnosis.ledger.pairs import lasting, pairs_of, sample, stores_to_output
@@ -236,6 +237,24 @@ def test_tiles_that_are_exchanged_in_a_row_of_tiles_are_so_for_certain():
     assert "the columns that are stored do not depend on the program" in finding.reason
 
 
+def test_columns_of_x_are_shown_where_they_leave_the_block():
+    """A block that is not transposed either shows other pairs, in which X is in the block's columns."""
+    text = PLAIN["dds"]
+    for find, put in (("col * BLOCK", "col"), ("tl.trans(w)", "w")):
+        assert text.count(find) == 1
+        text = text.replace(find, put)
+    found = [finding.found for finding in walked(text, "dds", "long_row") if finding.name == "col_as_element"]
+    left, right = (int(part.split(", ")[-1].split("]")[0]) for part in found[0].split(": ")[-1].split(", X[")[-1].split(" meets "))
+    assert left // 32 != right // 32
+
+
+def test_one_row_of_scales_taken_by_the_place_in_the_tile_may_be_taken_along_the_other_index():
+    text = PLAIN["w8a8"].replace("* x_scale[:, None] * w_scale[None, :]", "* x_scale[None, :] * w_scale[:, None]")
+    names = [finding.name for finding in walked(text, "w8a8", "single_token", config=1)]
+    assert names
+    assert all(name.startswith(("weight_scale_by_row", "input_scale_by_column", "scales_swapped")) for name in names), names
+
+
 def test_a_loop_that_goes_on_behind_its_row_comes_before_the_indices_that_it_reads_there():
     behind = Divergence("row_end_ignored", LOAD, 33, "X[0, 160] meets W[64, 160]", "W[32, 160]", "the loop does not end with its block row")
     assert comes_first([behind], frozenset({39, 40}), frozenset({39, 40}))
@@ -243,8 +262,10 @@ def test_a_loop_that_goes_on_behind_its_row_comes_before_the_indices_that_it_rea
 
 def test_a_case_with_elements_that_nobody_wrote_is_asked_too():
     lab = get_lab("dds")
-    wrong, unwritten = Outcome("one_block", 0, "ran", written=True), Outcome("empty_rows", 0, "ran", written=False)
-    assert _unwritten(lab, [wrong, unwritten], [wrong]) == [unwritten]
+    nothing, half = torch.full((2, 2), torch.nan), torch.tensor([1.0, torch.nan])
+    wrong, unwritten = Outcome("one_block", 0, "ran", written=True), Outcome("empty_rows", 0, "ran", half, written=False)
+    empty = Outcome("all_empty", 0, "ran", nothing, written=False)
+    assert _unwritten(lab, [wrong, empty, unwritten], [wrong, empty]) == [unwritten]
     assert _unwritten(lab, [wrong, unwritten], [unwritten]) == []
     assert _unwritten(lab, [wrong], [wrong]) == []
 
