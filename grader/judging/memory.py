@@ -99,6 +99,9 @@ def _sentence(
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
     fact, step = _fact(kernel, problem, finding, masked=_has_mask(source, finding))
+    if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
+        step = (f"its mask compares the same numbers with {limit} in every turn, though the pointers move on: compare them with what is "
+                f"left of {limit} in this turn")  # fmt: skip
     step = "its strides are not the tensor's: put them right first" if by_other_strides and step else step
     if right and finding.kind == "load" and finding.fault == "past" and not _is_index(kernel, finding):
         masked = "its mask lets that through, though" if _has_mask(source, finding) else "there is no mask, and"
@@ -115,6 +118,33 @@ def _has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
         and node.lineno <= (finding.line or 0) <= (node.end_lineno or 0)
     ]  # fmt: skip
     return bool(calls) and all(len(call.args) > place or any(word.arg == "mask" for word in call.keywords) for call in calls)
+
+
+def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
+    """The size of a tensor along the dimension whose end was passed, in the words of its contract; "" where there is none."""
+    sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
+    return sizes[finding.dimension] if finding.dimension is not None and finding.dimension < len(sizes) else ""
+
+
+def _stands_still(source: KernelSource, finding: MemoryFinding, limit: str) -> bool:
+    """Whether a load's mask compares numbers that a loop leaves as they are with the limit itself, while the loop moves its pointers."""
+    line = finding.line or 0
+    for loop in ast.walk(parse(source.module)):
+        if not isinstance(loop, ast.For | ast.While) or not loop.lineno < line <= (loop.end_lineno or 0):
+            continue
+        moved = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        for call in (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)):
+            mask = next((word.value for word in call.keywords if word.arg == "mask"), None)
+            if mask is not None and call.args and _names(call.args[0]) & moved and any(
+                isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Lt) and ast.unparse(part.comparators[0]) == limit
+                and _names(part.left) and not _names(part.left) & moved for part in ast.walk(mask)
+            ):  # fmt: skip
+                return True
+    return False
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
@@ -258,8 +288,7 @@ def _unmasked(
     if tensor.dim() == max(NOUNS):
         return _beyond_blocks(tensor, name, index, d, masked=masked)
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
-    sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
-    limit = sizes[d] if d < len(sizes) else str(size)
+    limit = _limit(kernel, finding) or str(size)
     packed = f" ({limit.split(' // ')[1]} elements share a word)" if limit.endswith(" // 8") else ""
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
     turned = _turned(tensor, name, finding)

@@ -31,9 +31,22 @@ def drifting(run: Run, pairs: Pairs, e: int, turn: int, *, started: bool) -> Div
     return Divergence(
         name, ADVANCE, run.line_of_load(int(side.node[0]), side.operand.tensor),
         f"from turn {turn - 1} to turn {turn} X moves on by {moved[0]} of k, and W by {moved[1]}", "the same step on both sides",
-        f"the pointers of {side.operand.letter} do not advance" if 0 in moved else
-        "the pointers of X and of W move on by different steps along K", pairs.program, turn,
+        f"the pointers of {side.operand.letter} do not advance" if 0 in moved else _steps_apart(run, pairs, e, moved), pairs.program, turn,
     )  # fmt: skip
+
+
+def _steps_apart(run: Run, pairs: Pairs, e: int, moved: list[int]) -> str:
+    """The words for sides that move on by different steps, X by moved[0] of k and W by moved[1]."""
+    unit, split = pairs.right.operand.unit, run.config.split_k
+    depth = len(np.unique(asked_by_turn(pairs, pairs.left, e)[0]))
+    if unit > 1 and moved[1] == unit * moved[0]:
+        return (f"the words of W move on by {moved[0]} a turn, as many as X moves on by of k; a word holds {unit} of k, so k has to be "
+                f"divided by {unit} for the row of words")  # fmt: skip
+    if split > 1 and sorted(moved) == [depth, depth * split]:
+        behind, ahead = ("X", "W") if moved[0] == depth else ("W", "X")
+        return (f"{ahead} moves on by a tile for each of the {split} slices, {depth} * {split}, and {behind} by one tile, {depth}: SPLIT_K "
+                f"is in the step of {ahead} alone")  # fmt: skip
+    return "the pointers of X and of W move on by different steps along K"
 
 
 def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
@@ -83,6 +96,7 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
                 reason = f"the pointers of {letter} move on by {moved} of k a turn, a tile is {step} deep"
                 if unit > 1:
                     reason = f"the pointers of {letter} move on by {moved // unit} words a turn, a tile is {step // unit} words deep"
+                    reason += f": that is a step of k, not divided by the {unit} that a word holds" if moved == step * unit else ""
                 if (rows := _rows_moved(run, side, moved)) is not None:
                     noun, own = "row" if side.operand is run.stages.left else "channel", int(expected_rows(pairs, side)[e, 0])
                     reason = f"the pointers of {letter} move on by {rows} {noun}s a turn, and not along K"

@@ -118,6 +118,7 @@ def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergenc
     rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
     left, right = pairs.left, pairs.right
     side = left if rule.name.startswith(("x_", "col_")) else right
+    bad = _showing(run, pairs, bad) if side is left else bad
     later = bad & (pairs.turn > 0)
     e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
     expected = f"W[{pairs.n[e]}, {left.k[e, p]}]"
@@ -128,6 +129,14 @@ def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergenc
         f"for Y[{pairs.m[e]}, {pairs.n[e]}], X[{left.row[e, p]}, {left.k[e, p]}] meets {_element(run, right, e, p)}",
         expected, rule.reason, pairs.program, int(pairs.turn[p]),
     )  # fmt: skip
+
+
+def _showing(run: Run, pairs: Pairs, bad: Array) -> Array:
+    """Those of the bad pairs, bool [E, P], whose columns of X are not the block's, if any are: the others show a place in a block."""
+    values = run.problem.tensors[pairs.right.operand.tensor]
+    wide = int(values.shape[-1]) if values.dim() == 3 else 0
+    apart = bad & (pairs.left.k // wide != pairs.right.k // wide) if wide else bad
+    return apart if apart.any() else bad
 
 
 def _line(run: Run, pairs: Pairs, side: Side, rule: Rule, p: int) -> int | None:

@@ -80,7 +80,7 @@ def explain(
             unread.extend(one.unread for one in walked)
             return [one.findings for one in walked]
 
-        asked = chosen[: MAX_CASES if own_values else 2]
+        asked = [*(first := chosen[: MAX_CASES if own_values else 2]), *_unwritten(lab, failing, first)]
         if findings := _confirmed(asked, [_layout(lab, outcome) for outcome in asked], look):
             return Explained(findings, tuple(defects))
         if all(unread):  # nor could it be with other values
@@ -114,12 +114,27 @@ def _chosen(lab: Lab, stages: Stages, bundle: KernelBundle, failing: Sequence[Ou
 
     Of several configs of a case the one with the largest tiles, whose flow is the shortest.
     """
-    small = [outcome for outcome in failing if _size(lab, outcome) <= MAX_PRODUCTS and not lab.case(outcome.case).hidden]
+    small = _small(lab, failing)
     small.sort(key=lambda one: (_size(lab, one), math.prod(bundle.launches[one.case, one.config].grid)))
     telling = {case: place for place, case in enumerate(stages.telling)}
     plain = [outcome for outcome in small if _layout(lab, outcome) == PLAIN]
     plain.sort(key=lambda one: telling.get(one.case, len(telling)))
     return [*plain[:2], *_laid_out(lab, small)]
+
+
+def _unwritten(lab: Lab, failing: Sequence[Outcome], asked: Sequence[Outcome]) -> list[Outcome]:
+    """The smallest case with elements that nobody wrote beside others, if none of those asked has any: it tells of a mistake of its own."""
+    unwritten = [outcome for outcome in _small(lab, failing) if _in_part(outcome)]
+    return [] if any(_in_part(outcome) for outcome in asked) else sorted(unwritten, key=lambda one: _size(lab, one))[:1]
+
+
+def _in_part(outcome: Outcome) -> bool:
+    return outcome.written is False and outcome.y is not None and bool(outcome.y.isfinite().any())
+
+
+def _small(lab: Lab, failing: Sequence[Outcome]) -> list[Outcome]:
+    """The failing outcomes of public cases that are small enough to be recorded."""
+    return [outcome for outcome in failing if _size(lab, outcome) <= MAX_PRODUCTS and not lab.case(outcome.case).hidden]
 
 
 def _laid_out(lab: Lab, small: Sequence[Outcome]) -> list[Outcome]:

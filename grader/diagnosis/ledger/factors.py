@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.diagnosis.ledger import operands, scale_tiles
 from grader.diagnosis.ledger.flow import Factor
-from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, sample, scales_passed, scales_used
+from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, places_in_output, sample, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
@@ -227,8 +227,10 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         short = tensor.removesuffix("_ptr")
         index = "rows" if scale.axis == "m" else "columns"
         one = len(np.unique(used[origin >= 0])) == 1 and len(np.unique(own[origin >= 0])) > 1
-        alone = one and len(np.unique(other)) == 1 and (used[bad] == other[bad]).all()
+        in_tile = _by_place_of_other(run, pairs, scale.axis, used[bad], bad)
+        alone = one and len(np.unique(other)) == 1 and ((used[bad] == other[bad]).all() or in_tile)
         crossed = bool(np.isin(used[bad], other).all()) and len(np.unique(used)) > 1 and _follows(used, other)
+        crossed |= in_tile and len(np.unique(used[bad])) > 1 and len(np.unique(used[bad] - own[bad])) > 1
         if crossed:
             name = CROSSED.get(tensor, "scale_by_row")
             reason = f"{short} belongs to the {index} of Y, and is taken along the other index"
@@ -243,6 +245,14 @@ def _misplaced(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
                        f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {short}[{used[e]}]", f"{short}[{own[e]}]", reason,
                        pairs.program)  # fmt: skip
     return None
+
+
+def _by_place_of_other(run: Run, pairs: Pairs, axis: str, used: Array, bad: Array) -> bool:
+    """Whether the right tile's elements of a scale are taken by the place of the other axis in it. used: of the elements that are bad."""
+    m, n, _ = places_in_output(run, pairs.store)
+    begins, each = (int(m[0]), int(n[0])), (pairs.m[bad], pairs.n[bad])
+    own, other = (0, 1) if axis == "m" else (1, 0)
+    return bool((used - begins[own] == each[other] - begins[other]).all())
 
 
 def _masked(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:

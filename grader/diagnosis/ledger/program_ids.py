@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.ledger import tile_groups
-from grader.diagnosis.ledger.pairs import Run, places_in_output, stores_to_output
+from grader.diagnosis.ledger.pairs import Run, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tile_map import Tile, TileMap
 
@@ -22,14 +22,17 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
         return _still(tiles)[0], tiles.line, unread
     if reason := _axes(run, tiles):
         return "program_ids_swapped", tiles.line, reason
+    own = [(int(np.unravel_index(program, run.grid)[0]), tile) for program, tile in _own(tiles)]
+    if without := tile_groups.without_begin(run, tiles, own):
+        return "tile_map", *without
     if divided := _division(run, tiles):
         return "program_ids_swapped", *divided
-    if grouped := tile_groups.look(run, tiles, _own(tiles)):
+    if grouped := tile_groups.look(run, tiles, own):
         return "tile_map", *grouped
     (name, reason), idle = _still(tiles), _idle_axis(run)
     if not idle and _transposed(run, tiles):
         words = "the number of the row tile and that of the column tile are exchanged"
-        if min(tiles.count) > 1:
+        if min(tiles.count) > 1 or _follow_programs(run, tiles):
             return "program_ids_swapped", tiles.line, words
         name, reason = f"{name} or program_ids_swapped", f"{reason}, or {words}"
     return name, tiles.line, reason + idle
@@ -56,6 +59,47 @@ def _transposed(run: Run, tiles: TileMap) -> bool:
     inside = all(i < tiles.count[0] and j < tiles.count[1] for i, j in turned)
     outside = any(i >= tiles.count[0] or j >= tiles.count[1] for _, (i, j) in own)
     return inside and outside and max(turned.count(tile) for tile in set(turned)) <= run.config.split_k
+
+
+def _follow_programs(run: Run, tiles: TileMap) -> bool:
+    """Whether the offsets along the axis on which all stored tiles lie in one place are made of a program id nevertheless."""
+    addressed = set(tiles.stored) | set(tiles.meant.values())
+    still = [axis for axis in (0, 1) if len({tile[axis] for tile in addressed}) == 1]
+    stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
+    strides = tuple(int(stride) for stride in run.problem.tensors[run.lab.output].stride())
+    return bool(stores) and all(_made_of_id(run, store, axis, (strides[0], strides[1])) for store in stores for axis in still)
+
+
+def _made_of_id(run: Run, store: Node, axis: int, strides: tuple[int, int]) -> bool:
+    """Whether a part of a store's addresses that differs along one axis of Y alone is made of a program id."""
+    axes, nodes = store_axes(store, strides), run.tape.nodes
+    along = axes[axis] if axes else None
+    if along is None:
+        return False
+    waiting = list(store.inputs)
+    seen: set[int] = set(waiting)
+    parts: set[int] = set()
+    while waiting:
+        number = waiting.pop()
+        shape = nodes[number].shape
+        if len(shape) == len(store.shape) and shape[along] > 1 and all(length == 1 for at, length in enumerate(shape) if at != along):
+            parts.add(number)
+            continue
+        fresh = [i for i in nodes[number].inputs if i not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return any(node.op == "get_program_id" for node in _behind(run, parts))
+
+
+def _behind(run: Run, numbers: set[int]) -> Iterator[Node]:
+    """Nodes and all that they are made of."""
+    waiting, seen = list(numbers), set(numbers)
+    while waiting:
+        node = run.tape.nodes[waiting.pop()]
+        yield node
+        fresh = [i for i in node.inputs if i not in seen]
+        seen.update(fresh)
+        waiting += fresh
 
 
 def _idle_axis(run: Run) -> str:

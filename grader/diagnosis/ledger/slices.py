@@ -127,6 +127,25 @@ def _overlap(parts: Sequence[Pairs], counts: Sequence[Array]) -> str:
     return "neighbouring slices of K overlap"
 
 
+def within_word(run: Run, pairs: Pairs, e: int, live: Array) -> Divergence | None:
+    """A slice of K that begins inside a word, whose words are counted from that one on. live: bool [P]."""
+    left, right = pairs.left, pairs.right
+    unit, split = right.operand.unit, run.config.split_k
+    if unit == 1 or split == 1 or not live.any():
+        return None
+    begin = int(left.k[e][live].min())
+    word = begin // unit
+    if begin % unit == 0 or (right.k[e][live] // unit != word + (left.k[e][live] - begin) // unit).any():
+        return None
+    held = f"k = {word * unit}:{(word + 1) * unit}"
+    return Divergence(
+        "slices_overlap", LOOP, pairs.flow.terms[-1].line,
+        f"the slice of program {pairs.program} begins with k = {begin}, inside word {word} of W, which holds {held}",
+        "slices that begin where a word does",
+        f"the length of a slice is no multiple of the {unit} that a word holds; round it up to whole tiles of BLOCK_K", pairs.program,
+    )  # fmt: skip
+
+
 def of_one_side(run: Run, pairs: Pairs, e: int, live: Array) -> Divergence | None:
     """A slice of K of which one side knows, while the other begins at k = 0 and stays as far behind. live: bool [P]."""
     left, right = pairs.left, pairs.right

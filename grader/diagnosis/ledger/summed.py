@@ -168,10 +168,14 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
         return []
     if found := slices.of_one_side(run, pairs, e, left.live[e] & right.live[e] & pairs.alive[e]) or _beside_nibbles(run, pairs, e):
         return [found]
+    if found := slices.within_word(run, pairs, e, left.live[e] & right.live[e] & pairs.alive[e]):
+        return [found]
     later = pairs.turn[bad & (pairs.turn > 0)]
     if len(later) and (found := drifting(run, pairs, e, int(later.min()), started=len(later) == bad.sum())):
         return [found]
     p = int(np.flatnonzero(bad)[0])
+    if found := _words_begin_at_k(run, pairs, e, p):
+        return [found]
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
     reason = "the columns of X are not those of the block that they meet"
@@ -189,6 +193,22 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {k_span(right.k[e, p : p + 1], unit)} of W{words}",
         "the same k on both sides", reason, pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
+
+
+def _words_begin_at_k(run: Run, pairs: Pairs, e: int, p: int) -> Divergence | None:
+    """Words of a tile that begin with the one whose number is the tile's first k. p: the first product of different k."""
+    left, right, unit, turn = pairs.left, pairs.right, pairs.right.operand.unit, int(pairs.turn[p])
+    here = left.live[e] & right.live[e] & pairs.alive[e] & (pairs.turn == turn)
+    begin = int(left.k[e][here].min())
+    if unit == 1 or not begin or (right.k[e][here] // unit != begin + (left.k[e][here] - begin) // unit).any():
+        return None
+    held = f"k = {begin * unit}:{(begin + 1) * unit}"
+    return Divergence(
+        "words_advanced_too_far", ADVANCE, run.line_of_load(int(right.node[p]), right.operand.tensor),
+        f"k = {begin} of X meets word {begin} of W, which holds {held}", f"word {begin // unit}",
+        f"the words of a tile begin at the number of its first k; a word holds {unit} of k, so k has to be divided by {unit}",
+        pairs.program, turn,
+    )  # fmt: skip
 
 
 def _astray_from_index(run: Run, pairs: Pairs, e: int, bad: Array) -> str:

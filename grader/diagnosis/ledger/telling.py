@@ -15,6 +15,8 @@ from grader.labs.divergence import TILE, Divergence
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.interpreter import InterpretOptions
 
+LEADS_ASTRAY = ("row_end_ignored",)
+"""Mistakes of a loop after which indices are read that there are not, and what lies where those lead to."""
 ASKED = 3
 """How many of the smallest failing cases tell classes apart."""
 
@@ -65,7 +67,9 @@ def comes_first(findings: Sequence[Divergence], astray: frozenset[int], faulty: 
     astray, faulty: as `tell` has them.
     """
     first, lines = findings[0], {finding.line for finding in findings if finding.reason}
-    return first.rank <= TILE or (bool(first.reason) and first.line in astray) or (bool(first.reason) and bool(faulty) and faulty <= lines)
+    if first.rank <= TILE or first.name in LEADS_ASTRAY:
+        return True
+    return bool(first.reason) and (first.line in astray or (bool(faulty) and faulty <= lines))
 
 
 def went_wrong(outcome: Outcome, finding: Checked) -> bool:

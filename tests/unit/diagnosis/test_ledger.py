@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from grader.diagnosis.ledger.explaining import _unwritten
 from grader.diagnosis.ledger.pairs import lasting, pairs_of, sample, stores_to_output
 from grader.diagnosis.ledger.provenance import Provenance, Untraceable
 from grader.diagnosis.ledger.settling import borne_out, consistent
@@ -18,6 +20,7 @@ from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.labs.divergence import LOAD, PAIR, Divergence
 from grader.labs.stages import stages_of
+from grader.model import Outcome
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from grader.reporting.terminal import next_step
@@ -220,6 +223,51 @@ def test_a_failure_of_the_ledger_costs_nothing_and_does_not_vanish(monkeypatch, 
     assert any("IndexError" in text and "test_ledger.py" in text for text in broken["defects"])
     assert broken["points"] == sound["points"]
     assert [test["metrics"].get("mistake") for test in broken["tests"] if test["status"] == "failed" and test["kind"] == "correctness"]
+
+
+def test_tiles_that_are_exchanged_in_a_row_of_tiles_are_so_for_certain():
+    """All stored tiles lie in one column there, which need not mean that the columns do not depend on the program."""
+    text = (TESTS / "styles" / "w8a8_grouped.py").read_text(encoding="utf-8")
+    rows, columns = "first_m + (pid % in_group) % group_size", "(pid % in_group) // group_size"
+    places = f"pid_m = {rows}\n    pid_n = {columns}"
+    assert text.count(places) == 1
+    (finding,) = walked(text.replace(places, f"pid_n = {rows}\n    pid_m = {columns}"), "w8a8", "n_tail", config=1)
+    assert finding.reason == "the number of the row tile and that of the column tile are exchanged"
+    (finding,) = walked(text.replace(places, "pid_m = pid\n    pid_n = 0"), "w8a8", "n_tail", config=1)
+    assert "the columns that are stored do not depend on the program" in finding.reason
+
+
+def test_columns_of_x_are_shown_where_they_leave_the_block():
+    """A block that is not transposed either shows other pairs, in which X is in the block's columns."""
+    text = PLAIN["dds"]
+    for find, put in (("col * BLOCK", "col"), ("tl.trans(w)", "w")):
+        assert text.count(find) == 1
+        text = text.replace(find, put)
+    found = [finding.found for finding in walked(text, "dds", "long_row") if finding.name == "col_as_element"]
+    left, right = (int(part.split(", ")[-1].split("]")[0]) for part in found[0].split(": ")[-1].split(", X[")[-1].split(" meets "))
+    assert left // 32 != right // 32
+
+
+def test_one_row_of_scales_taken_by_the_place_in_the_tile_may_be_taken_along_the_other_index():
+    text = PLAIN["w8a8"].replace("* x_scale[:, None] * w_scale[None, :]", "* x_scale[None, :] * w_scale[:, None]")
+    names = [finding.name for finding in walked(text, "w8a8", "single_token", config=1)]
+    assert names
+    assert all(name.startswith(("weight_scale_by_row", "input_scale_by_column", "scales_swapped")) for name in names), names
+
+
+def test_a_loop_that_goes_on_behind_its_row_comes_before_the_indices_that_it_reads_there():
+    behind = Divergence("row_end_ignored", LOAD, 33, "X[0, 160] meets W[64, 160]", "W[32, 160]", "the loop does not end with its block row")
+    assert comes_first([behind], frozenset({39, 40}), frozenset({39, 40}))
+
+
+def test_a_case_with_elements_that_nobody_wrote_is_asked_too():
+    lab = get_lab("dds")
+    nothing, half = torch.full((2, 2), torch.nan), torch.tensor([1.0, torch.nan])
+    wrong, unwritten = Outcome("one_block", 0, "ran", written=True), Outcome("empty_rows", 0, "ran", half, written=False)
+    empty = Outcome("all_empty", 0, "ran", nothing, written=False)
+    assert _unwritten(lab, [wrong, empty, unwritten], [wrong, empty]) == [unwritten]
+    assert _unwritten(lab, [wrong, unwritten], [unwritten]) == []
+    assert _unwritten(lab, [wrong], [wrong]) == []
 
 
 def test_a_damaged_record_is_refused_or_read_never_worse():
