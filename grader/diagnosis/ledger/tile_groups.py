@@ -81,21 +81,14 @@ def _divisor(run: Run, counted: Node) -> int | None:
 
 def _last_group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
     """Programs in groups of row tiles, the last of which is smaller than the others: the line, and the words."""
-    nodes = run.tape.nodes
     if not any(tile[0] >= tiles.count[0] for tile in tiles.meant.values()):
         return None
-    for numbers in run.tape.programs.values():
-        for number in numbers:
-            node = nodes[number]
-            if node.op not in ("srem", "urem") or nodes[node.inputs[0]].op not in ("srem", "urem"):
-                continue
-            inner, divisor = nodes[node.inputs[0]], nodes[node.inputs[1]].data
-            if nodes[inner.inputs[0]].op != "get_program_id" or divisor is None:
-                continue
-            size = int(divisor.reshape(-1)[0])
-            if size > 1 and tiles.count[0] % size:
-                return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
-                                   f"group has {tiles.count[0] % size}")  # fmt: skip
+    for node, _ in _places_in_group(run):
+        divisor = run.tape.nodes[node.inputs[1]].data
+        size = 0 if divisor is None else int(divisor.reshape(-1)[0])
+        if size > 1 and tiles.count[0] % size:
+            return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
+                               f"group has {tiles.count[0] % size}")  # fmt: skip
     return None
 
 
