@@ -110,15 +110,18 @@ def look(run: Run, pairs: Pairs, rules: frozenset[Rule]) -> list[Divergence]:
             by_aspect.setdefault(rule.aspect, []).append(rule)
     if "row" in by_aspect:
         by_aspect.pop("columns", None)
-    return [_met(run, pairs, bad, alike) for alike in by_aspect.values()]
+    return [divergence for alike in by_aspect.values() if (divergence := _met(run, pairs, bad, alike))]
 
 
-def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergence:
-    """The first pair that shows rules of one aspect, of which the first is told. bad: bool [E, P]."""
+def _met(run: Run, pairs: Pairs, bad: Array, alike: Sequence[Rule]) -> Divergence | None:
+    """The first pair that shows rules of one aspect, of which the first is told; None where no pair does. bad: bool [E, P]."""
     rule, names = alike[0], " or ".join(dict.fromkeys(rule.name for rule in alike))
     left, right = pairs.left, pairs.right
     side = left if rule.name.startswith(("x_", "col_")) else right
-    bad = _showing(run, pairs, bad) if side is left else bad
+    other_block = (right.row != pairs.n[:, None]) | (right.k != left.k)
+    bad = _showing(run, pairs, bad) if side is left else bad & other_block
+    if not bad.any():
+        return None
     later = bad & (pairs.turn > 0)
     e, p = (int(i) for i in np.argwhere(later if rule.later and later.any() else bad)[0])
     expected = f"W[{pairs.n[e]}, {left.k[e, p]}]"

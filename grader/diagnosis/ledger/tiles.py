@@ -88,8 +88,8 @@ def _few_programs(run: Run, tiles: TileMap) -> Divergence | None:
     if programs >= needed or not single or any(len(set(own)) > 1 for own in tiles.by_program.values()):
         return None
     kind = f"{tiles.count[0]} x {tiles.count[1]} tiles" + (f" in {slices} slices" if slices > 1 else "")
-    return Divergence("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and {_listed(tiles.missing)} of Y "
-                    "is stored by nobody", f"{needed} programs for {kind} of {tiles.size[0]} x {tiles.size[1]}",
+    return Divergence("grid_too_small", GRID, tiles.line, f"the grid has {programs} programs, and none of them stores "
+                    f"{_listed(tiles.missing)} of Y", f"{needed} programs for {kind} of {tiles.size[0]} x {tiles.size[1]}",
                     "the grid has fewer programs than Y has tiles")  # fmt: skip
 
 
