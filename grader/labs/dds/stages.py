@@ -328,12 +328,11 @@ def _neighbour_rules(met: _Met) -> list[Rule]:
 def _value_rules(met: _Met) -> list[Rule]:
     """Where the values come from."""
     number, beyond = met.number, met.blocks.offset - met.number * BLOCK
-    by_column = not met.turned and (met.block == met.blocks.left_k // BLOCK).all() and (met.block != number).any()
-    by_column = by_column and met.blocks.any_looked_up  # else the columns of X go by the number of the block
-    sentence = "the values are indexed by block column instead of by the number of the block"
-    found = [Rule("columns", "values_by_column", sentence, telling=not met.meets)] if by_column else []  # in a full row 0 they are alike
-    return found + _holding(
+    by_column = not met.turned and met.blocks.any_looked_up and (met.block == met.blocks.left_k // BLOCK).all()
+    return _holding(
         "columns", "",
+        (by_column and (met.block != number).any(), "values_by_column",
+         "the values are indexed by block column instead of by the number of the block"),
         (met.mixed and met.counted_from_start, "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
         (((number >= 0) & (beyond >= 0) & (beyond < BLOCK * BLOCK)).all() and (number > 0).any(), "values_block_stride",
