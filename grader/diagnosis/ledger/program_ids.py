@@ -88,7 +88,12 @@ def _made_of_id(run: Run, store: Node, axis: int, strides: tuple[int, int]) -> b
         fresh = [i for i in nodes[number].inputs if i not in seen]
         seen.update(fresh)
         waiting += fresh
-    return any(node.op == "get_program_id" for node in _behind(run, parts))
+    return _made_of_program_id(run, parts)
+
+
+def _made_of_program_id(run: Run, numbers: set[int]) -> bool:
+    """Whether a program id is among these nodes or what they are made of."""
+    return any(node.op == "get_program_id" for node in _behind(run, numbers))
 
 
 def _behind(run: Run, numbers: set[int]) -> Iterator[Node]:
@@ -238,21 +243,9 @@ def _numbered(run: Run, tiles: TileMap, program: int, dividend: Node) -> tuple[l
     own_numbers = {number for number, _ in walked.get(program, ())}
     if dividend.data is None or dividend.size != 1 or dividend.op in (*DIVISIONS, "srem", "urem") or 0 in own_numbers:
         return [], ""
-    if dividend.inputs and not _comes_from_program_id(run, dividend):
+    if dividend.inputs and not _made_of_program_id(run, {dividend.number}):
         return [], ""  # made of sizes, and a tile's number by chance
     return (every, "the tile's number") if int(dividend.data.reshape(-1)[0]) in own_numbers else ([], "")
-
-
-def _comes_from_program_id(run: Run, node: Node) -> bool:
-    """Whether a program id is among what a number was computed from."""
-    known, waiting = set(), [node]
-    while waiting:
-        one = waiting.pop()
-        if one.op == "get_program_id":
-            return True
-        waiting += [run.tape.nodes[number] for number in one.inputs if number not in known]
-        known |= set(one.inputs)
-    return False
 
 
 def _along(run: Run, own: list[tuple[int, Tile]], read: Node) -> list[tuple[int, Tile]]:

@@ -21,8 +21,7 @@ def without_begin(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -> 
         size = in_group // columns
         if not 1 < size < rows or in_group % columns:
             continue
-        places = [(_place(program, in_group, size, rows), tile) for program, tile in own]
-        if all(place == tile for place, tile in places):
+        if all(tile == _tile_of(program, in_group, size, rows, begins=0) for program, tile in own):
             return node.line, (f"the row tile is the place in a group of {size} row tiles alone, so that each group begins at row tile 0: "
                                f"the first row tile of the group, {size} * (program_id // {in_group}), is not added")  # fmt: skip
     return None
@@ -37,13 +36,6 @@ def _places_in_group(run: Run) -> Iterator[tuple[Node, int]]:
                 divisor = nodes[inner.inputs[1]].data
                 if nodes[inner.inputs[0]].op == "get_program_id" and divisor is not None and (in_group := int(divisor.reshape(-1)[0])) > 0:
                     yield node, in_group
-
-
-def _place(program: int, in_group: int, size: int, rows: int) -> Tile:
-    """Row and column of a program's tile in its group."""
-    group, place = divmod(program, in_group)
-    height = max(1, min(size, rows - group * size))
-    return place % height, place // height
 
 
 def _columns_of_group(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -> tuple[int | None, str] | None:
@@ -113,7 +105,7 @@ def _first_of_group(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -
 
 
 def _tile_of(program: int, in_group: int, size: int, rows: int, begins: int = 1) -> Tile:
-    """The tile of a program whose group begins with the row tile of its number, or with `begins` times that number."""
+    """The tile of a program whose group begins with the row tile of `begins` times its number: `size` if it is right, 0 for the first."""
     group, place = divmod(program, in_group)
     height = max(1, min(size, rows - group * size))
     return group * begins + place % height, place // height
