@@ -17,7 +17,7 @@ class Diagnosis:
     take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first. early: the
     first one lies in the grid, in the map of tiles or in a line that accesses what is out of bounds, which may follow from it, or
     all that the memory check found is in lines that the sentences explain.
-    strides: lines of the module that walk a tensor by other strides than its own.
+    astray: lines of the module whose addresses are wrong, and why.
     """
 
     mistake: str
@@ -28,7 +28,7 @@ class Diagnosis:
     general: str = ""
     mistakes: tuple[str, ...] = ()
     early: bool = False
-    strides: tuple[int, ...] = ()
+    astray: tuple[tuple[int, str], ...] = ()
 
     def text(self, *, hidden: bool) -> str:
         """The diagnosis in one or two sentences."""

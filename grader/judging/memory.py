@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -25,13 +26,13 @@ WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lan
 
 def sentences(
     kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome], function: str = "",
-    strides: frozenset[int] = frozenset(), right: bool = False,
+    astray: Mapping[int, str] | None = None, right: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
     function: the one that is being written, when what it calls is known to be right; then its line is told, not the helper's.
-    strides: lines that are known to walk a tensor by other strides than its own, where neither a mask nor another offset helps.
+    astray: lines whose addresses are known to be wrong, and why: neither a mask nor another offset helps there.
     right: whether Y is right in every case, so that nothing of what is loaded from outside was needed.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
@@ -49,7 +50,8 @@ def sentences(
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
-        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, finding.line in strides, right=right)} ({where})")
+        why = (astray or {}).get(finding.line or 0, "")
+        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, why, right=right)} ({where})")
     return tuple(texts)
 
 
@@ -85,7 +87,7 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
 
 
 def _sentence(
-    kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str, by_other_strides: bool, *,
+    kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str, astray: str, *,
     right: bool,
 ) -> str:  # fmt: skip
     if finding.promise:
@@ -98,11 +100,12 @@ def _sentence(
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
-    fact, step = _fact(kernel, problem, finding, masked=_has_mask(source, finding))
+    meant = replace(finding, meant=()) if astray else finding  # a tile in the wrong place does not run over the end of a row
+    fact, step = _fact(kernel, problem, meant, masked=_has_mask(source, finding))
     if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
         step = (f"its mask compares the same numbers with {limit} in every turn, though the pointers move on: compare them with what is "
                 f"left of {limit} in this turn")  # fmt: skip
-    step = "its strides are not the tensor's: put them right first" if by_other_strides and step else step
+    step = f"{astray}: put that right first" if astray and step else step
     if right and finding.kind == "load" and finding.fault == "past" and not _is_index(kernel, finding):
         masked = "its mask lets that through, though" if _has_mask(source, finding) else "there is no mask, and"
         step = f"{masked} Y is right without it: mask all that lies outside, or leave that load out"
@@ -127,20 +130,32 @@ def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
 
 
 def _stands_still(source: KernelSource, finding: MemoryFinding, limit: str) -> bool:
-    """Whether a load's mask compares numbers that a loop leaves as they are with the limit itself, while the loop moves its pointers."""
+    """Whether a load's mask compares k that a loop leaves as they are with the limit itself, while the loop moves its pointers on."""
     line = finding.line or 0
+    if not limit.startswith("K"):
+        return False
     for loop in ast.walk(parse(source.module)):
         if not isinstance(loop, ast.For | ast.While) or not loop.lineno < line <= (loop.end_lineno or 0):
             continue
         moved = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        carried = _carried_on(loop)
         for call in (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)):
             mask = next((word.value for word in call.keywords if word.arg == "mask"), None)
-            if mask is not None and call.args and _names(call.args[0]) & moved and any(
+            if mask is not None and call.args and _names(call.args[0]) & carried and any(
                 isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Lt) and ast.unparse(part.comparators[0]) == limit
                 and _names(part.left) and not _names(part.left) & moved for part in ast.walk(mask)
             ):  # fmt: skip
                 return True
     return False
+
+
+def _carried_on(loop: ast.AST) -> set[str]:
+    """The names whose next value a loop makes of the last one."""
+    further = {node.target.id for node in ast.walk(loop) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
+    return further | {
+        target.id for node in ast.walk(loop) if isinstance(node, ast.Assign)
+        for target in node.targets if isinstance(target, ast.Name) and target.id in _names(node.value)
+    }  # fmt: skip
 
 
 def _names(node: ast.AST) -> set[str]:

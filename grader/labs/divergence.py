@@ -14,6 +14,7 @@ class Divergence:
     found: what was there, with its numbers; expected: what should have been; reason: the mistake in words, without
     numbers of the case, which may be said of hidden cases too. case: whose sizes were used, with values of the ledger's own.
     strides: whether a tensor is walked by other strides than its own there, so that its masks are not to blame.
+    begins: whether a tile begins where none of Y does, so that what it covers besides says nothing more.
     """
 
     name: str
@@ -27,6 +28,12 @@ class Divergence:
     case: str = ""
     caller: int | None = None
     strides: bool = False
+    begins: bool = False
+
+    @property
+    def astray(self) -> str:
+        """Why the addresses of its line are wrong, where they are; else ""."""
+        return "its strides are not the tensor's" if self.strides else "its tile begins in the wrong place" if self.begins else ""
 
     def text(self, place: str) -> str:
         """The sentence. place: the line in the student's words."""

@@ -63,6 +63,11 @@ def opened(
         "shift_by_bits": ("the word is shifted by k % 8 bits, not by 4 * (k % 8)", words >> position & 15),
         **{f"shift_by_{bits}": (f"the word is shifted by {bits} * (k % 8); a nibble has four bits", words >> (bits * position) & 15)
            for bits in (2, 3, 8)},
+        "shift_beyond_word": ("the word is shifted by 4 * (k % 16), which for every second word is more than the word has bits; it holds "
+                              "eight k, so by 4 * (k % 8)", words >> (4 * (values.partner % 16)) & 15),
+        "shift_of_a_word": ("the word is shifted by as many bits as it has; its elements lie at bits 4 * (k % 8)", words >> 32 & 15),
+        "shift_by_k": ("the word is shifted by 4 * k, whatever word it is; it holds eight k, so by 4 * (k % 8)",
+                       words >> np.minimum(4 * values.partner, 63) & 15),
         "shifted_left": ("the word is shifted to the left", (words << (4 * position)) & 15),
     }
     for name, (_, meaning) in meanings.items():
@@ -81,6 +86,19 @@ def opened(
             as_half = meaning(integers).astype(np.float16).astype(np.float64)
         if (fits(meaning(integers)) | (as_half == held)).all():
             return [verdict(name, reason), *([verdict(also, why)] if also else [])]
+    alone = not (values.beside != 0).any()  # else what is too much may be subtracted with a sum of X
+    told = _alike(held[inside], right[inside], fits(right)[inside]) if alone else None
+    return [verdict(*told)] if told else None
+
+
+def _alike(held: Array, right: Array, fits: Array) -> tuple[str, str] | None:
+    """What all elements, or all negative ones, have in common that is wrong with them: a name and the words."""
+    off, negative = np.unique(held - right), right < 0
+    if len(off) == 1 and off[0] == np.round(off[0]) and abs(off[0]) <= 16:
+        return "weights_off_by_one_number", f"every element is {abs(off[0]):.0f} too {'small' if off[0] < 0 else 'large'}"
+    became = np.unique(held[negative])
+    if len(became) == 1 and fits[~negative].all() and len(np.unique(right[negative])) > 1:
+        return "one_number_for_negative", f"every negative element becomes {became[0]:.5g}"
     return None
 
 

@@ -53,9 +53,9 @@ def judge(
     diagnoses = found.diagnoses
     if smallest is not None:
         diagnoses = _with_smallest(lab, source, bundle, ran.outcomes, diagnoses, terms.seed, smallest)
-    strides = frozenset(line for diagnosis in diagnoses if diagnosis for line in diagnosis.strides)
+    astray = {line: why for diagnosis in diagnoses if diagnosis for line, why in diagnosis.astray}
     right = all(finding.ok for finding in findings)
-    located = sentences(lab, source, problems, ran.watched, strides=strides, right=right)
+    located = sentences(lab, source, problems, ran.watched, astray=astray, right=right)
     judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
     said = remarks(source, bundle, ran.watched, lab.output) + _left_to_chance(lab, source, bundle, problems, ran, findings, how)
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects, remarks=said)

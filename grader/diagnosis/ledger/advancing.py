@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.diagnosis.ledger.masks import turned
+from grader.diagnosis.ledger.masks import compared, turned
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, side_words, span
 from grader.diagnosis.ledger.turns import asked_by_turn, k_span
 from grader.labs.divergence import ADVANCE, LOAD, Divergence
@@ -77,7 +77,8 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
             if masked.any():
                 return Divergence(
                     "k_mask_too_short", ADVANCE, line,
-                    f"the mask leaves out k = {span(side.k[e][masked])} of {letter}", f"all k below K = {run.sizes[2]}",
+                    f"the mask leaves out k = {span(side.k[e][masked])} of {letter}"
+                    f"{compared(run, side, int(np.flatnonzero(masked)[0]))}", f"all k below K = {run.sizes[2]}",
                     "the mask of the loads ends before K does", pairs.program, turn,
                 )  # fmt: skip
             continue

@@ -12,6 +12,7 @@ from grader.labs.divergence import CAST, SUM, Divergence
 HALF = ("fp16", "bf16")
 FLOAT_SUMS = ("fadd", "dot", "fma")
 SUMMED = ("fadd", "add", "dot")
+TO_INTEGERS = ("fp_to_si", "fp_to_ui")
 
 
 def cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
@@ -108,6 +109,25 @@ def _few_digits(run: Run, pairs: Pairs) -> Divergence | None:
             return Divergence(
                 "bf16_result", CAST, node.line, f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result that is rounded to fp16 alone",
                 "the result is rounded to bf16, which has three binary digits fewer than fp16", pairs.program,
+            )  # fmt: skip
+    return None
+
+
+def fraction_lost(run: Run, pairs: Pairs) -> Divergence | None:
+    """The first integer on the way that was made of a number with a fraction."""
+    for step in pairs.flow.passed:
+        node = run.tape.nodes[step.node]
+        if node.op not in TO_INTEGERS:
+            continue
+        after = run.provenance.values(step.node).reshape(-1)[step.lanes].astype(np.float64)
+        before = run.provenance.values(step.source).reshape(-1)[step.source_lanes].astype(np.float64)
+        off = np.where(step.alive & np.isfinite(before), np.abs(after - before), 0.0) if before.shape == after.shape else np.zeros(1)
+        if off.max() > 0:
+            at = np.unravel_index(int(off.argmax()), off.shape)
+            return Divergence(
+                "result_as_integer", CAST, node.line, f"{before[at]:.5g} as {node.type} is {after[at]:.5g}", "a result in fp16",
+                f"the result becomes {node.type}, and loses its fraction" + (
+                    ", and what the type does not hold" if np.abs(before[at] - after[at]) >= 1 else ""), pairs.program,
             )  # fmt: skip
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import numpy as np
 
 from grader.diagnosis.ledger import operands, scale_tiles
 from grader.diagnosis.ledger.flow import Factor
+from grader.diagnosis.ledger.history import Link, history
 from grader.diagnosis.ledger.pairs import Pairs, Run, pairs_of, places_in_output, sample, scales_passed, scales_used
-from grader.diagnosis.ledger.provenance import NONE, Array, offsets_of
+from grader.diagnosis.ledger.provenance import NONE, Array, Untraceable, offsets_of
 from grader.labs.divergence import FACTOR, Divergence
 from grader.labs.stages import elements
 
@@ -307,15 +309,33 @@ def _rounded(run: Run, pairs: Pairs, tensor: str) -> Divergence | None:
         there = pairs.live.any(axis=1) & (own < len(values))
         expected = np.where(there, values[np.where(there, own, 0)], 1.0)
         off = np.abs(np.where(there, factor.values, 1.0) / expected - 1.0)
-        if not (ROUNDED[0] < off.max() < ROUNDED[1]):
+        if not off.max() > ROUNDED[0]:
             continue
         e, short = int(off.argmax()), tensor.removesuffix("_ptr")
+        changed = _changed(run, factor, e, tensor)
+        if off.max() >= ROUNDED[1]:
+            if changed is None or not changed.type.startswith(("int", "uint")):
+                continue
+            return Divergence(
+                f"{short}_as_integer", FACTOR, changed.line,
+                f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {factor.values[e]:.6g}", f"{short}[{own[e]}] = {expected[e]:.6g}",
+                f"{short} becomes {changed.type}, and loses its fraction", pairs.program,
+            )  # fmt: skip
         return Divergence(
-            f"{short}_rounded", FACTOR, run.line_of_load(factor.node, tensor) or factor.line,
+            f"{short}_rounded", FACTOR, changed.line if changed else run.line_of_load(factor.node, tensor) or factor.line,
             f"Y[{pairs.m[e]}, {pairs.n[e]}] is multiplied by {factor.values[e]:.6g}", f"{short}[{own[e]}] = {expected[e]:.6g}",
             f"{short} was rounded to a type of fewer digits on the way", pairs.program,
         )  # fmt: skip
     return None
+
+
+def _changed(run: Run, factor: Factor, e: int, tensor: str) -> Link | None:
+    """The step that made another number of a scale, on its way to where it is a factor of element e."""
+    try:
+        links = history(run.tape, run.provenance, factor.node, int(factor.lanes[e, 0]), tensor)
+    except (Untraceable, ValueError):
+        return None
+    return next((later for earlier, later in itertools.pairwise(links) if later.value != earlier.value), None)
 
 
 def _follows(used: Array, index: Array) -> bool:

@@ -7,18 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.ledger.provenance import Provenance, Untraceable, lanes_before
-from grader.diagnosis.ledger.tape import MOVES, Tape
+from grader.diagnosis.ledger.tape import MOVES, Node, Tape
 
 
 @dataclass(frozen=True)
 class Link:
-    """One step of an element's way from a load to where it is used."""
+    """One step of an element's way from a load to where it is used. done: what was done there, in numbers; "" where that is not known."""
 
     node: int
     op: str
     line: int | None
     type: str
     value: float
+    done: str = ""
+
+
+SYMBOLS = {
+    "add": "+", "fadd": "+", "sub": "-", "fsub": "-", "mul": "*", "fmul": "*", "idiv": "//", "sdiv": "//", "udiv": "//", "srem": "%",
+    "urem": "%", "fdiv": "/", "precise_divf": "/", "shl": "<<", "ashr": ">>", "lshr": ">>", "and": "&", "or": "|", "xor": "^",
+}  # fmt: skip
+CASTS = ("int_cast", "fp_trunc", "fp_ext", "fp_to_fp", "fp_to_si", "fp_to_ui", "si_to_fp", "ui_to_fp", "bitcast")
+MAX_STEPS = 6
+
+
+def told(links: list[Link]) -> str:
+    """What became of an element, step by step; "" where one of the steps is not known."""
+    steps = [link.done for link in links[1:]]
+    return "; ".join(steps) if steps and all(steps) and len(steps) <= MAX_STEPS else ""
 
 
 def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str) -> list[Link]:
@@ -38,7 +53,7 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
             value = float(provenance.values(number).reshape(-1)[lane])
         except (Untraceable, ValueError):
             value = float("nan")
-        links.append(Link(number, node.op, node.line, node.type, value))
+        links.append(Link(number, node.op, node.line, node.type, value, _done(provenance, node, lane, value)))
         if node.op == "load":
             if node.tensor == tensor:
                 break
@@ -56,3 +71,19 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
             lane = int(np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)[lane])
         number = following[0]
     return links[::-1]
+
+
+def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:
+    """An operation of one element in numbers, such as "-3 & 15 = 13"."""
+    if node.op in CASTS:
+        return f"as {node.type} {value:.7g}"
+    if node.op == "select":
+        return f"tl.where takes {value:.7g}"
+    if node.op not in SYMBOLS or len(node.inputs) != 2:
+        return ""
+    try:
+        given = [np.broadcast_to(provenance.values(i), node.shape).reshape(-1)[lane] for i in node.inputs]
+    except (Untraceable, ValueError):
+        return ""
+    first, second = (f"{float(one):.10g}" for one in given)
+    return f"{first} {SYMBOLS[node.op]} {second} = {value:.10g}"

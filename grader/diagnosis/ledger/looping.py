@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.ledger.masks import lets_through
+from grader.diagnosis.ledger.masks import compared, lets_through
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, side_words, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.turns import asked_by_turn, times_met
@@ -47,7 +47,8 @@ def behind_the_end(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
     p = int(np.flatnonzero(behind)[0])
     return Divergence(
         "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
-        f"the {side_words(side, pairs)} operand holds k = {span(side.k[e][behind])}, which lies behind the row in memory",
+        f"the {side_words(side, pairs)} operand holds k = {span(side.k[e][behind])}, which lies behind the row in memory"
+        f"{compared(run, side, p)}",
         f"zeros from K = {K} on", lets_through(run, side, p, side.k[e][behind]) or "a partial last tile of K is not masked",
         pairs.program, int(pairs.turn[p]),
     )  # fmt: skip

@@ -21,6 +21,46 @@ def lets_through(run: Run, side: Side, p: int, behind: Array) -> str:
     return f"the mask of the load lets {few} through"
 
 
+def compared(run: Run, side: Side, p: int) -> str:
+    """As a clause: with which number the mask of the load behind a product compares, and what is left of K; "" where that is not known."""
+    load = _load(run, side, p)
+    limit = None if load is None else _limit(run, side, load)
+    if load is None or limit is None or load.offsets is None or side.operand.unit > 1:
+        return ""
+    first, bound = limit
+    k = int(side.operand.place(run.problem, load.offsets.reshape(-1)[:1])[1][0])
+    right = first + run.sizes[2] - k
+    if bound == right or k >= run.sizes[2]:
+        return ""
+    return f"; the tile begins with k = {k}, so that {run.sizes[2] - k} are left, and its mask is true for {max(0, bound - first)}"
+
+
+def _limit(run: Run, side: Side, load: Node) -> tuple[int, int] | None:
+    """The first number that a load's mask compares along k, and the one from which on it is false."""
+    axes, nodes = _axes(run, side, load), run.tape.nodes
+    if axes is None or len(load.inputs) < 2:
+        return None
+    along = tuple(length if axis == axes[1] else 1 for axis, length in enumerate(load.shape))
+    waiting, parts = [load.inputs[1]], []
+    while waiting:
+        node = nodes[waiting.pop()]
+        if node.shape == along:
+            parts.append(node)
+        elif node.op in ("and", "broadcast"):
+            waiting += node.inputs
+    if len(parts) != 1:
+        return None
+    node = parts[0]
+    while node.op in ("expand_dims", "reshape"):
+        node = nodes[node.inputs[0]]
+    if node.op not in ("icmpSLT", "icmpSLE") or len(node.inputs) != 2:
+        return None
+    numbers, bound = (run.provenance.values(i).reshape(-1).astype(np.int64) for i in node.inputs)
+    if len(np.unique(bound)) != 1 or (np.diff(numbers) != 1).any():
+        return None
+    return int(numbers[0]), int(bound[0]) + (node.op == "icmpSLE")
+
+
 def turned(run: Run, side: Side, p: int) -> bool:
     """Whether the mask of the load behind a product is that of the tile with its rows and columns exchanged."""
     load = _load(run, side, p)

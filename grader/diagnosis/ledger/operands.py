@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.ledger.history import Link, history
+from grader.diagnosis.ledger.history import Link, history, told
 from grader.diagnosis.ledger.pairs import Pairs, Run, Side, beside, holder, k_in_order, scales_passed, scales_used
 from grader.diagnosis.ledger.provenance import Array, Untraceable
 from grader.labs.divergence import CONVERT, FACTOR, SCALE, Divergence
@@ -52,6 +52,8 @@ def _finding(run: Run, pairs: Pairs, side: Side, verdict: Judgement, places: Arr
     first = int(at[0])
     e, p = (int(i) for i in places[first])
     found, expected = verdict.describe((first,))
+    if not verdict.reason and (way := told(_way(run, int(side.node[p]), int(side.lanes[e, p]), side.operand.tensor))):
+        found = f"{found} ({way})"
     before = None if verdict.before is None else float(verdict.before[first])
     line = _line_of(run, pairs, side, e, p, verdict) if verdict.tensor else _line(run, pairs, side, e, p, before, verdict.rank)
     return Divergence(verdict.name, verdict.rank, line, found, expected, verdict.reason, pairs.program, int(pairs.turn[p]))

@@ -23,12 +23,10 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
     if reason := _axes(run, tiles):
         return "program_ids_swapped", tiles.line, reason
     own = [(int(np.unravel_index(program, run.grid)[0]), tile) for program, tile in _own(tiles)]
-    if without := tile_groups.without_begin(run, tiles, own):
-        return "tile_map", *without
-    if divided := _division(run, tiles):
-        return "program_ids_swapped", *divided
     if grouped := tile_groups.look(run, tiles, own):
         return "tile_map", *grouped
+    if divided := _division(run, tiles):
+        return "program_ids_swapped", *divided
     (name, reason), idle = _still(tiles), _idle_axis(run)
     if not idle and _transposed(run, tiles):
         words = "the number of the row tile and that of the column tile are exchanged"

@@ -58,11 +58,12 @@ def _scale_added(run: Run, pairs: Pairs, addends: Sequence[Addend]) -> list[Dive
                            "multiplied by the elements of X and by the scale, as the weights are", pairs.program)]  # fmt: skip
     if not all(addend.sources and addend.sources <= plain - used for addend in addends):
         return None
-    names = " and ".join(sorted(tensor.removesuffix("_ptr") for tensor in first.sources))
-    e = int(np.abs(first.values).argmax())
+    names = sorted(tensor.removesuffix("_ptr") for tensor in first.sources)
+    e, those = int(np.abs(first.values).argmax()), " and ".join(names)
     added = f"{first.values[e]:.4g}"
-    return [Divergence("scale_added", SUM, first.line, f"Y[{pairs.m[e]}, {pairs.n[e]}] is the sum + {added}, which is of {names}",
-                       f"the sum * {added}", f"{names} multiplies and is not added", pairs.program)]  # fmt: skip
+    reason = f"{those} {'multiplies the sum and is' if len(names) == 1 else 'multiply the sum and are'} not added to it"
+    return [Divergence("scale_added", SUM, first.line, f"Y[{pairs.m[e]}, {pairs.n[e]}] is the sum + {added}, which is of {those}",
+                       f"the sum * {added}", reason, pairs.program)]  # fmt: skip
 
 
 def _narrowed(run: Run, pairs: Pairs) -> list[Divergence] | None:
@@ -76,7 +77,7 @@ def _narrowed(run: Run, pairs: Pairs) -> list[Divergence] | None:
     far = ~(same | (apart <= 1.2 * bound))
     if not far.any():
         return []
-    narrow = casts.coarse_product(run, pairs) or casts.wrapped(run, pairs) or casts.cast(run, pairs, far)
+    narrow = casts.fraction_lost(run, pairs) or casts.coarse_product(run, pairs) or casts.wrapped(run, pairs) or casts.cast(run, pairs, far)
     if narrow:
         return [narrow]
     return [] if float((same | (apart <= LOOSE * bound)).mean()) >= 0.98 else None

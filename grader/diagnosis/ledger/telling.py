@@ -57,7 +57,7 @@ def _diagnosis(source: KernelSource, findings: Sequence[Divergence], mistake: st
         mistake, first.reason, "", "", told(source, findings), general(source, findings),
         tuple(finding.name.split(" or ")[0] for finding in findings),
         early,
-        tuple(finding.line for finding in findings if finding.strides and finding.line is not None),
+        tuple((finding.line, finding.astray) for finding in findings if finding.astray and finding.line is not None),
     )  # fmt: skip
 
 

@@ -1,110 +1,216 @@
-"""Where programs go through row tiles in groups, what is wrong with the groups? The line and the words."""
+"""Where programs go through row tiles in groups, what is wrong with the groups? The line and the words.
+
+In such an order program p belongs to group p // (size * columns); its place in it is the remainder. The row tile is the group's first
+one, size * group, plus place % height, and the column tile place // height, where the last group may be less high than the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from grader.diagnosis.ledger.pairs import Run
 from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tile_map import Tile, TileMap
 
+Said = tuple[int | None, str]
+DIVISIONS, REMAINDERS = ("idiv", "sdiv", "udiv"), ("srem", "urem")
 
-def look(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -> tuple[int | None, str] | None:
+
+@dataclass(frozen=True)
+class _Group:
+    """The group of one recorded program, as the kernel counts it, and the tile that it stores or addresses.
+
+    in_group: the programs in a group, and `counted` the node that they come from. place: the program's place in it; remainder: the node
+    that divides this by the height. number: that of the group; None where it is not asked for. size: the row tiles that the number is
+    multiplied by, and `begin` the node that does, or that adds it to the number (`added`); None where neither is done.
+    """
+
+    program: int
+    tile: Tile
+    in_group: int
+    counted: Node
+    height: int
+    remainder: Node
+    number: Node | None
+    begin: Node | None
+    size: int | None
+    added: bool
+
+    @property
+    def place(self) -> int:
+        return self.program % self.in_group
+
+    @property
+    def first(self) -> int:
+        """The first row tile, as the kernel takes it."""
+        begin = _whole(self.begin)
+        return 0 if begin is None else begin
+
+    @property
+    def within(self) -> Tile:
+        """The place in the group, as a row tile and a column tile of the group; dividing rounds towards zero."""
+        column, row = divmod(self.place, abs(self.height))
+        return row, column if self.height > 0 else -column
+
+    def height_of(self, rows: int) -> int | None:
+        """How many row tiles the group has; None where its size is not known, or it begins behind the last row tile."""
+        return min(self.size, rows - self.first) if self.size and self.first < rows else None
+
+
+def look(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -> Said | None:
     """own: program ids along axis 0 and the tiles that are stored or addressed for them."""
-    return _last_group(run, tiles) or _first_of_group(run, tiles, own) or _columns_of_group(run, tiles, own)
+    groups = list(_groups(run, own))
+    if not groups:
+        return None
+    asked: tuple[Callable[[], Said | None], ...] = (
+        lambda: _without_begin(groups, tiles),
+        lambda: _width(run, groups, tiles),
+        lambda: _begin(groups, tiles),
+        lambda: _height(groups, tiles),
+        lambda: _place_in_grid(groups),
+    )
+    return next((said for ask in asked if (said := ask())), None)
 
 
-def without_begin(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -> tuple[int | None, str] | None:
-    """Groups of row tiles each of which begins at row tile 0: the line of the place in the group, and the words."""
-    rows, columns = tiles.count
-    for node, in_group in _places_in_group(run):
-        size = in_group // columns
-        if not 1 < size < rows or in_group % columns:
-            continue
-        if all(tile == _tile_of(program, in_group, size, rows, begins=0) for program, tile in own):
-            return node.line, (f"the row tile is the place in a group of {size} row tiles alone, so that each group begins at row tile 0: "
-                               f"the first row tile of the group, {size} * (program_id // {in_group}), is not added")  # fmt: skip
-    return None
-
-
-def _places_in_group(run: Run) -> Iterator[tuple[Node, int]]:
-    """Remainders of a remainder of the program id, and the number of programs in a group, which the inner one is by."""
+def _groups(run: Run, own: Sequence[tuple[int, Tile]]) -> Iterator[_Group]:
+    """The groups of recorded programs that divide the place in a group of programs once more."""
     nodes = run.tape.nodes
-    for numbers in run.tape.programs.values():
-        for node in nodes[numbers.start : numbers.stop]:
-            if node.op in ("srem", "urem") and (inner := nodes[node.inputs[0]]).op in ("srem", "urem"):
-                divisor = nodes[inner.inputs[1]].data
-                if nodes[inner.inputs[0]].op == "get_program_id" and divisor is not None and (in_group := int(divisor.reshape(-1)[0])) > 0:
-                    yield node, in_group
+    tile_of = dict(own)
+    for program, numbers in run.tape.programs.items():
+        along = int(np.unravel_index(program, run.grid)[0])
+        if along not in tile_of:
+            continue
+        for number in numbers:
+            node = nodes[number]
+            if node.op not in REMAINDERS or (inner := nodes[node.inputs[0]]).op not in REMAINDERS:
+                continue
+            counted, height = nodes[inner.inputs[1]], _whole(nodes[node.inputs[1]])
+            in_group = _whole(counted)
+            if nodes[inner.inputs[0]].op != "get_program_id" or not in_group or in_group < 0 or not height:
+                continue
+            group = next((nodes[i] for i in numbers if nodes[i].op in DIVISIONS and nodes[nodes[i].inputs[0]].op == "get_program_id"
+                          and _whole(nodes[nodes[i].inputs[1]]) == in_group), None)  # fmt: skip
+            begin, size, added = _begins(run, numbers, group)
+            yield _Group(along, tile_of[along], in_group, counted, height, node, group, begin, size, added)
 
 
-def _columns_of_group(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -> tuple[int | None, str] | None:
-    """Groups of row tiles that are taken to have more, or fewer, columns of tiles than Y has."""
+def _begins(run: Run, numbers: range, group: Node | None) -> tuple[Node | None, int | None, bool]:
+    """The node that makes a group's first row tile of its number, what that is multiplied by, and whether it is added instead."""
+    nodes = run.tape.nodes
+    for node in (nodes[i] for i in numbers if group is not None and group.number in nodes[i].inputs):
+        other = [nodes[i] for i in node.inputs if group is not None and i != group.number]
+        size = _whole(other[0]) if len(other) == 1 else None
+        if node.op == "mul" and size:
+            return node, size, False
+        if node.op == "add" and size and other[0].op not in REMAINDERS:
+            return node, size, True
+    return None, None, False
+
+
+def _without_begin(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
+    """Groups each of which begins at row tile 0."""
     rows, columns = tiles.count
-    for node, in_group in _places_in_group(run):
-        inner = run.tape.nodes[node.inputs[0]]
-        for size, counted in _factors(run, run.tape.nodes[inner.inputs[1]]):
-            begun = [(program, tile) for program, tile in own if program // in_group * size < rows]
-            number = in_group // max(size, 1)
-            if size > 1 and number != columns and begun and all(
-                tile == _tile_of(program, in_group, size, rows, begins=size) for program, tile in begun
-            ):
-                by = _divisor(run, counted)
-                wide = f"column tile{'s' if number > 1 else ''} wide" + (f", counted by {by}" if by not in (None, tiles.size[1]) else "")
-                return counted.line, (f"a group of {size} row tiles is taken to be {number} {wide}; Y has {columns}, of {tiles.size[1]} "
-                                      "columns each")  # fmt: skip
+    for one in groups:
+        size = one.in_group // columns
+        if not 1 < size < rows or one.in_group % columns:
+            continue
+        of_later = any(group.place != group.program for group in groups)
+        if of_later and all(group.tile == _tile_of(group.program, one.in_group, size, rows, begins=0) for group in groups):
+            return one.remainder.line, (
+                f"the row tile is the place in a group of {size} row tiles alone, so that each group begins at row tile 0: "
+                f"the first row tile of the group, {size} * (program_id // {one.in_group}), is not added")  # fmt: skip
     return None
 
 
-def _factors(run: Run, product: Node) -> Iterator[tuple[int, Node]]:
-    """The two ways to take the number of programs in a group for a number of row tiles and a node, the number of column tiles."""
-    if product.op == "mul":
-        first, second = (run.tape.nodes[i] for i in product.inputs[:2])
-        for size, counted in ((first, second), (second, first)):
-            if size.data is not None:
-                yield int(size.data.reshape(-1)[0]), counted
+def _width(run: Run, groups: Sequence[_Group], tiles: TileMap) -> Said | None:
+    """Groups of more, or fewer, programs than their row tiles have columns."""
+    rows, columns = tiles.count
+    for one in groups:
+        size = one.size
+        if not size or one.added or one.in_group == size * columns or not _in_rows(groups):
+            continue
+        if size > 1 and (counted := _other_factor(run, one.counted, size)) is not None:
+            number, by = one.in_group // size, _divisor(run, counted)
+            wide = f"column tile{'s' if number > 1 else ''} wide"
+            if number == rows:
+                return counted.line, (f"a group of {size} row tiles is taken to be {number} {wide}, which is the number of row tiles; "
+                                      f"Y has {columns} column tile{'s' if columns > 1 else ''}")  # fmt: skip
+            counted_by = f", counted by {by}" if by not in (None, tiles.size[1]) else ""
+            return counted.line, (f"a group of {size} row tiles is taken to be {number} {wide}{counted_by}; Y has {columns}, of "
+                                  f"{tiles.size[1]} columns each")  # fmt: skip
+        line = one.counted.line if one.number is None else one.number.line
+        return line, (f"the program id is divided by {one.in_group} for the number of its group; a group of {size} row tiles has "
+                      f"{size} x {columns} programs, for Y has {columns} column tile{'s' if columns > 1 else ''}")  # fmt: skip
+    return None
+
+
+def _begin(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
+    """Groups that begin with the row tile of their number, or of this and their size, and not with as many times their size."""
+    one = groups[0]
+    if one.added and one.begin is not None and _in_rows(groups):
+        return one.begin.line, (f"the first row tile of a group is taken to be the number of the group + {one.size}, and not {one.size} "
+                                "times that number")  # fmt: skip
+    size = one.size or one.in_group // tiles.count[1]
+    later = any(group.place != group.program for group in groups)
+    if size > 1 and later and one.number and all(group.tile[0] == group.program // group.in_group + group.within[0] for group in groups):
+        return one.number.line, (f"the first row tile of a group of {size} is taken to be the number of the group, and not {size} times "
+                                 "that number")  # fmt: skip
+    return None
+
+
+def _height(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
+    """Groups that are taken to be higher, or less high, than they are."""
+    rows = tiles.count[0]
+    for one in groups:
+        right = one.height_of(rows)
+        if right is None or one.height == right or one.added or not _in_rows(groups):
+            continue
+        if all(group.height == one.height for group in groups):
+            last = rows - (rows - 1) // (one.size or 1) * (one.size or 1)
+            return one.remainder.line, f"every group is taken to have {one.height} row tiles; Y has {rows}, so the last group has {last}"
+        return one.remainder.line, (f"the group of program {one.program} is taken to have {one.height} row tiles; it begins with row tile "
+                                    f"{one.first} of {rows}, so it has {right}")  # fmt: skip
+    return None
+
+
+def _place_in_grid(groups: Sequence[_Group]) -> Said | None:
+    """Column tiles from the place in the grid, and not from that in the group."""
+    if all(one.tile[1] == one.program // one.height for one in groups) and any(one.place != one.program for one in groups):
+        one = next(one for one in groups if one.place != one.program)
+        return one.remainder.line, (
+            f"the column tile is program_id // {one.height}; what has to be divided is the place in the group, program_id % {one.in_group}")
+    return None
+
+
+def _in_rows(groups: Sequence[_Group]) -> bool:
+    """Whether the groups are of row tiles: their rows or their columns follow from the place in the group as they should."""
+    rows = all(one.tile[0] == one.first + one.within[0] for one in groups)
+    columns = all(one.tile[1] == one.within[1] for one in groups)
+    return (rows and len({one.tile[0] for one in groups}) > 1) or (columns and len({one.tile[1] for one in groups}) > 1)
+
+
+def _other_factor(run: Run, product: Node, size: int) -> Node | None:
+    """The number of columns that a number of programs is made of, beside the size of a group."""
+    if product.op != "mul":
+        return None
+    first, second = (run.tape.nodes[i] for i in product.inputs[:2])
+    return next((counted for factor, counted in ((first, second), (second, first)) if _whole(factor) == size), None)
 
 
 def _divisor(run: Run, counted: Node) -> int | None:
     """By what a number of tiles was divided out; None where it comes from no division."""
-    divisor = run.tape.nodes[counted.inputs[1]].data if counted.op in ("idiv", "sdiv", "udiv") else None
-    return None if divisor is None else int(divisor.reshape(-1)[0])
+    return _whole(run.tape.nodes[counted.inputs[1]]) if counted.op in DIVISIONS else None
 
 
-def _last_group(run: Run, tiles: TileMap) -> tuple[int | None, str] | None:
-    """Programs in groups of row tiles, the last of which is smaller than the others: the line, and the words."""
-    if not any(tile[0] >= tiles.count[0] for tile in tiles.meant.values()):
-        return None
-    for node, _ in _places_in_group(run):
-        divisor = run.tape.nodes[node.inputs[1]].data
-        size = 0 if divisor is None else int(divisor.reshape(-1)[0])
-        if size > 1 and tiles.count[0] % size:
-            return node.line, (f"every group is taken to have {size} row tiles; Y has {tiles.count[0]}, so the last "
-                               f"group has {tiles.count[0] % size}")  # fmt: skip
-    return None
+def _whole(node: Node | None) -> int | None:
+    """The number in a node; None where it is not known."""
+    return None if node is None or node.data is None or not node.data.size else int(node.data.reshape(-1)[0])
 
 
-def _first_of_group(run: Run, tiles: TileMap, own: Sequence[tuple[int, Tile]]) -> tuple[int | None, str] | None:
-    """Groups that begin with the row tile of their number, and not with as many times their size."""
-    rows, columns = tiles.count
-    nodes = run.tape.nodes
-    for numbers in run.tape.programs.values():
-        for number in numbers:
-            node = nodes[number]
-            divisor = nodes[node.inputs[1]].data if node.op in ("idiv", "sdiv", "udiv") else None
-            if divisor is None or nodes[node.inputs[0]].op != "get_program_id":
-                continue
-            in_group = int(divisor.reshape(-1)[0])
-            size = in_group // columns
-            if size > 1 and in_group % columns == 0 and size < rows and all(
-                tile == _tile_of(program, in_group, size, rows) for program, tile in own
-            ):
-                return node.line, (f"the first row tile of a group of {size} is taken to be the number of the group, and not {size} times "
-                                   "that number")  # fmt: skip
-    return None
-
-
-def _tile_of(program: int, in_group: int, size: int, rows: int, begins: int = 1) -> Tile:
+def _tile_of(program: int, in_group: int, size: int, rows: int, begins: int) -> Tile:
     """The tile of a program whose group begins with the row tile of `begins` times its number: `size` if it is right, 0 for the first."""
     group, place = divmod(program, in_group)
     height = max(1, min(size, rows - group * size))

@@ -62,12 +62,18 @@ def tile_map(run: Run) -> TileMap | None:
 
 def _meant(run: Run, size: Tile) -> dict[int, Tile]:
     found = {}
+    along_m, along_n = (int(stride) for stride in run.problem.tensors[run.lab.output].stride())
     for program in run.tape.programs:
         stores = stores_to_output(run, program)
         if len(stores) == 1:
             m, n, _ = places_in_output(run, stores[0])
-            if len(m) and not m[0] % size[0] and not n[0] % size[1]:
-                found[program] = (int(m[0]) // size[0], int(n[0]) // size[1])
+            if not len(m):
+                continue
+            row, column = int(m[0]), int(n[0])
+            behind = 0 if stores[0].active is None or stores[0].active.any() else row % size[0]
+            row, column = row - behind, column + behind * along_m // along_n  # see tile_map; what is masked out is not in a later row
+            if behind <= size[0] // 2 and not row % size[0] and not column % size[1]:  # else it is before its row, not behind it
+                found[program] = (row // size[0], column // size[1])
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from grader.diagnosis.ledger import tile_begins
 from grader.diagnosis.ledger.pairs import Run, hull, places_in_output, stores_to_output
 from grader.diagnosis.ledger.program_ids import map_reason
 from grader.diagnosis.ledger.tape import Stored
@@ -24,6 +25,8 @@ def look(run: Run) -> list[Divergence]:
     found = plain_stores_of_slices(run)
     if found:
         return [found]
+    if begins := tile_begins.look(run):
+        return [begins]
     tiles = tile_map(run)
     if tiles is None or (run.wrong.any() and not tiles.stored):
         return []
@@ -174,8 +177,23 @@ def _wrong_map(run: Run, tiles: TileMap, again: dict[Tile, list[int]]) -> Diverg
             )  # fmt: skip
         if cut := _cut_off(run, tiles):
             return Divergence("tiles_left_out", TILE, tiles.line, found, expected, cut)
+    if masked := _masked(run, tiles, found, expected):
+        return masked
     name, line, reason = map_reason(run, tiles)
     return Divergence(name, TILE, line, found, expected, reason)
+
+
+def _masked(run: Run, tiles: TileMap, found: str, expected: str) -> Divergence | None:
+    """Tiles that a program comes to, and that the mask of its store leaves out."""
+    for program, tile in tiles.meant.items():
+        for store in stores_to_output(run, program) if program not in tiles.by_program else []:
+            if tile[0] < tiles.count[0] and tile[1] < tiles.count[1] and store.active is not None and not store.active.any():
+                return Divergence(
+                    "store_mask_too_short", TILE, store.line,
+                    f"{found}: program {program} comes to tile {tile}, and the mask of its store leaves all of it out", expected,
+                    "the mask of the store ends too early", program,
+                )  # fmt: skip
+    return None
 
 
 def _map_found(run: Run, tiles: TileMap, again: dict[Tile, list[int]], outside: dict[int, Tile]) -> str:

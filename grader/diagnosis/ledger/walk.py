@@ -46,7 +46,8 @@ def walk(run: Run) -> list[Divergence]:
     for (program, stores, pairs), (lost, everything) in zip(followed, whole, strict=True):
         with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, lost, everything, rules)
-    if run.ended and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
+    placed = not any(finding.begins for finding in findings)  # else the slices of one tile are not told from those of another
+    if run.ended and placed and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
             findings += slices.look(run, [pairs for _, pairs in whole])
     return ordered(of_one_launch(findings, guessed=guessed))
@@ -133,6 +134,8 @@ def _look(
         values = [finding for finding in values if finding.rank != SCALE]
     if not all(finding.reason for finding in values):  # what such an operand holds besides is unknown
         summed = [finding for finding in summed if finding.rank != FACTOR]
+    if lost and lost.name == "zeros":  # what is stored is then no sum of products
+        summed = []
     if lost and not run.stages.subtracted:  # sums of X that belong to lost products are lost as well
         values, _ = operands.look(run, everything)
     places = addresses.look(run, everything, rules, whole=whole)

@@ -175,6 +175,18 @@ class _Met:
         first = self.cols[np.where(known, looked_up, 0)] * BLOCK
         return bool((looked_up == number)[known].all()) and not (self.blocks.left_k - first - self.inside)[known].any()
 
+    @property
+    def looked_up_before_row(self) -> bool:
+        """Whether column indices of earlier block rows are looked up: then they are counted from elsewhere, and not the values alone."""
+        return bool(((self.blocks.looked_up != UNKNOWN_ELEMENT) & (self.blocks.looked_up < self.start)).any())
+
+    @property
+    def columns_up_to(self) -> Array:
+        """The sum of the block columns of a row up to each block."""
+        sums = np.cumsum(self.cols)
+        before: Array = (sums - self.cols)[np.minimum(self.start, len(sums) - 1)]
+        return sums[self.block] - before
+
     def columns_are(self, first: Array) -> bool:
         """Whether each block met the columns of X from `first` on."""
         return not (self.blocks.left_k - first - self.inside).any()
@@ -259,6 +271,9 @@ def _column_rules(met: _Met) -> list[Rule]:
     stays = _holding("columns", "col_indices_ptr", (met.stays_at_first, "col_not_advanced", sentence))
     return stays + _holding(
         "columns", "",
+        (met.columns_are(met.columns_up_to * BLOCK), "col_added_up",
+         "the column index of each block is added to those of the blocks before it: it counts from the left edge of W, not from the "
+         "last block"),
         (met.looked_up_at(met.row), "col_of_block_row",
          "col_indices is read at the number of the block row: block b has its column in col_indices[b]"),
         (met.columns_are(met.cols[met.block]), "col_as_element",
@@ -328,12 +343,13 @@ def _neighbour_rules(met: _Met) -> list[Rule]:
 def _value_rules(met: _Met) -> list[Rule]:
     """Where the values come from."""
     number, beyond = met.number, met.blocks.offset - met.number * BLOCK
-    by_column = not met.turned and met.blocks.any_looked_up and (met.block == met.blocks.left_k // BLOCK).all()
+    known = met.blocks.any_looked_up and not met.turned and not met.looked_up_before_row
+    by_column = known and (met.block == met.blocks.left_k // BLOCK).all()
     return _holding(
         "columns", "",
         (by_column and (met.block != number).any(), "values_by_column",
          "the values are indexed by block column instead of by the number of the block"),
-        (met.mixed and met.counted_from_start, "values_from_row_start",
+        (met.mixed and met.counted_from_start and not met.looked_up_before_row, "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
         (((number >= 0) & (beyond >= 0) & (beyond < BLOCK * BLOCK)).all() and (number > 0).any(), "values_block_stride",
          "blocks of the values are taken to be BLOCK elements apart, not BLOCK * BLOCK"),

@@ -299,6 +299,8 @@ def _zeros(parts: Parts) -> Iterator[tuple[int, Way]]:
     yield (0, Way("", "", _constant(0))) if later else (1, Way("no_zero", "the zero point is subtracted nowhere", _constant(0)))
     if not later:
         yield 1, Way("zero_always_8", "8 is subtracted from every nibble, as if there were no zero points", _constant(8))
+        for constant in (1, 7, 9, 16):
+            yield 1, Way("zeros_unused", f"{constant} is subtracted from every nibble, and no element of zeros", _constant(constant))
 
 
 def _composed(lookup: Way, number: Number) -> Lookup:

@@ -352,6 +352,6 @@ def test_exchanged_strides_come_before_what_they_access_and_no_mask_is_advised(f
     report = grade(path, [lab], GradeOptions(choose("cpu")[0], jobs=1, capabilities=(90,), facts=False))
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
     assert memory.status == "failed"
-    assert "its strides are not the tensor's: put them right first" in memory.message
+    assert "its strides are not the tensor's: put that right first" in memory.message
     assert "mask it" not in memory.message
     assert words in next_step(report)

@@ -192,8 +192,8 @@ def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
     outcomes = [Outcome("one_tile", 0, "ran", memory=(across,))]
     (said,) = sentences(lab, kernel_source(), problems, outcomes)
     assert "if it is not meant to lie so, exchange its strides" in said
-    (known,) = sentences(lab, kernel_source(), problems, outcomes, strides=frozenset({8}))
-    assert "put them right first" in known
+    (known,) = sentences(lab, kernel_source(), problems, outcomes, astray={8: "its strides are not the tensor's"})
+    assert "its strides are not the tensor's: put that right first" in known
     assert "mask it" not in known
 
 

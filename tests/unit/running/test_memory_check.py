@@ -166,7 +166,7 @@ def test_strides_that_are_told_are_not_told_again(tmp_path):
     result = checked(tmp_path, source, strides_of="x = tl.load(x_ptrs")
     sentence = next(sentence for sentence in result.sentences if " of x" in sentence)
     assert "the address is wrong: its tile moves by" in sentence
-    assert "put them right first" not in sentence
+    assert "put that right first" not in sentence
 
 
 def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):

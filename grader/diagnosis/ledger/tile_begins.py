@@ -1,0 +1,95 @@
+"""Do the tiles of programs that load and store the same rows and columns begin where tiles of Y do, and run upwards from there?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.diagnosis.ledger.pairs import Run, hull, stores_to_output
+from grader.diagnosis.ledger.tape import Node
+from grader.diagnosis.ledger.tile_map import Tile
+from grader.labs.divergence import TILE, Divergence
+from grader.labs.stages import Operand
+
+NOUNS = ("row", "column")
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """Where the tile of a recorded program begins in Y, how large it is, and the steps from lane to lane along its rows and columns."""
+
+    program: int
+    store: Node
+    at: tuple[int, int]
+    size: Tile
+    steps: tuple[int, int]
+
+
+def look(run: Run) -> Divergence | None:
+    """Tiles that begin between those of Y, or run downwards."""
+    begins = [begin for program in run.tape.programs if (begin := _begin(run, program))]
+    if not begins or len({begin.size for begin in begins}) > 1:
+        return None
+    return next((found for axis in (0, 1) if (found := _downwards(run, begins, axis) or _between(run, begins, axis))), None)
+
+
+def _begin(run: Run, program: int) -> _Begin | None:
+    """None where what is loaded does not bear out the addresses of the one store, or they are no tile."""
+    stores = stores_to_output(run, program)
+    if len(stores) != 1 or (store := stores[0]).offsets is None or store.offsets.ndim != 2 or min(store.shape) < 2:
+        return None
+    strides = tuple(int(stride) for stride in run.problem.tensors[run.lab.output].stride())
+    corner = int(store.offsets[0, 0])
+    moves = (int(store.offsets[1, 0]) - corner, int(store.offsets[0, 1]) - corner)
+    if moves[0] == 0 or moves[1] == 0 or (abs(moves[0]), abs(moves[1])) != strides:
+        return None
+    row, column = (_first_row(run, program, side) for side in (run.stages.left, run.stages.right))
+    if row is None or column is None or row * strides[0] + column * strides[1] != corner:
+        return None
+    steps = (moves[0] // strides[0], moves[1] // strides[1])
+    return _Begin(program, store, (row, column), (store.shape[0], store.shape[1]), steps)
+
+
+def _first_row(run: Run, program: int, side: Operand) -> int | None:
+    """The row of an operand that the first lane of the first load of its tensor asks for."""
+    for node in run.tape.accesses[program]:
+        if node.op == "load" and node.tensor == side.tensor and node.offsets is not None and node.offsets.size:
+            row, _ = side.place(run.problem, node.offsets.reshape(-1)[:1])
+            return int(row[0])
+    return None
+
+
+def _downwards(run: Run, begins: list[_Begin], axis: int) -> Divergence | None:
+    one = next((begin for begin in begins if begin.steps[axis] < 0), None)
+    if one is None:
+        return None
+    noun, at, size = NOUNS[axis], one.at[axis], one.size[axis]
+    return Divergence(
+        "tile_downwards", TILE, one.store.line, f"the {size} {noun}s of its tile run from {at} down to {at - size + 1}",
+        f"{noun}s {hull(np.arange(at, at + size))}", f"the {noun}s of a tile are counted down from its first one: the numbers of "
+        "tl.arange are subtracted, and have to be added", one.program, begins=True,
+    )  # fmt: skip
+
+
+def _between(run: Run, begins: list[_Begin], axis: int) -> Divergence | None:
+    """Tiles whose first row, or column, is no multiple of their size."""
+    noun, size = NOUNS[axis], begins[0].size[axis]
+    if not any(begin.store.active is not None and begin.store.active.any(axis=1 - axis).sum() > 1 for begin in begins):
+        return None  # of a tile of several rows one is stored
+    first = {begin.at[axis]: begin for begin in reversed(begins)}
+    places = sorted(first)
+    astray = [at for at in places if at % size]
+    if not astray or min(places) < 0:
+        return None
+    name, one = f"{noun}_tile_offset_forgotten", first[astray[0]]
+    found, expected = f"its tile begins with {noun} {astray[0]} of Y", f"a multiple of the {size} {noun}s that a tile has"
+    steps = set(np.diff(places).tolist())
+    if places[0] == 0 and steps == {1}:
+        reason = f"the {noun}s of a tile begin at the number of the tile, which is not multiplied by the number of its {noun}s"
+    elif len(steps) == 1 and places[0] == 0:
+        reason = f"the tiles of neighbouring programs are {steps.pop()} {noun}s apart, and {size} {noun}s {'high' if axis == 0 else 'wide'}"
+    else:
+        reason = f"the {noun}s of a tile do not begin at its number times the number of its {noun}s"
+    return Divergence(name, TILE, one.store.line, found, expected, reason, one.program, begins=True)
+
