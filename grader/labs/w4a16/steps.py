@@ -273,7 +273,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_pt
             Slip(
                 "made of tiles along K that do not meet: k counts elements, for load_tile and load_words alike, so range(0, K, BLOCK_K)",
                 lambda inputs: _loop_counted(inputs),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "without what lies beyond column K // 8 of x; x is not packed, and its columns end at K",
