@@ -706,6 +706,7 @@ check("opening", step="product")
 # 这是一个真正的 kernel。自己启动它试试，每个 tile 一个程序：
 
 # %%
+needs("opening", "masks")  # load_tile
 needs("opening", "product", right=False)  # multiply, right or wrong
 
 M, N, K = 40, 48, 100

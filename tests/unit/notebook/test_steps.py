@@ -55,6 +55,8 @@ WRONG = [
     ("w4a16", "load", "(words < K // 8)[:, None]", "(words < K)[:, None]", "which has 13 rows"),
     ("w4a16", "unpack", "(words[:, None, :] << shifts) >> 28", "(words[:, None, :] >> (28 - shifts)) & 0xF", "unsigned"),
     ("w4a16", "unpack", "28 - 4 *", "4 *", "reverse order"),
+    ("w4a16", "unpack", "<< shifts) >> 28", ">> shifts) & 0xF", "line 6: 1952 of 2048 elements are wrong"),
+    ("w4a16", "unpack", ">> 28", ">> 4", "not down far enough"),
     ("w4a16", "loop", "load_words(qweight_ptr, k,", "load_words(qweight_ptr, k // 8,", "load_words takes k itself"),
     ("w4a16", "epilogue", "acc * scales", "acc / scales", "divided"),
     ("w4a16", "epilogue", "(acc * scales.to(tl.float32)[None, :]).to(tl.float16)", "acc.to(tl.float16) * scales[None, :]",
