@@ -313,6 +313,9 @@ def _unmasked(
                 f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would hide it: look at the block's index that it is "
                 f"made of{exchanged}")  # fmt: skip
     end = f"its mask lets that through: make it false for {noun}s from {limit} on" if masked else f"mask it to {noun}s below {limit}"
+    if turned and masked:
+        end = f"exchange its strides, or, if it is meant to lie so, make its mask false for {noun}s from {limit} on"
+        exchanged = ""
     return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"{end}{packed}{exchanged}"
 
 

@@ -1,18 +1,19 @@
 """For students' notebooks: `from grader.notebook import ask, check, check_answer, check_speed, device, predict`.
 
-`show_...` draw a kernel's memory. Where a notebook imports this, the import also sets up its process (`session.begin`); elsewhere
-it changes nothing.
+`show_...` draw a kernel's memory; `needs` keeps a cell from running before an earlier step is right. Where a notebook imports this,
+the import also sets up its process (`session.begin`); elsewhere it changes nothing.
 """
 
 from grader.notebook.asking import ask, check_answer
 from grader.notebook.cells import NotYet, running_shell
-from grader.notebook.checking import check, check_speed
+from grader.notebook.checking import check, check_speed, needs
 from grader.notebook.session import begin, device
 from grader.notebook.showing import show_memory, show_order, show_programs, show_warp
 from grader.notebook.speeding import predict
 
 __all__ = [
-    "NotYet", "ask", "check", "check_answer", "check_speed", "device", "predict", "show_memory", "show_order", "show_programs", "show_warp",
+    "NotYet", "ask", "check", "check_answer", "check_speed", "device", "needs", "predict", "show_memory", "show_order",
+    "show_programs", "show_warp",
 ]  # fmt: skip
 
 if (shell := running_shell()) is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from grader.building import KeptBinaries, own_folder
 from grader.exercises import exercises, steps_of
 from grader.labs import Lab
-from grader.model import Refusal, Report, Submission
+from grader.model import KernelSource, Refusal, Report, Submission
 from grader.notebook.cells import (
     NotYet,
     Output,
@@ -21,11 +21,11 @@ from grader.notebook.cells import (
     lab_named,
     sentence,
 )
-from grader.notebook.harness import check_executed
+from grader.notebook.harness import StepAnswer, check_executed
 from grader.notebook.machine import chosen_device, notes
 from grader.notebook.speeding import check_speed_step
 from grader.pipeline.grading import GradeOptions, grade_submission
-from grader.reading import read_executed
+from grader.reading import read_executed, read_step
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
 from grader.reporting.inline import Inline
@@ -65,6 +65,31 @@ def check(notebook: str, *, step: str | None = None, speed: str | None = None) -
             "run its cell, then run this one again."
         )
     return None
+
+
+def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None:
+    """For a cell that uses what an earlier step asks for: raises NotYet where that is not right yet, and says nothing where it is.
+
+    right=False: it is enough that it is written, right or wrong. Without a step it is for a cell that launches a lab's kernel, right or
+    wrong: raises NotYet where there is none to launch.
+    """
+    if step is None:
+        source = read_executed(inputs(), lab_named(notebook))
+        if isinstance(source, Refusal):
+            raise NotYet(sentence(source.message))
+        return
+    wanted = steps_of(notebook)[step]
+    answer: StepAnswer | KernelSource | Refusal
+    if right:
+        answer = check_executed(steps_of(notebook), step, inputs(), InterpretOptions(1, case_seconds=STEP_SECONDS), notebook)
+    else:
+        answer = read_step(inputs(), notebook, wanted)
+    if isinstance(answer, KernelSource) or (isinstance(answer, StepAnswer) and answer.ok):
+        return
+    head = f"This cell uses {wanted.function} of the step `{step}`, and that is not right yet"
+    if isinstance(answer, Refusal):
+        raise NotYet(f"{head}: {sentence(answer.message)}")
+    raise NotYet(f"{head}: {sentence(answer.sentences[0])}\nMake it right first, then run this cell again.")
 
 
 def check_speed(lab_id: str) -> float | None:

@@ -19,6 +19,7 @@ from grader.model import Config, Constant, KernelBundle, KernelSource, Launch, M
 from grader.notebook import step_words
 from grader.reading import read_step
 from grader.running.interpreter import InterpretOptions, interpret
+from grader.teaching import first_endless
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
 OUTPUT = "out_ptr"
@@ -108,6 +109,10 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
     complaint = front_end(source, made, signature, build)
     if complaint is not None:
         return StepAnswer(step, False, (step_words.complained(step, source, complaint), look))
+    loop = first_endless(source.module)
+    if loop is not None:
+        line, never = loop
+        return StepAnswer(step, False, (f"{source.locate(line)}: {never}", look))
     _, wrong = _run(step, source, made, problem, expected, types, options)
     if not wrong and step_words.open_loads(source):
         ended, differs = _run(step, source, made, problem, expected, types, replace(options, poison_masked=True))

@@ -37,7 +37,9 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
     if got.startswith("pointer"):
         return f"{found}these are the addresses: return tl.load of them."
     if shape == size and (got.split(" ")[0], wanted) == ("fp16", "fp32"):
-        return f"{found}what was rounded to fp16 stays rounded: make the operands fp32 before they are multiplied or added."
+        cut = ".to(tl.float16)" in ast.unparse(functions(source)[step.function])
+        how = "leave out .to(tl.float16), and " if cut else ""
+        return f"{found}what was rounded to fp16 stays rounded: {how}make the operands fp32 before they are multiplied or added."
     if shape == size:
         return f"{found}end it with .to(tl.{wanted.replace('fp', 'float')})."
     if shape[::-1] == size and len(size) == 2:
@@ -65,11 +67,18 @@ def functions(source: KernelSource) -> dict[str, ast.FunctionDef]:
 
 
 def _place(source: KernelSource, function: str, at: str = "") -> str:
-    """The student's place of a function; of the one line in it that `at` describes, where there is exactly one."""
+    """The student's place of a function; of the one line in it that `at` describes, or of its only statement, where there is one.
+
+    What a docstring says is no statement.
+    """
     node = functions(source)[function]
     lines = source.module.split("\n")
-    fitting = [n for n in range(node.body[0].lineno, (node.end_lineno or 0) + 1) if at and re.search(at, lines[n - 1])]
-    return source.locate(fitting[0] if len(fitting) == 1 else node.lineno)
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    if not body:
+        return source.locate(node.lineno)
+    fitting = [n for n in range(body[0].lineno, (node.end_lineno or 0) + 1) if at and re.search(at, lines[n - 1])]
+    alone = len(body) == 1 and not isinstance(body[0], ast.For | ast.While | ast.If)
+    return source.locate(fitting[0] if len(fitting) == 1 else body[0].lineno if alone else node.lineno)
 
 
 def open_loads(source: KernelSource) -> list[int]:

@@ -264,6 +264,11 @@ def _broken_since(file: _File, name: str) -> str:
     return last.error if last is not None else ""
 
 
+def unread(inputs: Sequence[str], name: str) -> str:
+    """The same of the cells that a notebook has run so far; "" where the last one that defines the function is Python."""
+    return _broken_since(_executed(inputs), name)
+
+
 def _mentions(cell: Cell, kernel: str) -> bool:
     return re.search(rf"def\s+{kernel}\b", cell.source) is not None
 

@@ -19,6 +19,17 @@ def endless(text: str, lines: Sequence[int]) -> str:
     return next((_words(loop) for loop in around if _never_changes(loop)), "")
 
 
+def first_endless(text: str) -> tuple[int, str] | None:
+    """The line of the first such loop in a module, and a sentence on it; None where there is none."""
+    loops = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.While))
+    found = min((loop for loop in loops if _never_changes(loop)), key=lambda loop: loop.lineno, default=None)
+    if found is None:
+        return None
+    counter = next((part.id for part in ast.walk(found.test) if isinstance(part, ast.Name)), "")
+    step = f"count on at the end of its body: {counter} += ..." if counter else "give it a condition that changes"
+    return found.lineno, f"{_words(found)}; {step}"
+
+
 def _never_changes(loop: ast.While) -> bool:
     inside = [part for statement in loop.body for part in ast.walk(statement)]
     asked = {part.id for part in ast.walk(loop.test) if isinstance(part, ast.Name)}

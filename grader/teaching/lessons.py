@@ -114,8 +114,13 @@ LESSONS = (
     Lesson(
         r"multiple values for argument 'dtype'|'(int|constexpr)' object is not iterable",
         "{call} takes the sizes as one tuple",
-        "write them in brackets: ((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+        "write them in brackets: ((BLOCK_M, BLOCK_N), dtype=tl.float32), and one size with a comma: ((BLOCK_M,), dtype=tl.float32)",
         ("Call",),
+    ),
+    Lesson(
+        r"'range' object",
+        "Python's range counts the turns of a `for`, and is no tile of numbers",
+        "write tl.arange(0, SIZE)",
     ),
     Lesson(
         r"cannot change total number of elements",

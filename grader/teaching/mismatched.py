@@ -130,6 +130,11 @@ def _two_meet(setting: Setting, kinds: list[tuple[ast.expr, str]]) -> Told | Non
     for (part, kind), (_, other) in pairs:
         if told := _along_the_wrong_dimension(setting, unparsed(part), _shape(kind), _shape(other)):
             return told
+    tiles = all(len(shape) == 2 and 1 not in shape for shape in shapes)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and tiles and shapes[0][1] == shapes[1][0]:
+        left, right = (shortened(unparsed(part)) for part, _ in kinds)
+        cause = f"* multiplies element by element, and tiles {shapes[0]} and {shapes[1]} have no shape in common"
+        return Told(setting, cause, f"for their matrix product write tl.dot({left}, {right})")
     if all(len(shape) == 1 for shape in shapes):
         cause = f"two vectors of {shapes[0][0]} and {shapes[1][0]} elements do not fit"
         if any("axis=" in unparsed(part) for part, _ in kinds):

@@ -21,8 +21,13 @@ def accumulator(setting: Setting) -> Told | None:
         return None
     (dtype, shape), product = _type(setting, acc), _product(setting, node)
     name, integers = shortened(unparsed(acc)), _type(setting, node.args[0])[0] == "int8"
+    if product and setting.type_of(acc).startswith("scalar"):
+        shape = "one number"
     if shape and product and shape != product:
         cause = f"the accumulator `{name}` is {shape}, the product {product}"
+        if _product(setting, node, exchanged=True) == shape:
+            a, b = (shortened(unparsed(part)) for part in node.args[:2])
+            return Told(setting, cause, f"exchange the operands: {unparsed(node.func)}({b}, {a}, {name})")
         return Told(setting, cause, f"make it tl.zeros({_sizes(product)}, dtype=tl.{'int32' if integers else 'float32'})")
     return _of_another_dtype(setting, name, dtype, words.get("out_dtype"), integers=integers) if dtype else None
 
@@ -51,10 +56,12 @@ def _type(setting: Setting, node: ast.expr) -> tuple[str, str]:
     return (found[1], found[2]) if found else ("", "")
 
 
-def _product(setting: Setting, node: ast.Call) -> str:
-    """The shape of a product, of its operands' types."""
+def _product(setting: Setting, node: ast.Call, *, exchanged: bool = False) -> str:
+    """The shape of a product, of its operands' types; exchanged: with the right one on the left. "" where they do not fit."""
     left, right = (re.findall(r"\d+", _type(setting, part)[1]) for part in node.args[:2])
-    return f"[{left[0]}, {right[1]}]" if len(left) == len(right) == 2 else ""
+    if exchanged:
+        left, right = right, left
+    return f"[{left[0]}, {right[1]}]" if len(left) == len(right) == 2 and left[1] == right[0] else ""
 
 
 def _sizes(shape: str) -> str:

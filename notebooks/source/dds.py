@@ -235,6 +235,9 @@ check("dds")
 # 给一个线性层剪枝，先剪最弱的块，看看剩下什么：
 
 # %%
+from grader.notebook import needs
+
+needs("dds")
 torch.manual_seed(0)
 linear = torch.nn.Linear(256, 128, bias=False)
 layer = SparseLinear.from_linear(linear, sparsity=0.75).to(device)

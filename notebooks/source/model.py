@@ -183,10 +183,10 @@ for name in errors:
     rise[name] = (100 * (perplexity(changed, short) / before - 1), 100 * (perplexity(changed, rest) / before_rest - 1))
     print(f"{name:24}{rise[name][0]:+8.2f} %{rise[name][1]:+8.2f} %")
 noise = max(abs(a - b) for a, b in rise.values())
-print(f"most on the first half: {max(rise, key=lambda name: rise[name][0])}, on the second: {max(rise, key=lambda name: rise[name][1])}; "
-      f"the halves disagree by up to {noise:.2f} %")
+print(f"most on the first half: {max(rise, key=lambda name: rise[name][0])}, on the second: {max(rise, key=lambda name: rise[name][1])}")
+print(f"the halves disagree by up to {noise:.2f} %")
 pictures.bars({name: max(sum(both) / 2, 0.0) for name, both in rise.items()}, "% more perplexity, mean of both halves",
-              "One layer in int4, one scale a channel (0: no worse)")
+              "One layer in int4 (0: no worse)")
 
 # %% [markdown]
 # **To think about.** Is the layer with the largest output error the one that the model misses most? Which differences are larger than what the
@@ -360,7 +360,7 @@ Markdown(markdown(results, times))
 # %%
 text = training_text()
 recipe = Recipe(steps=20, batch=4, learning_rate=5e-4)
-pruned, retrained = {0.0: before}, {0.0: before}
+pruned, retrained = {0.0: before}, {}
 for sparsity in (0.05, 0.1, 0.2, 0.5):
     changed = copy.deepcopy(model)
     prune(changed, sparsity, but_the_head)

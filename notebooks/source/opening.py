@@ -393,6 +393,11 @@ pictures.quantisation(row, float(row.abs().max() / 127), name="one outlier")
 # 一行可能比一个 tile 长。于是程序沿着这一行走过去，把到目前为止的结果存在自己的一个 tile 里。下面这个 kernel 对各行求和：
 
 # %%
+from grader.notebook import needs
+
+needs("opening", "masks")  # load_tile
+
+
 @triton.jit
 def row_sums(
     x_ptr, sum_ptr, M, K, stride_row, stride_column, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
@@ -701,6 +706,9 @@ check("opening", step="product")
 # 这是一个真正的 kernel。自己启动它试试，每个 tile 一个程序：
 
 # %%
+needs("opening", "masks")  # load_tile
+needs("opening", "product", right=False)  # multiply, right or wrong
+
 M, N, K = 40, 48, 100
 x, w = (torch.randn(size, K, device=device).half() for size in (M, N))
 y = torch.empty(M, N, dtype=torch.float16, device=device)

@@ -65,6 +65,17 @@ def _counted_from_zero(inputs: Inputs) -> torch.Tensor:
     return torch.cat(rows).float()
 
 
+def _one_each(inputs: Inputs) -> torch.Tensor:
+    """Each block row with one block, the first from its own beginning on, whether it has one or not."""
+    x, values = tensor(inputs, "x_ptr").double().view(4, BLOCK), tensor(inputs, "values_ptr").double()
+    return torch.cat([values[start] @ x[COL[start]] for start in CROW[:-1]]).float()
+
+
+def _first_rows(inputs: Inputs) -> torch.Tensor:
+    """Every row of a block is its first one."""
+    return _of_rows(inputs, lambda block, x: (block[0] @ x).expand(BLOCK))
+
+
 def _product_inputs(generator: torch.Generator) -> Inputs:
     x, w = (torch.randn(size, K_LONG, generator=generator).to(torch.float16) for size in (M_TALL, N_WIDE))
     return {"x_ptr": x, "w_ptr": w, "M": M_TALL, "N": N_WIDE, "K": K_LONG}
@@ -136,8 +147,9 @@ def harness(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, out_ptr):
         expected=_sparse,
         tolerance=lambda inputs: 1e-4 + 1e-5 * _sparse(inputs).double().abs(),
         slips=(
-            Slip("without the last block of each row", lambda inputs: _sparse(inputs, shorter=1), r"range\("),
-            Slip("the last block of each row alone; is y added to, or replaced?", lambda inputs: _sparse(inputs, replaced=True)),
+            Slip("without the last block of each row", lambda inputs: _sparse(inputs, shorter=1), r"\brange\("),
+            Slip("the last block of each row alone; is y added to, or replaced?", lambda inputs: _sparse(inputs, replaced=True),
+                 r"tl\.sum"),
             Slip("with each block transposed: rows go down, and a row has BLOCK elements",
                  lambda inputs: _sparse(inputs, transposed=True), r"values_ptr"),
             Slip("with the first elements of x for every block; begin at BLOCK * col_indices[b]",
@@ -145,13 +157,16 @@ def harness(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, out_ptr):
             Slip("with elements of x from col_indices[b] on; it counts blocks, so multiply it by BLOCK",
                  lambda inputs: _sparse(inputs, stride=1), r"x_ptr"),
             Slip("with the blocks of the rows above too; begin at crow_indices[r]",
-                 lambda inputs: _sparse(inputs, above=True), r"range\("),
+                 lambda inputs: _sparse(inputs, above=True), r"\brange\("),
             Slip("with blocks that overlap; block b begins at b * BLOCK * BLOCK",
                  lambda inputs: _sparse(inputs, apart=BLOCK), r"values_ptr"),
             Slip("with block 0 every time; block b begins at b * BLOCK * BLOCK", lambda inputs: _sparse(inputs, apart=0), r"values_ptr"),
             Slip("summed down the columns; a row of the block meets all of x, so axis=1", _summed_down, r"axis"),
             Slip("multiplied by one element of x for each row; the columns of a block meet x, so x[None, :]", _scaled_rows, r"x\["),
-            Slip("with the first blocks of all for every row; begin at crow_indices[r]", _counted_from_zero, r"range\("),
+            Slip("with the first blocks of all for every row; begin at crow_indices[r]", _counted_from_zero, r"\brange\("),
+            Slip("one block for each row: the bound of range is crow_indices[r + 1], so + 1 goes inside tl.load", _one_each, r"\brange\("),
+            Slip("with the first row of a block in the place of every row: a tile has offsets for both axes, "
+                 "inner[:, None] * BLOCK + inner[None, :]", _first_rows, r"values_ptr"),
             Slip("with the block column of the row's number; block b has col_indices[b]",
                  lambda inputs: _sparse(inputs, columns=lambda row, b: COL[row]), r"col_indices_ptr"),
             Slip("written for block rows that have blocks alone; store after the loop, once, the zeros of an empty row too",
@@ -176,11 +191,12 @@ def harness(x_ptr, w_ptr, M, N, K, out_ptr):
         tolerance=lambda inputs: _product(inputs).double().abs() * 2.0**-10 + 1e-4,
         slips=(
             Slip("without the last tile along K, of which only a part lies inside; where does range end?",
-                 lambda inputs: _product(inputs, last=2 * BLOCK_K), r"range\("),
-            Slip("without the first tile along K; where does range begin?", lambda inputs: _product(inputs, first=BLOCK_K), r"range\("),
-            Slip("the last tile along K alone; is acc added to, or replaced?", lambda inputs: _product(inputs, first=2 * BLOCK_K)),
+                 lambda inputs: _product(inputs, last=2 * BLOCK_K), r"\brange\("),
+            Slip("without the first tile along K; where does range begin?", lambda inputs: _product(inputs, first=BLOCK_K), r"\brange\("),
+            Slip("the last tile along K alone; is acc added to, or replaced?", lambda inputs: _product(inputs, first=2 * BLOCK_K),
+                 r"tl\.dot"),
             Slip("the first tile along K alone; does the loop go on up to K, and does k count elements and not tiles?",
-                 lambda inputs: _turns(inputs, 1, 0, 0), r"range\("),
+                 lambda inputs: _turns(inputs, 1, 0, 0), r"\brange\("),
             Slip("the first tile along K, again and again; depth begins at k", _again, r"depth ="),
             Slip("zero everywhere; does acc keep what tl.dot returns?", lambda inputs: _turns(inputs, 0, 0, 0), r"tl\.dot"),
             Slip("the sum with acc counted again in every turn; tl.dot(x, w, acc) adds it already, so write acc = and not acc +=",
@@ -192,9 +208,9 @@ def harness(x_ptr, w_ptr, M, N, K, out_ptr):
             Slip("the product with W read as if it were stored as [K, N]; its strides are 1 and K",
                  lambda inputs: _product(inputs, untransposed=True), r"w_ptr"),
             Slip("made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
-                 lambda inputs: _overlapping(inputs, -(-K_LONG // BLOCK_K)), r"range\("),
+                 lambda inputs: _overlapping(inputs, -(-K_LONG // BLOCK_K)), r"\brange\("),
             Slip("made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
-                 lambda inputs: _overlapping(inputs, K_LONG), r"range\("),
+                 lambda inputs: _overlapping(inputs, K_LONG), r"\brange\("),
             Slip("written on a diagonal of tiles alone; the tile's row is pid // tiles_n and its column pid % tiles_n", _diagonal, r"pid"),
             Slip("the product with X read column by column; x lies row by row, so its strides are K and 1",
                  _x_across, r"x_ptr"),

@@ -74,6 +74,17 @@ def _turned_outside(inputs: Inputs) -> torch.Tensor:
     return y[: x.shape[1], : x.shape[0]]
 
 
+def _read_across(inputs: Inputs) -> torch.Tensor:
+    """fp16 [N, M]: each tile is the transpose of the one of x at the place that it has in y."""
+    x, side = tensor(inputs, "x_ptr"), 2 * BLOCK
+    wide, y = torch.zeros(side, side, dtype=torch.float16), torch.zeros(side, side, dtype=torch.float16)
+    wide[: x.shape[0], : x.shape[1]] = x
+    for i in range(0, side, BLOCK):
+        for j in range(0, side, BLOCK):
+            y[j : j + BLOCK, i : i + BLOCK] = wide[j : j + BLOCK, i : i + BLOCK].t()
+    return y[: x.shape[1], : x.shape[0]]
+
+
 def _first_tile(inputs: Inputs) -> torch.Tensor:
     y = torch.full_like(tensor(inputs, "x_ptr").t().contiguous(), float("nan"))
     y[:BLOCK, :BLOCK] = tensor(inputs, "x_ptr")[:BLOCK, :BLOCK].t()
@@ -103,7 +114,7 @@ def harness(x_ptr, y_ptr, out_ptr):
             Slip("written from the second element on; tl.arange begins at 0", _from_the_second, r"tl\.arange"),
             Slip("x alone; y was not added", lambda inputs: tensor(inputs, "x_ptr").clone(), r"tl\.store"),
             Slip("twice x; load y from y_ptr", lambda inputs: 2 * tensor(inputs, "x_ptr"), r"tl\.store"),
-            Slip("the product; add the two", lambda inputs: tensor(inputs, "x_ptr") * tensor(inputs, "y_ptr"), r"\*"),
+            Slip("the product; add the two", lambda inputs: tensor(inputs, "x_ptr") * tensor(inputs, "y_ptr"), r"tl\.store"),
         ),
     ),
     Step(
@@ -190,6 +201,7 @@ def harness(x_ptr, stride_row, stride_column, M, N, out_ptr):
                  lambda inputs: tensor(inputs, "x_ptr").contiguous().view(integer(inputs, "N"), integer(inputs, "M")), r"tl\.store"),
             Slip("turned tile by tile, and not within a tile: either tl.trans(tile) or columns[None, :] * M + rows[:, None], not both",
                  _turned_outside, r"tl\.store"),
+            Slip("read with its axes exchanged: load_tile takes the rows of x first, then its columns", _read_across, r"load_tile\("),
             Slip("written in its first tile alone; rows begin at tl.program_id(0) * BLOCK, columns at tl.program_id(1) * BLOCK",
                  _first_tile, r"tl\.store"),
         ),

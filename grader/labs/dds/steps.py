@@ -151,6 +151,10 @@ def harness(crow_ptr, out_ptr):
                 ),
             ),
             Slip(
+                "the start twice; the end is the next element, at block_row + 1",
+                lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr")[:-1]], dim=1),
+            ),
+            Slip(
                 "the end and the start; exchange the two",
                 lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[1:], tensor(inputs, "crow_ptr")[:-1]], dim=1),
             ),
@@ -249,22 +253,22 @@ def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_p
             Slip(
                 "without the last block of each row",
                 lambda inputs: _rows_of_blocks(inputs, tuple(max(a, b - 1) for a, b in pairwise(CROW))),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "the sum with the blocks of the rows above; begin at `first`",
                 lambda inputs: _rows_of_blocks(inputs, starts=(0,) * (len(CROW) - 1)),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "without the first block of each row",
                 lambda inputs: _rows_of_blocks(inputs, starts=tuple(start + 1 for start in CROW[:-1])),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "the sum of the first blocks of all; go from `first` to `last`, not from 0 to their number",
                 lambda inputs: _rows_of_blocks(inputs, tuple(b - a for a, b in pairwise(CROW)), (0,) * (len(CROW) - 1)),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "the sum with acc counted again in every turn; multiply_block adds it already, so write acc = and not acc +=",

@@ -211,6 +211,16 @@ def harness(words_ptr, out_ptr):{OFFSETS}
                 r"8",
             ),
             Slip(
+                "unsigned, and in reverse order within each word: move element i up by 28 - 4 * i, and >> 28 brings it down with its sign",
+                lambda inputs: _by_word(_opened(inputs) % 16).flip(1).reshape(DEPTH, COLUMNS),
+                r">>",
+            ),
+            Slip(
+                "shifted up and not down far enough: four bits of 32 are left after >> 28",
+                lambda inputs: ((tensor(inputs, "words_ptr")[:, None, :] << (28 - _SHIFTS)) >> 4).reshape(DEPTH, COLUMNS).to(torch.float16),
+                r">> ?4",
+            ),
+            Slip(
                 "shifted down and not cut off: the elements above it are still there",
                 lambda inputs: (tensor(inputs, "words_ptr")[:, None, :] >> _SHIFTS).reshape(DEPTH, COLUMNS).to(torch.float16),
                 r">>",
@@ -273,7 +283,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_pt
             Slip(
                 "made of tiles along K that do not meet: k counts elements, for load_tile and load_words alike, so range(0, K, BLOCK_K)",
                 lambda inputs: _loop_counted(inputs),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "without what lies beyond column K // 8 of x; x is not packed, and its columns end at K",

@@ -351,12 +351,12 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, o
             Slip(
                 "made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
                 lambda inputs: _loop_overlapping(inputs, 3),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "made of far too many tiles along K; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
                 lambda inputs: _loop_overlapping(inputs, 5 * DEPTH // 2),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip("without what lies beyond column N of x; its columns end at K", _loop_cut, r"x_ptr"),
             Slip(

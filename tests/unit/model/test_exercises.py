@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from grader.authoring.notebooks import SOURCE, instructor_notebook
+from model import exercises
 from model.exercises import EXERCISES, check_outputs
 from tests.submissions import TESTS
 
@@ -75,6 +78,44 @@ def test_a_usual_mistake_is_told(name, capsys):
     for slip in EXERCISES[name].slips:
         assert not check_outputs(name, slip.function)
         assert capsys.readouterr().out.endswith(f"\n  {slip.told}\n")
+
+
+def test_an_error_is_told_with_its_line_and_no_traceback(capsys):
+    """Whatever the error: a name that is not there, too."""
+    def misspelt(x, weight):
+        return X.abs() / weight  # noqa: F821
+
+    line = misspelt.__code__.co_firstlineno + 1
+    assert not check_outputs("smooth", misspelt)
+    told = f"✗ smooth: line {line} of the cell stopped with NameError: name 'X' is not defined\n    return X.abs() / weight"
+    assert capsys.readouterr().out.startswith(told)
+
+
+TOLD = {
+    "returns nothing": ("groups", lambda weight, bits, group: None, "returns nothing, expected a tensor; write the function's body"),
+    "not a function": ("groups", torch.ones(3), "found Tensor, expected a function"),
+    "the other axis": ("smooth", lambda x, weight: x.abs().amax(dim=1), "the shape [512], expected [256]: one number for each feature"),
+    "a factor too many": ("smooth", lambda x, weight: x.abs() / weight.abs().amax(dim=0), "returns the shape [512, 256], expected [256]"),
+    "no power": ("groups", lambda weight, bits, group: weight / (bits - bits), "inf or nan"),
+    "zeros": ("groups", lambda weight, bits, group: 0 * weight, "All outputs are zero here"),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_an_answer_that_cannot_be_one_is_told(name, capsys):
+    exercise, function, said = TOLD[name]
+    assert not check_outputs(exercise, function)
+    assert said in capsys.readouterr().out
+
+
+def test_a_cell_that_python_cannot_read_is_told_and_not_the_one_before_it(monkeypatch, capsys):
+    cells = ["", "def groups(weight, bits, group):\n    pass", "def groups(weight, bits, group):\n    return (weight"]
+    shell = SimpleNamespace(history_manager=SimpleNamespace(input_hist_raw=cells))
+    monkeypatch.setattr(exercises, "running_shell", lambda: shell)
+    assert not check_outputs("groups", groups)
+    out = capsys.readouterr().out
+    assert out.startswith("✗ groups: cell [2] line 2: the bracket `(` is never closed")
+    assert out.endswith("Then run that cell, and this one.\n")
 
 
 def test_an_unknown_exercise_is_refused():

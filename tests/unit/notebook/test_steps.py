@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from grader.authoring.notebooks import SOURCE, instructor_notebook
 from grader.exercises import exercises, steps_of
 from grader.labs import all_labs
-from grader.model import KernelSource, Problem, Refusal
+from grader.model import KernelSource, Problem, Refusal, SourceLine
+from grader.notebook import NotYet, checking, step_words
 from grader.notebook.harness import StepAnswer, check_executed
 from grader.notebook.step_words import differing
 from grader.reading import read_executed, read_step
@@ -53,6 +55,8 @@ WRONG = [
     ("w4a16", "load", "(words < K // 8)[:, None]", "(words < K)[:, None]", "which has 13 rows"),
     ("w4a16", "unpack", "(words[:, None, :] << shifts) >> 28", "(words[:, None, :] >> (28 - shifts)) & 0xF", "unsigned"),
     ("w4a16", "unpack", "28 - 4 *", "4 *", "reverse order"),
+    ("w4a16", "unpack", "<< shifts) >> 28", ">> shifts) & 0xF", "line 6: 1952 of 2048 elements are wrong"),
+    ("w4a16", "unpack", ">> 28", ">> 4", "not down far enough"),
     ("w4a16", "loop", "load_words(qweight_ptr, k,", "load_words(qweight_ptr, k // 8,", "load_words takes k itself"),
     ("w4a16", "epilogue", "acc * scales", "acc / scales", "divided"),
     ("w4a16", "epilogue", "(acc * scales.to(tl.float32)[None, :]).to(tl.float16)", "acc.to(tl.float16) * scales[None, :]",
@@ -60,7 +64,8 @@ WRONG = [
     ("w8a16", "convert", "- 1152.0", "- 1024.0", "128 too large"),
     ("w8a16", "convert", "bits.to(tl.float16, bitcast=True) - 1152.0", "(q.to(tl.int32) & 0xFF).to(tl.float16)", "unsigned"),
     ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q))", "acc was not added"),
-    ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q), acc).to(tl.float16)", "stays rounded: make the operands fp32"),
+    ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q), acc).to(tl.float16)",
+     "stays rounded: leave out .to(tl.float16), and make"),
     ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q), acc).to(tl.float16).to(tl.float32)", "rounded to fp16 before"),
     ("w8a16", "loop", "K, BLOCK_K)", "K, 16)", "the next begins 16 behind it"),
     ("w8a16", "loop", "stride_xm, stride_xk)", "stride_xm, 1)", "two rows (its strides are 328 and 2); the address is wrong"),
@@ -84,6 +89,9 @@ WRONG = [
     ("gptq", "weight", "* scales", "", "not scaled"),
     ("gptq", "loop", "range(0, K, ", "range(0, K // BLOCK_K * BLOCK_K, ", "without the last tile along K"),
     ("dds", "find", "block_row + 1)", "block_row + 1) - 1", "one too small"),
+    ("dds", "find", "block_row + 1)", "block_row)", "the start twice"),
+    ("dds", "loop", "tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)", "0", "`acc` is one number, the product [16, 32]"),
+    ("dds", "dot", "tl.dot(x, block, acc)", "tl.dot(x, block, acc).to(tl.float16)", "leave out .to(tl.float16)"),
     ("dds", "find", ", tl.load(crow_indices_ptr + block_row + 1)", "",
      "does not fit its call in the check, `first, last = find_blocks(crow_ptr, block_row)`: one value"),
     ("dds", "gather", "tl.load(col_indices_ptr + b)", "0", "was not used"),
@@ -166,6 +174,17 @@ WRONG = [
     ("gptq", "loop", "acc = tl.dot", "acc += tl.dot", "write acc = and not acc +="),
     ("dds", "gather", ", other=0.0", "", "what the mask leaves out is undefined"),
     ("dds", "loop", "range(first, last)", "range(last)", "with the blocks of the rows above"),
+    ("opening", "add", "tl.arange(0, BLOCK)", "range(0, BLOCK)", "Next: write tl.arange(0, SIZE)"),
+    ("opening", "add", "+ tl.load(y_ptr", "* tl.load(y_ptr", "line 6: 48 of 48 elements are wrong"),
+    ("opening", "transpose", "x_ptr, rows, columns,", "x_ptr, columns, rows,", "read with its axes exchanged"),
+    ("opening", "scales", "for k in range(0, K, BLOCK_K):", "k = 0\n    while k < K:",
+     "line 13: `while k < K` never ends: nothing in its body changes k or K; count on at the end of its body: k += ..."),
+    ("opening", "scales", "(BLOCK_M,)", "(BLOCK_M)", "one size with a comma: ((BLOCK_M,), dtype=tl.float32)"),
+    ("opening", "pack", "<<", ">>", "shifted down, out of the word"),
+    ("opening", "bsr", "tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row) + 1", "+ 1 goes inside tl.load"),
+    ("opening", "bsr", "inner[:, None] * BLOCK + inner[None, :]", "inner", "the first row of a block in the place of every row"),
+    ("opening", "product", "acc = tl.dot(x, w, acc)", "acc += x * w", "for their matrix product write tl.dot(x, w)"),
+    ("opening", "product", "acc = tl.dot(x, w, acc)", "acc = tl.dot(w, x, acc)", "exchange the operands: tl.dot(x, w, acc)"),
     ("opening", "add", "tl.program_id(0) * BLOCK", "tl.program_id * BLOCK", "`tl.program_id` is a function, and was not called"),
     ("opening", "add", "tl.store(out_ptr + at, ", "return (out_ptr, ", "add has no tl.store, so out was never written"),
     ("opening", "mask", "at < n", "at[at < n]", "`at` is a tile: only [:, None] and [None, :]"),
@@ -228,6 +247,17 @@ def test_what_a_mask_leaves_out_may_be_undefined_where_nothing_depends_on_it(opt
     found = answer("opening", "mask", cells, options)
     assert isinstance(found, StepAnswer)
     assert found.ok, found.sentences
+
+
+def test_a_line_of_a_docstring_is_not_the_one_to_look_at():
+    """The only statement is, where a slip has no line of its own; and 127 stands in the docstring as well."""
+    text = 'def scale(x):\n    """x / 127"""\n    y = x / 127\n    return y'
+    places = tuple(SourceLine("cell", n) for n in range(1, 5))
+    source = KernelSource("", "scale", None, text, places, Path("steps.ipynb"))
+    assert step_words._place(source, "scale", r"127") == "cell line 3"
+    alone = replace(source, module='def scale(x):\n    """x / 127"""\n    return x / 127\n', lines=places[:3])
+    assert step_words._place(alone, "scale") == "cell line 3"
+    assert step_words._place(source, "scale") == "cell line 1"
 
 
 def test_a_slip_is_all_of_the_result():
@@ -411,3 +441,43 @@ def test_a_step_may_not_leave_triton():
     found = read_step(cells, "w8a8", steps_of("w8a8")["load"])
     assert isinstance(found, Refusal)
     assert "torch" in found.message
+
+
+@pytest.mark.slow
+def test_a_cell_that_needs_an_earlier_step_says_so_before_it_runs(monkeypatch):
+    """The opening's row_sums is given, and calls the student's load_tile."""
+    cells = solution_cells("opening")
+    monkeypatch.setattr(checking, "inputs", lambda: cells)
+    checking.needs("opening", "masks")
+    at = next(i for i, cell in enumerate(cells) if "def load_tile(" in cell)
+    right = cells[at]
+    for wrong, said in (
+        (right.partition('"""')[0] + "pass", "load_tile is still the stub"),
+        (right.replace("& (columns < column_count)[None, :]", ""), "column 27 of x, which has 27 columns"),
+        ("", "no cell that was run defines load_tile"),
+    ):
+        cells[at] = wrong
+        with pytest.raises(NotYet, match=f"^This cell uses load_tile of the step `masks`, and that is not right yet: .*{said}"):
+            checking.needs("opening", "masks")
+
+
+def test_a_cell_may_launch_a_step_that_is_wrong(monkeypatch):
+    """The opening's last cell shows the error of a product without its first tile."""
+    cells = edited("opening", "product", "range(0, K,", "range(BLOCK_K, K,")
+    monkeypatch.setattr(checking, "inputs", lambda: cells)
+    checking.needs("opening", "product", right=False)
+    at = next(i for i, cell in enumerate(cells) if "def multiply(" in cell)
+    cells[at] = "@triton.jit\ndef multiply(x_ptr):\n    pass"
+    with pytest.raises(NotYet, match="multiply of the step `product`, and that is not right yet: multiply is still the stub"):
+        checking.needs("opening", "product", right=False)
+
+
+def test_a_cell_that_launches_a_kernel_needs_one(monkeypatch):
+    """A stub stores nothing, and its layer's largest error would be nan; a kernel that is wrong may be launched."""
+    cells = solution_cells("dds")
+    monkeypatch.setattr(checking, "inputs", lambda: cells)
+    checking.needs("dds")
+    at = next(i for i, cell in enumerate(cells) if "def DDS_MM(" in cell)
+    cells[at] = "@triton.jit\ndef DDS_MM(x_ptr):\n    pass"
+    with pytest.raises(NotYet, match="DDS_MM is still the stub"):
+        checking.needs("dds")

@@ -192,6 +192,9 @@ def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
     outcomes = [Outcome("one_tile", 0, "ran", memory=(across,))]
     (said,) = sentences(lab, kernel_source(), problems, outcomes)
     assert "if it is not meant to lie so, exchange its strides" in said
+    source = kernel_source("\n" * 7 + "tl.store(y_ptrs, acc, mask=inside)\n")
+    (let_through,) = sentences(lab, source, problems, outcomes)
+    assert "exchange its strides, or, if it is meant to lie so, make its mask false for rows from M on" in let_through
     (known,) = sentences(lab, kernel_source(), problems, outcomes, astray={8: "its strides are not the tensor's"})
     assert "its strides are not the tensor's: put that right first" in known
     assert "mask it" not in known
