@@ -26,14 +26,14 @@ def loop_slips(part: Part, depth: int) -> tuple[Slip, ...]:
         Slip(
             "the first tile along K alone; does range end or the loop return too early, or k count elements already?",
             lambda inputs: part(inputs, 0, depth),
-            r"range\(",
+            r"\brange\(",
         ),
         Slip(
             "without the last tile along K, of which only a part lies inside; where does range end?",
             lambda inputs: part(inputs, 0, 2 * depth),
-            r"range\(",
+            r"\brange\(",
         ),
-        Slip("without the first tile along K; where does range begin?", lambda inputs: part(inputs, depth), r"range\("),
+        Slip("without the first tile along K; where does range begin?", lambda inputs: part(inputs, depth), r"\brange\("),
         Slip("the last tile along K alone; is acc added to, or replaced?", lambda inputs: part(inputs, 2 * depth)),
         Slip(
             "the sum with acc counted again in every turn; multiply_tiles adds it already, so write acc = and not acc +=",
