@@ -281,6 +281,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
             Slip(
                 "the first tile, three times; advance both tiles along K",
                 lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=False),
+                r"tl\.arange",
             ),
             Slip(
                 "every tile of x with the first of the weight; its rows begin at k too",

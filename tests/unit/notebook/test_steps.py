@@ -214,6 +214,8 @@ WRONG = [
     ("gptq", "loop", "zeros, scales), acc)", "scales, zeros), acc)", "in each other's place"),
     ("gptq", "loop", "make_weights(unpack_words(words), zeros, scales)", "unpack_words(words).to(tl.float16)", "the product with q alone"),
     ("gptq", "loop", "return acc", "return acc.to(tl.float16)", "leave the .to(tl.float16) out"),
+    ("w8a16", "convert", "tl.int16", "tl.int32", "convert to 16 bits first, such as .to(tl.int16)"),
+    ("w8a16", "loop", "k + tl.arange", "tl.arange", "line 11: "),
     ("w8a16", "convert", "^ 0x6480", "| 0x6480", "| sets the sign bit, and ^ flips it"),
     ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x.to(tl.int8), q, acc)", "integers were multiplied"),
     ("w8a16", "dot", "to_half(q), acc", "to_half, acc", "`to_half` is a function, and was not called"),
