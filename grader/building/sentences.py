@@ -29,9 +29,9 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
         return where + defect(fault.message, " at this line" if where else "")
     if made is not None and fault.kind in ("Unsupported", "LaunchEnded"):
         late = answer.header.get("reason") == "time" and fault.line is not None
-        loop = endless(source.module, (fault.line or 0, *fault.callers)) if late else ""
-        message = f"{fault.message}; {loop}" if loop else fault.message
-        return f"{source.locate(fault.line)}: {message}" if fault.line is not None else message
+        loop = endless(source.module, (fault.line or 0, *reversed(fault.callers))) if late else None
+        line, message = (loop[0], f"{fault.message}; {loop[1]}") if loop else (fault.line, fault.message)
+        return f"{source.locate(line)}: {message}" if line is not None else message
     return teach(fault, source)
 
 

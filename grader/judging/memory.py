@@ -304,7 +304,7 @@ def _unmasked(
         return _beyond_blocks(tensor, name, index, d, masked=masked)
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
     limit = _limit(kernel, finding) or str(size)
-    packed = f" ({limit.split(' // ')[1]} elements share a word)" if limit.endswith(" // 8") else ""
+    packed = " (8 elements share a word: element i lies in word i // 8)" if limit.endswith(" // 8") else ""
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
     turned = _turned(tensor, name, finding)
     exchanged = "; if it is not meant to lie so, exchange its strides" if turned else ""

@@ -32,7 +32,7 @@ from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
 from grader.running.interpreter import InterpretOptions
 
-STEP_SECONDS = 20.0
+STEP_SECONDS = 8.0
 
 
 def check(notebook: str, *, step: str | None = None, speed: str | None = None) -> float | None:

@@ -15,6 +15,8 @@ from grader.model import KernelSource, Problem
 from grader.parsing import parse
 from grader.reading import CHECK
 
+RETURN = r"^\s*return\b"
+
 
 def named(step: Step, text: str) -> str:
     """A sentence on an access, without the case's name; a function that stores knows the output by the step's word for it."""
@@ -33,13 +35,15 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
         return f"{_place(source, step.function)}: {step.function} does not fit its call in the check, `{call}`: {cause}"
     _, shape = _type(got)
     wanted, size = _type(step.returns)
-    found = f"{_place(source, step.function)}: {step.function} returns {got}, expected {step.returns}; "
+    found = f"{_place(source, step.function, RETURN)}: {step.function} returns {got}, expected {step.returns}; "
     if got.startswith("pointer"):
         return f"{found}these are the addresses: return tl.load of them."
     if shape == size and (got.split(" ")[0], wanted) == ("fp16", "fp32"):
-        cut = ".to(tl.float16)" in ast.unparse(functions(source)[step.function])
-        how = "leave out .to(tl.float16), and " if cut else ""
-        return f"{found}what was rounded to fp16 stays rounded: {how}make the operands fp32 before they are multiplied or added."
+        if _rounded_at_the_end(functions(source)[step.function]):
+            return f"{found}leave the .to(tl.float16) out: what was rounded to fp16 stays rounded."
+        return f"{found}what was rounded to fp16 stays rounded: make the operands fp32 before they are multiplied or added."
+    if shape == size and (got[:3], wanted) == ("int", "fp32") and re.search(r"tl\.dot\(|\.to\(tl\.int", _own_text(source, step.function)):
+        return f"{found}integers were multiplied: convert them before, and not their product."
     if shape == size:
         return f"{found}end it with .to(tl.{wanted.replace('fp', 'float')})."
     if shape[::-1] == size and len(size) == 2:
@@ -47,6 +51,23 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
     if len(shape) != len(size):
         return f"{found}it has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, and should have {len(size)}."
     return f"{found}look at where each axis comes from: offsets, the axis of a sum, the sizes of a reshape."
+
+
+def _rounded_at_the_end(function: ast.FunctionDef) -> bool:
+    """Whether a function's last step is a conversion to fp16, of what it returns or gives to the name that it returns."""
+    values = [part.value for part in ast.walk(function) if isinstance(part, ast.Return)]
+    if len(values) == 1 and isinstance(name := values[0], ast.Name):
+        assigned = [part for part in function.body if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == name.id]
+        values = [part.value for part in assigned[-1:]]
+    return bool(values) and all(
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to"
+        and "tl.float16" in [ast.unparse(argument) for argument in value.args]
+        for value in values
+    )  # fmt: skip
+
+
+def _own_text(source: KernelSource, function: str) -> str:
+    return ast.unparse(functions(source)[function])
 
 
 def _type(text: str) -> tuple[str, list[int]]:

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from grader.teaching.setting import unparsed
 
 
-def endless(text: str, lines: Sequence[int]) -> str:
-    """A clause on the innermost such loop around one of these lines of a module, which `lines` lists innermost first; else ""."""
+def endless(text: str, lines: Sequence[int]) -> tuple[int, str] | None:
+    """The line of the innermost such loop around one of these lines of a module, which `lines` lists innermost first; and a clause."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
-        return ""
+        return None
     loops = sorted((node for node in ast.walk(tree) if isinstance(node, ast.While)), key=lambda loop: -loop.lineno)
     around = (loop for line in lines for loop in loops if loop.lineno <= line <= (loop.end_lineno or loop.lineno))
-    return next((_words(loop) for loop in around if _never_changes(loop)), "")
+    return next(((loop.lineno, _words(loop)) for loop in around if _never_changes(loop)), None)
 
 
 def first_endless(text: str) -> tuple[int, str] | None:

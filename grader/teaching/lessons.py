@@ -296,7 +296,7 @@ LESSONS = (
     Lesson(
         r"Cannot bitcast data-type of size (?P<a>\d+) to data-type of size (?P<b>\d+)",
         "bitcast=True needs both types of one width, found {a} and {b} bits",
-        "leave bitcast out to convert the value",
+        "convert to {b} bits first, such as .to(tl.int{b}), or leave bitcast out to convert the value",
     ),
     # ---- control flow
     Lesson(

@@ -32,7 +32,13 @@ def indexed(setting: Setting) -> Told | None:
 
 
 def not_called(setting: Setting) -> Told | None:
-    """tl.program_id * BLOCK: a function of triton.language among the operands."""
+    """tl.program_id * BLOCK, tl.dot(x, helper): a function of triton.language or of the student's own among the operands."""
+    if "'JITFunction' object" in setting.fault.message and isinstance(setting.node, ast.Call):
+        own = {part.name for part in setting.tree.body if isinstance(part, ast.FunctionDef)}
+        for argument in setting.node.args:
+            if isinstance(argument, ast.Name) and argument.id in own:
+                name = argument.id
+                return Told(setting, f"`{name}` is a function, and was not called", f"write {name}(...)", quiet=True)
     for operand in setting.operands():
         if "<function" in setting.type_of(operand):
             name = unparsed(operand)

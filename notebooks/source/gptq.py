@@ -6,7 +6,7 @@
 # $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
 #
 # - The weight is int4 as in W4A16, eight to a word, but **unsigned**: $q$ is 0 to 15.
-# - $G$ neighbours along $K$, mostly 128, share a **scale** $s$ and a **zero point**: a group of one column.
+# - In each column, neighbours along $K$, mostly 128 of them, are a **group**: they share a **scale** $s$ and a **zero point**.
 # - Zero points are packed too, eight columns to a word, and stored **less one**.
 #
 # That is the format in which thousands of quantised models are published. At the end your layer loads a state dict of it.
@@ -19,7 +19,7 @@
 # $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
 #
 # - 权重与 W4A16 一样是 int4，八个拼成一个字，但**没有符号**：$q$ 的取值是 0 到 15。
-# - 沿 $K$ 相邻的 $G$ 个权重（多数是 128 个）共用一个 **scale** $s$ 和一个**零点**（zero point）：这是一列中的一组（group）。
+# - 在每一列里，沿 $K$ 相邻的若干个权重（多数是 128 个）是一**组**（group），共用一个 **scale** $s$ 和一个**零点**（zero point）。
 # - 零点也要打包，八列拼成一个字，而且存的是**减一之后的值**。
 #
 # 成千上万个量化模型就是以这种格式发布的。最后，你的层会读入一份这种格式的 state dict。
@@ -92,9 +92,10 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# A large entry spoils the levels of everyone who shares its scale: a tensor, a column, or 128 weights. Zero points serve what leans
-# to one side, where a symmetric scale leaves half of its levels unused. Both cost little: groups of 128 with zero points take
-# $4 + 20/128$ bits per weight, 3.4 % more than one scale per column.
+# Groups help more here: compare both with the symmetric channel. A large entry spoils the levels of everyone who shares its scale: a
+# tensor, a column, or 128 weights. Zero points serve what leans to one side, where a symmetric scale leaves some of its levels
+# unused. Both cost little: groups of 128 with zero points take $4 + 20/128$ bits per weight, 3.4 % more than one scale and zero
+# point per column.
 #
 # GPTQ, the method, adds one idea to rounding: it goes through the rows of the weight along $K$, and makes up for the error of each
 # row in the rows that are still to come, as real inputs weigh them. The format is the same, and your kernel cannot tell.
@@ -105,8 +106,9 @@ plt.show()
 # columns. In both the first is in the lowest four bits. Nothing has a sign:
 
 # %% [markdown] lang="zh"
-# 一个很大的元素会毁掉与它共用 scale 的所有权重的取值：可能是整个张量、一列，或者只有 128 个。零点照顾偏向一侧的权重：
-# 对称的 scale 在那里会空着一半取值。两者代价都不大：128 个一组加零点，每个权重 $4 + 20/128$ 位，只比每列一个 scale 多 3.4 %。
+# 在这里，分组的帮助更大：把两者都与对称的逐列（channel）那一项比较。一个很大的元素会毁掉与它共用 scale 的所有权重的取值：可能是整个张量、
+# 一列，或者只有 128 个。零点照顾偏向一侧的权重：对称的 scale 在那里会空着一部分取值。两者代价都不大：128 个一组加零点，
+# 每个权重 $4 + 20/128$ 位，只比每列一个 scale 和一个零点多 3.4 %。
 #
 # GPTQ 这个方法在四舍五入之上多了一个想法：沿 $K$ 一行一行地量化，并按真实输入的权衡，把每一行的误差补到后面还没量化的行里。
 # 格式是一样的，你的 kernel 分辨不出来。

@@ -80,7 +80,7 @@ for name, group in (("per tensor", weight.numel()), ("per channel", weight.shape
 # A scale for each group does not leave it whole. The kernel has to scale a partial sum for each group, or every weight before the
 # product. With eight bits the gain is small; with four it is needed, which is why int4 formats have groups.
 #
-# The same weight's channel with an outlier, and its 256 levels:
+# One channel of the same weight, with an outlier, and its 256 levels:
 
 # %% [markdown] lang="zh"
 # 从逐张量到逐通道，这一步收益最大，对小的通道尤其明显：所有通道共用一个 scale 时，它由最大的通道决定。

@@ -61,6 +61,17 @@ def _loop_overlapping(inputs: Inputs, turns: int, step: int = 1) -> torch.Tensor
     return sum(parts, torch.zeros_like(parts[0]))
 
 
+def _loop_of_every_k(inputs: Inputs) -> torch.Tensor:
+    """The sum of K tiles, each one element further than the one before: so large that the rounding of each turn shows."""
+    x, q = tensor(inputs, "x_ptr").float(), tensor(inputs, "qweight_ptr").float()
+    wide_x = torch.nn.functional.pad(x, (0, DEPTH, 0, ROWS - ROWS_INSIDE)).numpy()
+    wide_q = torch.nn.functional.pad(q, (0, COLUMNS - COLUMNS_INSIDE, 0, DEPTH)).numpy()
+    acc = torch.zeros(ROWS, COLUMNS).numpy()
+    for k in range(integer(inputs, "K")):
+        acc = wide_x[:, k : k + DEPTH] @ wide_q[k : k + DEPTH] + acc
+    return torch.from_numpy(acc)
+
+
 def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool) -> torch.Tensor:
     """The sum when X or the weight stays at its first tile along K."""
     x, q = tensor(inputs, "x_ptr").double(), tensor(inputs, "qweight_ptr").double()
@@ -120,6 +131,14 @@ def _one_in_half(inputs: Inputs) -> torch.Tensor:
     return products.to(torch.float16).double().sum(dim=0).float()
 
 
+def _one_summed_in_half(inputs: Inputs) -> torch.Tensor:
+    """Products and their sum in fp16, neighbours first, as the interpreter adds."""
+    parts = tensor(inputs, "x_ptr")[:, None] * tensor(inputs, "q_ptr").half()
+    while len(parts) > 1:
+        parts = parts[0::2] + parts[1::2]
+    return parts[0].float()
+
+
 def _sum_tolerance(expected: torch.Tensor) -> torch.Tensor:
     """An fp32 sum in any order."""
     return 1e-3 + 1e-5 * expected.double().abs()
@@ -174,6 +193,11 @@ def harness(q_ptr, out_ptr):{OFFSETS}
                 lambda inputs: ((tensor(inputs, "q_ptr").to(torch.int16) & 0xFF) ^ 0x6480).to(torch.float16) - 1152,
                 r"tl\.float16",
             ),
+            Slip(
+                "right for numbers below 0 alone, from 128 up too large: | sets the sign bit, and ^ flips it",
+                lambda inputs: ((tensor(inputs, "q_ptr").to(torch.int16) & 0xFF) | 0x6480).view(torch.float16) - 1152,
+                r"\|",
+            ),
             Slip("128 too small", lambda inputs: _converted(inputs) - 128, r"1152|128"),
             Slip("1152 too large: the bits are those of 1152 + q", lambda inputs: _converted(inputs) + 1152, r"0x6480|bitcast"),
         ),
@@ -204,7 +228,7 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
             Slip(
                 "that of an x without fractions: of the two operands, q is the one to convert",
                 lambda inputs: tensor(inputs, "acc_ptr") + _dot(inputs, whole_x=True),
-                r"x\.to",
+                r"x\.to|to_half\(x",
             ),
             Slip(
                 "that of unsigned weights", lambda inputs: tensor(inputs, "acc_ptr") + _dot(inputs, unsigned=True), r"to_half"
@@ -237,16 +261,27 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
             Slip(
                 "made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
                 lambda inputs: _loop_overlapping(inputs, 3),
-                r"range\(",
+                r"\brange\(",
+            ),
+            Slip(
+                "made of K tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
+                _loop_of_every_k,
+                r"\brange\(",
+            ),
+            Slip(
+                "made of K // BLOCK_K tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
+                lambda inputs: _loop_overlapping(inputs, integer(inputs, "K") // DEPTH),
+                r"\brange\(",
             ),
             Slip(
                 f"made of tiles along K that overlap: each is {DEPTH} = BLOCK_K long, and the next begins 16 behind it",
                 lambda inputs: _loop_overlapping(inputs, integer(inputs, "K") // 16, 16),
-                r"range\(",
+                r"\brange\(",
             ),
             Slip(
                 "the first tile, three times; advance both tiles along K",
                 lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=False),
+                r"tl\.arange",
             ),
             Slip(
                 "every tile of x with the first of the weight; its rows begin at k too",
@@ -317,6 +352,26 @@ def harness(x_ptr, q_ptr, out_ptr):{OFFSETS}
             Slip(
                 "the sum of the weights alone; multiply by x first",
                 lambda inputs: tensor(inputs, "q_ptr").double().sum(dim=0).float(),
+            ),
+            Slip("a sum in fp16; convert x and q to fp32 first, not the sum", _one_summed_in_half, r"tl\.sum"),
+            Slip(
+                "the sum of x + q; multiply them",
+                lambda inputs: (tensor(inputs, "x_ptr").double()[:, None] + tensor(inputs, "q_ptr").double()).sum(dim=0).float(),
+                r"\+",
+            ),
+            Slip(
+                "that of an x without fractions; convert q, and x to fp32",
+                lambda inputs: (torch.trunc(tensor(inputs, "x_ptr").double()) @ tensor(inputs, "q_ptr").double()).float(),
+                r"x\.to",
+            ),
+            Slip(
+                "the largest product, not the sum of all",
+                lambda inputs: (tensor(inputs, "x_ptr").double()[:, None] * tensor(inputs, "q_ptr").double()).amax(dim=0).float(),
+                r"tl\.max",
+            ),
+            Slip(
+                "the sum of x times the sum of the weights; multiply first, then sum",
+                lambda inputs: (tensor(inputs, "x_ptr").double().sum() * tensor(inputs, "q_ptr").double().sum(dim=0)).float(),
             ),
         ),
     ),

@@ -19,6 +19,7 @@ from unsupported import Unsupported
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LANGUAGE = os.path.join("triton", "language")
+MAX_CALLERS = 4
 
 
 LOOP_VARIABLE = (
@@ -38,18 +39,20 @@ class LaunchEnded(Exception):
 
 
 def describe(error: BaseException, path: str, ended: LaunchEnded | None = None) -> dict[str, Any]:
-    """The error as data: {"error", "message", "line"}, and "reason" of a launch that was ended.
+    """The error as data: {"error", "message", "line"}, and "reason" and "callers" of a launch that was ended.
 
-    path: the file of the student's module; "line" is the innermost of its lines that was running. ended: what the clock raised.
+    path: the file of the student's module; "line" is the innermost of its lines that was running, "callers" are those that led there,
+    outermost first. ended: what the clock raised.
     It raises wherever Python happens to be, inside a function of NumPy's too, and those may make a TypeError of anything.
     """
+    running = _lines(error, path)
     error = _root(error)
     frames = traceback.extract_tb(error.__traceback__)
     error = ended or error
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)
     answer = {"error": type(error).__name__, "message": str(error).strip()[:600] or type(error).__name__, "line": line}
     if isinstance(error, LaunchEnded):
-        return {**answer, "reason": error.reason}
+        return {**answer, "reason": error.reason, "callers": running[:-1][-MAX_CALLERS:]}
     if isinstance(error, Unsupported):
         return answer
     if isinstance(error, UnboundLocalError) and (name := re.search(r"'(\w+)'", str(error))):
@@ -62,6 +65,16 @@ def describe(error: BaseException, path: str, ended: LaunchEnded | None = None) 
         where = f"{os.path.basename(place.filename)}:{place.lineno}"
         return {**answer, "error": "GraderDefect", "message": f"{where}: {type(error).__name__}: {error}"[:600]}
     return answer
+
+
+def _lines(error: BaseException, path: str) -> list[int]:
+    """The lines of a file that were running, outermost first: the interpreter wraps an error anew in every function that it leaves."""
+    lines = []
+    while True:
+        lines += [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path and frame.lineno]
+        if type(error).__name__ != "InterpreterError" or error.__cause__ is None:
+            return lines
+        error = error.__cause__
 
 
 def _root(error: BaseException) -> BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -64,14 +65,14 @@ WRONG = [
     ("w8a16", "convert", "- 1152.0", "- 1024.0", "128 too large"),
     ("w8a16", "convert", "bits.to(tl.float16, bitcast=True) - 1152.0", "(q.to(tl.int32) & 0xFF).to(tl.float16)", "unsigned"),
     ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q))", "acc was not added"),
-    ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q), acc).to(tl.float16)",
-     "stays rounded: leave out .to(tl.float16), and make"),
+    ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q), acc).to(tl.float16)", "leave the .to(tl.float16) out"),
     ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x, to_half(q), acc).to(tl.float16).to(tl.float32)", "rounded to fp16 before"),
     ("w8a16", "loop", "K, BLOCK_K)", "K, 16)", "the next begins 16 behind it"),
     ("w8a16", "loop", "stride_xm, stride_xk)", "stride_xm, 1)", "two rows (its strides are 328 and 2); the address is wrong"),
     ("w8a8", "loop", "stride_xm, stride_xk)", "stride_xm, 1)", "two rows (its strides are 328 and 2); the address is wrong"),
     ("w4a16", "loop", "stride_xm, stride_xk)", "stride_xm, 1)", "two rows (its strides are 328 and 2); the address is wrong"),
-    ("gptq", "loop", "* stride_sg", "* N", "TODO"),
+    ("gptq", "loop", "N, stride_sg, stride_sn)", "N, N, 1)",
+     "element 24 of scales (5 x 24), which lies between two rows (its strides are 32 and 1)"),
     ("w8a16", "loop", "load_tile(qweight_ptr, depth,", "load_tile(qweight_ptr, tl.arange(0, BLOCK_K),", "first of the weight"),
     ("w8a16", "loop", "range(0, K, ", "range(0, K // BLOCK_K * BLOCK_K, ", "without the last tile along K"),
     ("w8a16", "epilogue", "(acc * scales.to(tl.float32)[None, :]).to(tl.float16)", "acc.to(tl.float16) * scales[None, :]",
@@ -81,9 +82,9 @@ WRONG = [
     ("gptq", "unpack", "4 * tl.arange(0, 8)", "28 - 4 * tl.arange(0, 8)", "reverse order"),
     ("gptq", "unpack", "4 * tl.arange(0, 8)", "tl.arange(0, 8)", "begins at bit 4 * i"),
     ("gptq", "zeros", "& 0xF) + 1", "& 0xF)", "stored less one"),
-    ("gptq", "zeros", "// 8", "// 4", "below N // 8 (8 elements share a word)"),
+    ("gptq", "zeros", "// 8", "// 4", "columns from N // 8 on (8 elements share a word: element i lies in word i // 8)"),
     ("gptq", "zeros", "// group_size", "// 32", "those of groups of 32; group_size is 16 here"),
-    ("gptq", "zeros", "depth // group_size", "depth // 128", "as if groups had 128; group_size is 16 here"),
+    ("gptq", "zeros", "depth // group_size", "depth // 128", "as if groups had 128 or more; group_size is 16 here"),
     ("gptq", "zeros", "depth // group_size", "(depth - tl.min(depth, axis=0)) // group_size", "for k counted from 0"),
     ("gptq", "zeros", "& 0xF) + 1", "& 0xF) + 1 & 0xF", "which became 0"),
     ("gptq", "weight", "* scales", "", "not scaled"),
@@ -202,6 +203,50 @@ WRONG = [
      "Next: write input_scale[:, None] * weight_scale[None, :]"),
     ("dds", "loop", "acc = multiply_block", "acc += multiply_block", "write acc = and not acc +="),
     ("gptq", "weight", "(q - zeros).to(tl.float16) * scales", "q.to(tl.float16) * scales - zeros", "scaled in part"),
+    ("gptq", "unpack", "& 0xF", "& 0x7", "three bits"),
+    ("gptq", "zeros", "(depth < K)[:, None] & ", "", "make it false for rows from K // group_size on"),
+    ("gptq", "zeros", "(4 * (columns % 8))", "(columns % 8)", "begins at bit 4 * (n % 8)"),
+    ("gptq", "zeros", "(4 * (columns % 8))[None, :]", "(4 * (depth % 8))[:, None]", "columns says which nibble"),
+    ("gptq", "zeros", "((words >> (4 * (columns % 8))[None, :]) & 0xF)", "((words << (28 - 4 * (columns % 8))[None, :]) >> 28)",
+     "signed: a stored 15 became -1"),
+    ("gptq", "zeros", "// group_size", "// K", "those of group 0 throughout"),
+    ("gptq", "weight", "(q - zeros)", "(q - zeros + 1)", "one too small"),
+    ("gptq", "weight", "(q - zeros).to(tl.float16) * scales", "q - zeros * scales", "the scale multiplies q, too"),
+    ("gptq", "weight", "(q - zeros).to(tl.float16) * scales", "((q - zeros) * scales.to(tl.int32)).to(tl.float16)",
+     "scales are below 1, and 0 as integers"),
+    ("gptq", "weight", "(q - zeros)", "(q.to(tl.uint8) - zeros.to(tl.uint8))", "unsigned: q - zeros is below 0"),
+    ("gptq", "loop", "range(0, K, BLOCK_K)", "range(0, K)", "line 10: "),
+    ("gptq", "loop", "range(0, K, BLOCK_K)", "range(0, K)", "the loop had 160"),
+    ("gptq", "loop", "range(0, K, BLOCK_K)", "range(0, tl.cdiv(K, BLOCK_K))", "the loop had 3"),
+    ("gptq", "loop", "range(0, K, BLOCK_K)", "range(0, K, group_size)", "a tile may hold several groups"),
+    ("gptq", "loop", "depth = k + ", "depth = ", "made with the first tile of x and the first groups"),
+    ("gptq", "loop", "k // 8 + tl.arange", "tl.arange", "the first words in every turn"),
+    ("gptq", "loop", "k // 8 + tl.arange", "k + tl.arange", "words from row k of qweight on"),
+    ("gptq", "loop", "load_tile(scales_ptr, depth // group_size", "load_tile(scales_ptr, k // group_size + tl.arange(0, BLOCK_K)",
+     "from its tile's first group on"),
+    ("gptq", "loop", "load_zeros(zeros_ptr, depth", "load_zeros(zeros_ptr, tl.arange(0, BLOCK_K)", "takes depth, which begins at k"),
+    ("gptq", "loop", "load_zeros(zeros_ptr, depth", "load_zeros(zeros_ptr, k", "a tile's first group for all of the tile"),
+    ("gptq", "loop", "group_size, K, N, stride_zg", "group_size, K // group_size, N, stride_zg", "load_zeros takes K itself"),
+    ("gptq", "loop", "group_size, K, N, stride_zg", "group_size, K, N // 8, stride_zg", "load_zeros takes N itself"),
+    ("gptq", "loop", "zeros, scales), acc)", "scales, zeros), acc)", "in each other's place"),
+    ("gptq", "loop", "make_weights(unpack_words(words), zeros, scales)", "unpack_words(words).to(tl.float16)", "the product with q alone"),
+    ("gptq", "loop", "return acc", "return acc.to(tl.float16)", "leave the .to(tl.float16) out"),
+    ("w8a16", "convert", "tl.int16", "tl.int32", "convert to 16 bits first, such as .to(tl.int16)"),
+    ("w8a16", "loop", "k + tl.arange", "tl.arange", "line 11: "),
+    ("w8a16", "convert", "^ 0x6480", "| 0x6480", "| sets the sign bit, and ^ flips it"),
+    ("w8a16", "dot", "tl.dot(x, to_half(q), acc)", "tl.dot(x.to(tl.int8), q, acc)", "integers were multiplied"),
+    ("w8a16", "dot", "to_half(q), acc", "to_half, acc", "`to_half` is a function, and was not called"),
+    ("w8a16", "dot", "tl.dot(x,", "tl.dot(to_half(x),", "an x without fractions"),
+    ("w8a16", "loop", "range(0, K, BLOCK_K)", "range(0, K)", "made of K tiles along K that overlap"),
+    ("w8a16", "loop", "range(0, K, BLOCK_K)", "range(0, K // BLOCK_K)", "made of K // BLOCK_K tiles along K that overlap"),
+    ("w8a16", "one", "[:, None] * q", "[:, None] + q", "the sum of x + q"),
+    ("w8a16", "one", "tl.sum(x", "tl.max(x", "the largest product"),
+    ("w8a16", "one", "x.to(tl.float32)[:, None] * q.to(tl.float32), axis=0)", "x[:, None] * to_half(q), axis=0)",
+     "make the operands fp32 before they are multiplied"),
+    ("w8a16", "one", "x.to(tl.float32)[:, None] * q.to(tl.float32), axis=0)", "x[:, None] * to_half(q), axis=0).to(tl.float32)",
+     "a sum in fp16"),
+    ("w8a16", "one", "tl.sum(x.to(tl.float32)[:, None] * q.to(tl.float32), axis=0)",
+     "tl.sum(x.to(tl.float32), axis=0) * tl.sum(q.to(tl.float32), axis=0)", "multiply first, then sum"),
 ]  # fmt: skip
 SWAPPED = ("rows[:, None] * stride_row + columns[None, :] * stride_column", "columns[:, None] * stride_column + rows[None, :] * stride_row")
 
@@ -299,6 +344,14 @@ def test_swapped_axes_are_told_with_their_shapes(options):
     text = text_of(answer("w8a8", "load", cells, options))
     assert "load_tile returns fp16 [64, 16], expected fp16 [16, 64]; its axes are swapped" in text
     assert "the check line" not in text
+
+
+@pytest.mark.slow
+def test_a_loop_without_end_is_told_at_its_while_wherever_the_clock_stopped_it(options):
+    cells = edited("w8a16", "loop", "for k in range(0, K, BLOCK_K):", "k = 0\n    while k < K:")
+    text = text_of(answer("w8a16", "loop", cells, replace(options, case_seconds=4.0)))
+    at = next(cell for cell in cells if "while k < K" in cell).split("\n").index("    while k < K:") + 1
+    assert re.search(rf"line {at}: did not finish within \d s on the interpreter; `while k < K` never ends: ", text), text
 
 
 @pytest.mark.slow
