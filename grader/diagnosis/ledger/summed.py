@@ -56,7 +56,7 @@ def _paired_wrongly(run: Run, pairs: Pairs, e: int, left_good: bool, right_good:
         return False
     if right_good and (left_good or run.stages.needed is not None):
         return True
-    return not left_good and several_times(pairs, e)  # no tile of X, whose depth would say how far it should move on
+    return not left_good and several_times(pairs, pairs.left, e)  # no tile of X, whose depth would say how far it should move on
 
 
 def _moving(run: Run, pairs: Pairs, e: int, sides: Sequence[Side]) -> list[Divergence]:
@@ -176,6 +176,7 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     p = int(np.flatnonzero(bad)[0])
     if found := _words_begin_at_k(run, pairs, e, p):
         return [found]
+    line = pairs.flow.terms[int(pairs.term[p])].line
     place = int(p - np.flatnonzero(pairs.term == pairs.term[p])[0])
     words = f" (word {right.k[e, p] // unit})" if unit > 1 else ""
     reason = "the columns of X are not those of the block that they meet"
@@ -184,15 +185,24 @@ def _only_pairs(run: Run, pairs: Pairs, e: int) -> list[Divergence]:
     else:
         gap = np.unique(right.k[e, bad] // unit - left.k[e, bad] // unit) * unit
         reason = "X and W are multiplied in different orders of k"
-        if several_times(pairs, e):
-            reason = "a tile takes the same elements of X several times"
+        if again := next((side for side in (left, right) if several_times(pairs, side, e)), None):
+            reason = f"a tile takes the same elements of {again.operand.letter} several times"
+            line = run.line_of_load(int(again.node[p]), again.operand.tensor) or line
         elif len(gap) == 1:
             reason = f"W is taken {abs(gap[0])} of k {'ahead of' if gap[0] > 0 else 'behind'} X"
+            line = _line_astray(run, pairs, e, bad) or line
     return [Divergence(
-        "k_orders_differ", PAIR, pairs.flow.terms[int(pairs.term[p])].line,
+        "k_orders_differ", PAIR, line,
         f"place {place} of the summed axis holds k = {left.k[e, p]} of X and k = {k_span(right.k[e, p : p + 1], unit)} of W{words}",
         "the same k on both sides", reason, pairs.program, int(pairs.turn[p]),
     )]  # fmt: skip
+
+
+def _line_astray(run: Run, pairs: Pairs, e: int, bad: Array) -> int | None:
+    """Where the one of two sides is loaded that does not begin with k = 0, as the other does. bad: bool [P], products of different k."""
+    begins = {side.operand.letter: int(side.k[e, bad].min()) for side in (pairs.left, pairs.right)}
+    astray = [side for side in (pairs.left, pairs.right) if begins[side.operand.letter]]
+    return run.line_of_load(int(astray[0].node[0]), astray[0].operand.tensor) if len(astray) == 1 else None
 
 
 def _words_begin_at_k(run: Run, pairs: Pairs, e: int, p: int) -> Divergence | None:

@@ -8,10 +8,10 @@ from grader.diagnosis.ledger.pairs import Pairs, Side, span
 from grader.diagnosis.ledger.provenance import Array
 
 
-def several_times(pairs: Pairs, e: int) -> bool:
-    """Whether the first turn asks for an element of X in several of its places."""
-    first = asked_by_turn(pairs, pairs.left, e)[0]
-    return len(np.unique(first)) < len(first)
+def several_times(pairs: Pairs, side: Side, e: int) -> bool:
+    """Whether the first turn asks for an element, or for one of a word oftener than it has elements, in several of its places."""
+    first = asked_by_turn(pairs, side, e)[0]
+    return len(np.unique(first)) * side.operand.unit < len(first)
 
 
 def times_met(side: Side, pairs: Pairs, e: int, K: int) -> Array:

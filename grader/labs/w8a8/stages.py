@@ -44,6 +44,12 @@ CLAMPS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "clamp_to_minus_127": ("clamped to [-127, 127], but int8 begins at -128", lambda q: np.clip(q, -127, 127)),
     "clamp_to_unsigned": ("clamped to numbers from 0 on, but int8 has negative ones", lambda q: np.clip(q, 0, 127)),
     "no_clamp ": ("there is no clamp", lambda q: q),
+    "no_lower_clamp": ("what is below -128 is not clamped before it becomes int8, and wraps around", lambda q: _wrap(np.minimum(q, 127))),
+    "no_upper_clamp": ("what is above 127 is not clamped before it becomes int8, and wraps around", lambda q: _wrap(np.maximum(q, -128))),
+    "minimum_for_maximum": ("what is above -128 becomes -128: the lower end of the clamp takes a minimum, not a maximum",
+                            lambda q: _wrap(np.minimum(q, -128))),
+    "maximum_for_minimum": ("what is below 127 becomes 127: the upper end of the clamp takes a maximum, not a minimum",
+                            lambda q: _wrap(np.maximum(q, 127))),
     "clamp_to_unsigned  ": ("clamped to 0..255, but int8 has negative numbers", lambda q: np.clip(q, 0, 255)),
     "clamp_to_unsigned ": ("clamped to 0..255, but int8 has negative numbers", lambda q: _wrap(np.clip(q, 0, 255))),
 }  # fmt: skip
@@ -153,7 +159,16 @@ def _otherwise(values: Values, ratio: Array, near_tie: Array) -> Judgement:
                 f"(x / s = {ratio[at]:.4g})", f"{right[at]:.0f}")  # fmt: skip
 
     wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
-    return Judgement("quantised_otherwise", _beyond_words(values.value, ratio, wrong), wrong, describe, ratio, rank=CONVERT)
+    reason = _beyond_words(values.value, ratio, wrong) or _off_words(values.value - right, (np.abs(ratio) < 120) & ~near_tie)
+    return Judgement("quantised_otherwise", reason, wrong, describe, ratio, rank=CONVERT)
+
+
+def _off_words(off: Array, inside: Array) -> str:
+    """That all numbers that int8 holds are off by one and the same whole number; else ""."""
+    each = np.unique(off[inside])
+    if len(each) != 1 or not each[0] or each[0] != np.round(each[0]):
+        return ""
+    return f"every number is {abs(each[0]):.0f} too {'small' if each[0] < 0 else 'large'}"
 
 
 def _beyond_words(value: Array, ratio: Array, wrong: Array) -> str:
