@@ -229,7 +229,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
         return _unmasked(kernel, tensor, name, finding, finding.index, masked=masked)
     if finding.fault in ("past", "gap", "outside", "beyond"):
-        fact, step = _misplaced(tensor, name, finding)
+        fact, step = _misplaced(tensor, name, finding, masked=masked)
         return (f"far outside {name}", before) if _led_far_away(kernel, finding) else (fact, step)
     if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element, masked=masked)
@@ -331,7 +331,7 @@ def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int
         f"its mask lets that through: make it false for {behind}" if masked else f"mask {behind}")  # fmt: skip
 
 
-def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple[str, str]:
+def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, masked: bool) -> tuple[str, str]:
     """The address is wrong: what was found, what the tensor's elements are, and by which strides the tile moves."""
     own = tuple(tensor.stride())
     offset = finding.offset if finding.offset is not None else sum(i * s for i, s in zip(finding.index, own, strict=True))
@@ -354,6 +354,8 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> tuple
     moves = _moves(tensor, name, finding)
     if moves:
         return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
+    if not masked and finding.fault != "gap":
+        return f"element {offset} of {of}{between}", f"it has no mask: mask what lies outside {name}, or put its offsets and strides right"
     return f"element {offset} of {of}{between}", "look at its mask, its offsets and its strides"
 
 

@@ -12,6 +12,10 @@ from grader.labs.stages import Array, Blocks, Judgement, Rule, RuleMatches, Valu
 from grader.model import Problem
 
 Meaning = Callable[[Array], Array]
+OTHER_BITS = (2, 3, 5, 6, 7, 8, 16)
+"""How far apart nibbles are taken to lie that lie four bits apart."""
+OTHER_MASKS = (0x1, 0x3, 0xE, 0x10, 0x1E, 0x1F, 0x3F, 0xF0, 0xFF, 0xFFFF)
+"""What a shifted word may be masked with instead of 0xf."""
 Meanings = Mapping[str, tuple[str, Meaning]]
 """From the name of a mistake to its words and what a nibble of 0 to 15 is taken for; "" is the right one."""
 
@@ -62,7 +66,9 @@ def opened(
         "nibble_of_n": ("the word is shifted by 4 * (n % 8); it holds eight k, so by 4 * (k % 8)", words >> 4 * (values.row % 8) & 15),
         "shift_by_bits": ("the word is shifted by k % 8 bits, not by 4 * (k % 8)", words >> position & 15),
         **{f"shift_by_{bits}": (f"the word is shifted by {bits} * (k % 8); a nibble has four bits", words >> (bits * position) & 15)
-           for bits in (2, 3, 8)},
+           for bits in OTHER_BITS},
+        **{f"mask_of_{mask:#x}": (f"the mask {mask:#x} keeps other bits of the shifted word than its lowest four, which 0xf keeps",
+                                  words >> (4 * position) & mask) for mask in OTHER_MASKS},
         "shift_beyond_word": ("the word is shifted by 4 * (k % 16), which for every second word is more than the word has bits; it holds "
                               "eight k, so by 4 * (k % 8)", words >> (4 * (values.partner % 16)) & 15),
         "shift_of_a_word": ("the word is shifted by as many bits as it has; its elements lie at bits 4 * (k % 8)", words >> 32 & 15),

@@ -58,11 +58,11 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
         return None
     step = len(first) * unit
     letter, word = side.operand.letter, side_words(side, pairs)
-    line = run.line_of_load(int(side.node[0]), side.operand.tensor)
     live = side.live[e] & pairs.alive[e]
     for turn, ks in enumerate(asked):
         wanted = first + turn * step
         here = np.unique(ks)
+        line = run.line_of_load(int(side.node[np.flatnonzero(pairs.turn == turn)[0]]), side.operand.tensor)
         if np.array_equal(here, wanted):
             masked = ~live & (pairs.turn == turn) & (side.k[e] < run.sizes[2]) & side.asked[e]
             masked &= ~np.isin(side.k[e], side.k[e][live & (pairs.turn == turn)])

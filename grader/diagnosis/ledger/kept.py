@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.diagnosis.ledger.pairs import Pairs, Run
 from grader.diagnosis.ledger.tape import Node
-from grader.labs.divergence import SUM, Divergence
+from grader.labs.divergence import SUM, WEIGHT, Divergence
 
 
 def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
@@ -19,6 +19,24 @@ def dropped(run: Run, program: int, stores: list[Node]) -> list[Node]:
     if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
         return []
     return [node for node in run.provenance.products(run.tape.programs[program]) if node.number not in seen]
+
+
+def without_operand(run: Run) -> Divergence | None:
+    """A tl.dot of which one operand is made of X, or of W, and the other not of its partner, where no program multiplies the two."""
+    left, right = run.stages.left, run.stages.right
+    for program, numbers in run.tape.programs.items():
+        if run.provenance.products(numbers):
+            return None
+        for node in (run.tape.nodes[i] for i in numbers if run.tape.nodes[i].op == "dot"):
+            sources = run.provenance.sources(node.inputs[0]) | run.provenance.sources(node.inputs[1])
+            absent = [side for side in (left, right) if side.tensor not in sources]
+            if len(absent) == 1 and "?" not in sources:
+                letter = absent[0].letter
+                return Divergence(
+                    f"{letter.lower()}_not_multiplied", WEIGHT, node.line, f"no operand is made of {letter}", "a product of X and W",
+                    f"{letter} is not in the product: what is loaded of it does not reach tl.dot", program,
+                )  # fmt: skip
+    return None
 
 
 def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) -> Divergence | None:

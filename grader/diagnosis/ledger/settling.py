@@ -84,7 +84,7 @@ def consistent(findings: Sequence[Divergence]) -> list[Divergence]:
     """
     kept = _less(findings, IN_SEVERAL)
     maps = [finding for finding in kept if _maps(finding)]
-    told = min(maps, key=lambda one: (one.name == "tile_map", len(_names(one))), default=None)
+    told = min(maps, key=lambda one: (not one.begins, one.name == "tile_map", len(_names(one))), default=None)
     return [one for one in kept if one is told or not _maps(one)]
 
 

@@ -33,25 +33,60 @@ def _other_strides(run: Run, pairs: Pairs, side: Side, turns: Array) -> Divergen
     if walked is None:
         return None
     own_strides = tuple(run.problem.scalars[name] for name in side.operand.strides)
+    if told := _added(run, pairs, side, walked, own_strides) or _backwards(run, pairs, side, walked, own_strides):
+        return told
+    if walked[2] or min(walked[:2]) < 0:
+        return None
     known = {1, *run.problem.scalars.values()}
+    return _not_used(run, pairs, side, walked[:2], own_strides, known)
+
+
+def _not_used(run: Run, pairs: Pairs, side: Side, walked: tuple[int, int], own: tuple[int, ...], known: set[int]) -> Divergence | None:
+    """Another number than the stride, or the other stride. known: the numbers that a kernel is given."""
     if 0 in walked:
         return None  # elements that are all taken from one place are not walked by a stride
-    if any(used > 0 and own != used and own % used == 0 and used not in known for used, own in zip(walked, own_strides, strict=True)):
+    if any(used > 0 and right != used and right % used == 0 and used not in known for used, right in zip(walked, own, strict=True)):
         return None  # a part of the stride: the same row lies in several places, as no other stride brings it there
-    swapped = set(walked) == set(own_strides)
-    for name, used, own, letter in zip(side.operand.strides, walked, own_strides, _neighbours(pairs, side), strict=True):
-        if used != own:
+    swapped = set(walked) == set(own)
+    for name, used, right, letter in zip(side.operand.strides, walked, own, _neighbours(pairs, side), strict=True):
+        if used != right:
             named = size_called(run, used, "K" if side is pairs.left else "N")
             elements = "1 element" if used == 1 else f"{used}{named} elements"
             reason = f"the two strides of {side.operand.letter} are exchanged" if swapped else f"{name} is not used"
             return Divergence(_stride_name(run, name, used, swapped), LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
-                           f"neighbouring {letter} are taken to be {elements} apart", f"{name} = {own}",
+                           f"neighbouring {letter} are taken to be {elements} apart", f"{name} = {right}",
                            reason, pairs.program, strides=True)  # fmt: skip
     return None
 
 
-def _walked(run: Run, pairs: Pairs, side: Side, turns: Array) -> tuple[int, int] | None:
-    """The strides along rows and along k of which the offsets of a side are sums, where most of its elements are wrong ones."""
+def _added(run: Run, pairs: Pairs, side: Side, walked: tuple[int, int, int], own: tuple[int, ...]) -> Divergence | None:
+    """A stride that is added where it has to multiply."""
+    for axis, (name, letter) in enumerate(zip(side.operand.strides, _neighbours(pairs, side), strict=True)):
+        if (walked[axis], walked[1 - axis], walked[2]) == (1, own[1 - axis], own[axis]) and own[axis] > 1:
+            return Divergence(
+                f"ignores_{name}", LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
+                f"neighbouring {letter} are taken to be 1 element apart, and {own[axis]} is added to the address of each",
+                f"{name} = {own[axis]}", f"{name} is added to the address, and has to multiply the numbers of the {letter}",
+                pairs.program, strides=True,
+            )  # fmt: skip
+    return None
+
+
+def _backwards(run: Run, pairs: Pairs, side: Side, walked: tuple[int, int, int], own: tuple[int, ...]) -> Divergence | None:
+    """Rows, or k, that are subtracted from the address and not added to it."""
+    for axis, (name, letter) in enumerate(zip(side.operand.strides, _neighbours(pairs, side), strict=True)):
+        if (walked[axis], walked[1 - axis], walked[2]) == (-own[axis], own[1 - axis], 0):
+            return Divergence(
+                f"{name}_subtracted", LOAD, run.line_of_load(int(side.node[0]), side.operand.tensor),
+                f"neighbouring {letter} are taken to be {own[axis]} apart downwards", f"{name} = {own[axis]} upwards",
+                f"the offsets of the {letter} are subtracted from the address, and have to be added", pairs.program, strides=True,
+            )  # fmt: skip
+    return None
+
+
+def _walked(run: Run, pairs: Pairs, side: Side, turns: Array) -> tuple[int, int, int] | None:
+    """The strides along rows and along k of which the offsets of a side are sums, and what is added to each, where most of its
+    elements are wrong ones."""
     other = pairs.right if side is pairs.left else pairs.left
     unit = side.operand.unit
     use = side.asked & side.live & other.live & pairs.alive & turns
@@ -60,9 +95,11 @@ def _walked(run: Run, pairs: Pairs, side: Side, turns: Array) -> tuple[int, int]
     if not use.any() or right[use].mean() > 0.5:
         return None
     if (row[use] == row[use][0]).all():
-        return _walked_in_a_row(run, side, int(row[use][0]), k[use] // unit, side.offset[use])
+        in_a_row = _walked_in_a_row(run, side, int(row[use][0]), k[use] // unit, side.offset[use])
+        return None if in_a_row is None else (*in_a_row, 0)
     found = _whole_factors([row[use], k[use] // unit, np.ones(int(use.sum()))], side.offset[use])
-    return None if found is None or found[2] or min(found) < 0 else (found[0], found[1])
+    own = [run.problem.scalars[name] for name in side.operand.strides]
+    return None if found is None or (found[2] and found[2] not in own) else (found[0], found[1], found[2])
 
 
 def _walked_in_a_row(run: Run, side: Side, row: int, k: Array, offset: Array) -> tuple[int, int] | None:

@@ -17,13 +17,19 @@ NOUNS = ("row", "column")
 
 @dataclass(frozen=True)
 class _Begin:
-    """Where the tile of a recorded program begins in Y, how large it is, and the steps from lane to lane along its rows and columns."""
+    """Where the tile of a recorded program begins in Y, how large it is, the steps from lane to lane along its rows and columns, and the
+    axes of the store along which these run."""
 
     program: int
     store: Node
     at: tuple[int, int]
     size: Tile
     steps: tuple[int, int]
+    axes: tuple[int, int]
+
+    def stored(self, axis: int) -> int:
+        """How many rows (0), or columns (1), of the tile have lanes that are stored."""
+        return 0 if self.store.active is None else int(self.store.active.any(axis=self.axes[1 - axis]).sum())
 
 
 def look(run: Run) -> Divergence | None:
@@ -41,14 +47,15 @@ def _begin(run: Run, program: int) -> _Begin | None:
         return None
     strides = tuple(int(stride) for stride in run.problem.tensors[run.lab.output].stride())
     corner = int(store.offsets[0, 0])
-    moves = (int(store.offsets[1, 0]) - corner, int(store.offsets[0, 1]) - corner)
-    if moves[0] == 0 or moves[1] == 0 or (abs(moves[0]), abs(moves[1])) != strides:
+    moves = [int(store.offsets[1, 0]) - corner, int(store.offsets[0, 1]) - corner]
+    axes = (0, 1) if [abs(move) for move in moves] == [*strides] else (1, 0)  # of rows and of columns
+    if [abs(moves[axis]) for axis in axes] != [*strides]:
         return None
     row, column = (_first_row(run, program, side) for side in (run.stages.left, run.stages.right))
     if row is None or column is None or row * strides[0] + column * strides[1] != corner:
         return None
-    steps = (moves[0] // strides[0], moves[1] // strides[1])
-    return _Begin(program, store, (row, column), (store.shape[0], store.shape[1]), steps)
+    steps = (moves[axes[0]] // strides[0], moves[axes[1]] // strides[1])
+    return _Begin(program, store, (row, column), (store.shape[axes[0]], store.shape[axes[1]]), steps, axes)
 
 
 def _first_row(run: Run, program: int, side: Operand) -> int | None:
@@ -75,7 +82,7 @@ def _downwards(run: Run, begins: list[_Begin], axis: int) -> Divergence | None:
 def _between(run: Run, begins: list[_Begin], axis: int) -> Divergence | None:
     """Tiles whose first row, or column, is no multiple of their size."""
     noun, size = NOUNS[axis], begins[0].size[axis]
-    if not any(begin.store.active is not None and begin.store.active.any(axis=1 - axis).sum() > 1 for begin in begins):
+    if not any(begin.stored(axis) > 1 for begin in begins):
         return None  # of a tile of several rows one is stored
     first = {begin.at[axis]: begin for begin in reversed(begins)}
     places = sorted(first)

@@ -23,7 +23,7 @@ DIVISIONS, REMAINDERS = ("idiv", "sdiv", "udiv"), ("srem", "urem")
 class _Group:
     """The group of one recorded program, as the kernel counts it, and the tile that it stores or addresses.
 
-    in_group: the programs in a group, and `counted` the node that they come from. place: the program's place in it; remainder: the node
+    in_group: the programs in a group, and `counted` the node that they come from. place: the program's place in it; divided: the node
     that divides this by the height. number: that of the group; None where it is not asked for. size: the row tiles that the number is
     multiplied by, and `begin` the node that does, or that adds it to the number (`added`); None where neither is done.
     """
@@ -33,7 +33,7 @@ class _Group:
     in_group: int
     counted: Node
     height: int
-    remainder: Node
+    divided: Node
     number: Node | None
     begin: Node | None
     size: int | None
@@ -85,7 +85,7 @@ def _groups(run: Run, own: Sequence[tuple[int, Tile]]) -> Iterator[_Group]:
             continue
         for number in numbers:
             node = nodes[number]
-            if node.op not in REMAINDERS or (inner := nodes[node.inputs[0]]).op not in REMAINDERS:
+            if node.op not in (*REMAINDERS, *DIVISIONS) or (inner := nodes[node.inputs[0]]).op not in REMAINDERS:
                 continue
             counted, height = nodes[inner.inputs[1]], _whole(nodes[node.inputs[1]])
             in_group = _whole(counted)
@@ -119,7 +119,7 @@ def _without_begin(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
             continue
         of_later = any(group.place != group.program for group in groups)
         if of_later and all(group.tile == _tile_of(group.program, one.in_group, size, rows, begins=0) for group in groups):
-            return one.remainder.line, (
+            return one.divided.line, (
                 f"the row tile is the place in a group of {size} row tiles alone, so that each group begins at row tile 0: "
                 f"the first row tile of the group, {size} * (program_id // {one.in_group}), is not added")  # fmt: skip
     return None
@@ -170,8 +170,8 @@ def _height(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
             continue
         if all(group.height == one.height for group in groups):
             last = rows - (rows - 1) // (one.size or 1) * (one.size or 1)
-            return one.remainder.line, f"every group is taken to have {one.height} row tiles; Y has {rows}, so the last group has {last}"
-        return one.remainder.line, (f"the group of program {one.program} is taken to have {one.height} row tiles; it begins with row tile "
+            return one.divided.line, f"every group is taken to have {one.height} row tiles; Y has {rows}, so the last group has {last}"
+        return one.divided.line, (f"the group of program {one.program} is taken to have {one.height} row tiles; it begins with row tile "
                                     f"{one.first} of {rows}, so it has {right}")  # fmt: skip
     return None
 
@@ -180,7 +180,7 @@ def _place_in_grid(groups: Sequence[_Group]) -> Said | None:
     """Column tiles from the place in the grid, and not from that in the group."""
     if all(one.tile[1] == one.program // one.height for one in groups) and any(one.place != one.program for one in groups):
         one = next(one for one in groups if one.place != one.program)
-        return one.remainder.line, (
+        return one.divided.line, (
             f"the column tile is program_id // {one.height}; what has to be divided is the place in the group, program_id % {one.in_group}")
     return None
 

@@ -50,6 +50,8 @@ def walk(run: Run) -> list[Divergence]:
     if run.ended and placed and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
             findings += slices.look(run, [pairs for _, pairs in whole])
+    if not findings and (absent := kept.without_operand(run)):
+        findings = [absent]
     return ordered(of_one_launch(findings, guessed=guessed))
 
 

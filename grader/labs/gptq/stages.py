@@ -19,7 +19,7 @@ from grader.labs.divergence import UNPACK, WEIGHT
 from grader.labs.gptq.groups import SCALES, ZEROS, GroupElements, elements_taken, masked_out, own_scale, own_zero
 from grader.labs.gptq.packing import pack_weight, pack_zeros
 from grader.labs.inputs import normal
-from grader.labs.nibbles import Meanings, explain_block, nibbles_of, opened, place
+from grader.labs.nibbles import OTHER_BITS, OTHER_MASKS, Meanings, explain_block, nibbles_of, opened, place
 from grader.labs.stages import Array, Judgement, Operand, Scale, Stages, Values, by_strides, elements, exact, refilled
 from grader.model import Problem
 
@@ -60,6 +60,10 @@ def _shifted(bits: int) -> Lookup:
     return lambda parts: parts.zero_words >> bits * (parts.n % 8) & 15
 
 
+def _masked(mask: int) -> Lookup:
+    return lambda parts: parts.zero_words >> 4 * (parts.n % 8) & mask
+
+
 LOOKUPS = (
     Way("", "", _nibble(lambda parts: parts.n % 8)),
     Way("zero_order_reversed", "the zero points of a word are taken from the highest nibble down", _nibble(lambda parts: 7 - parts.n % 8)),
@@ -69,6 +73,8 @@ LOOKUPS = (
         _nibble(lambda parts: 0 * parts.n)),
     Way("zero_nibble_of_k", "the word of zeros is shifted by 4 * (k % 8), like one of weights; it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: np.clip(parts.values.partner, 0, None) % 8)),
+    Way("zero_shift_by_n", "the word of zeros is shifted by 4 * n, whatever word it is; it holds eight columns, so by 4 * (n % 8)",
+        lambda parts: parts.zero_words >> np.minimum(4 * parts.n, 63) & 15),
     Way("zero_nibble_of_word", "the word of zeros is shifted by 4 * (n // 8), its own number; column n has nibble n % 8 in it",
         _nibble(lambda parts: parts.n // 8)),
     Way("zeros_packed_along_groups", "the word of zeros is shifted by 4 * (g % 8); it holds eight columns, so by 4 * (n % 8)",
@@ -77,7 +83,9 @@ LOOKUPS = (
     Way("zero_shift_by_bits", "the word of zeros is shifted by n % 8 bits, not by 4 * (n % 8)",
         lambda parts: parts.zero_words >> parts.n % 8 & 15),
     *(Way("zero_shift_otherwise", f"the word of zeros is shifted by {bits} * (n % 8); a nibble has four bits", _shifted(bits))
-      for bits in (2, 3, 8)),
+      for bits in OTHER_BITS),
+    *(Way("zero_mask_otherwise", f"the mask {mask:#x} keeps other bits of the shifted word of zeros than its lowest four, which 0xf keeps",
+          _masked(mask)) for mask in OTHER_MASKS),
     Way("zero_not_masked", "the word of zeros is shifted, but the higher nibbles are not masked away",
         lambda parts: parts.zero_words >> 4 * (parts.n % 8)),
     Way("zero_one_in_mask", "the one is added to the mask, which is 16 then: Python adds before it takes &, so it has to be "

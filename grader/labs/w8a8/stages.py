@@ -61,6 +61,8 @@ RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
                        lambda x, s: (x.astype(np.float16) / s.astype(np.float16)).astype(np.float64)),
     "integer_before_division": ("X becomes an integer before it is divided by its scale, and loses its fraction",
                                 lambda x, s: np.trunc(x) / s),
+    "scale_added_to_x": ("X and its scale are added; X has to be divided by it", lambda x, s: x + s),
+    "reciprocal_added_to_x": ("X and 1 / its scale are added; X has to be multiplied by that", lambda x, s: x + 1 / s),
     "unscaled_quantisation": ("X is not divided by its scale", lambda x, s: x),
     "multiplied_by_scale": ("X is multiplied by its scale instead of divided", lambda x, s: x * s),
     "divided_by_127": ("x / s is divided by 127 besides; the scale is that of one step already", lambda x, s: x / s / 127),
