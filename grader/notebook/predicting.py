@@ -92,6 +92,12 @@ def reveal(claim: str) -> Prediction:
     return Prediction(claim, before.value, before.unit, before.digest, afterwards)
 
 
+def after(claim: str) -> None:
+    """For a cell that goes on with the numbers of a claim: raises NotYet as long as they have not been shown, and says nothing else."""
+    if not _history(_read(), claim)[1]:
+        raise NotYet("Predict first: write your number above, run that cell and the one that shows the numbers, then this one.")
+
+
 def _number(value: object, unit: str) -> float:
     if value is None or value is ...:
         raise NotYet(f"Your prediction is missing: write a number ({unit}), run this cell, then the next one.")

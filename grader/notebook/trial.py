@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 
 from grader.notebook.cells import NotYet, display
-from grader.notebook.predicting import Prediction, lock, reveal
+from grader.notebook.predicting import Prediction, after, lock, reveal
 from grader.notebook.session import device
 from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
 from grader.reporting.compact import Remark
 from grader.reporting.whole_models import ModelRecord, Which, load_model_record, not_measured
 
-__all__ = ["Prediction", "gpu_here", "lock", "measured", "megabytes", "microseconds", "record", "reveal", "verdict",
+__all__ = ["Prediction", "after", "gpu_here", "lock", "measured", "megabytes", "microseconds", "record", "reveal", "verdict",
            "whole_model"]  # fmt: skip
 
 ROOT = Path(__file__).parents[2]

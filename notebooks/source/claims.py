@@ -29,7 +29,7 @@
 # include notebooks/source/parts/setup.py
 
 # %%
-from grader.notebook.trial import gpu_here, lock, measured, megabytes, microseconds, record, reveal, verdict, whole_model
+from grader.notebook.trial import after, gpu_here, lock, measured, megabytes, microseconds, record, reveal, verdict, whole_model
 
 versions = ", ".join(f"{name} {number}" for name, number in record().versions.items())
 print(f"{record().gpu}, {record().date}, {versions}")
@@ -97,19 +97,21 @@ times["cuBLAS fp16"] = found["fused"].cublas_us
 pictures.bars(times, "microseconds", "W8A8, 4096 tokens")
 
 # %%
+after("fusion")
 space = {name: entry.extra_bytes / 1e6 for name, entry in found.items()}
 print(f"the int32 product is {4 * 4096**2 / 1e6:.1f} MB, Y in fp16 {2 * 4096**2 / 1e6:.1f} MB")
 pictures.bars(space, "megabytes allocated during the call", "W8A8, 4096 tokens")
 
 # %%
+after("fusion")
 fused = measured("w8a8", "solution")
 steps = {name: measured("w8a8", f"{STEPS}, {name}") for name in ("eager", "torch.compile")}
 verdict("Fusing the rescaling saves time and memory", {
-    f"{a.M} tokens, {name}": a.time_us < b.time_us and a.extra_bytes < b.extra_bytes
+    f"{a.M} token{'s' * (a.M > 1)}, {name}": a.time_us < b.time_us and a.extra_bytes < b.extra_bytes
     for name, entries in steps.items() for a, b in zip(fused, entries)
 })
 verdict("Int8 in three steps is already faster than fp16, as in the lecture", {
-    f"{b.M} tokens, {name}": b.ratio > 1 for name, entries in steps.items() for b in entries
+    f"{b.M} token{'s' * (b.M > 1)}, {name}": b.ratio > 1 for name, entries in steps.items() for b in entries
 })
 
 # %% [markdown]
@@ -234,6 +236,7 @@ speeds = {name: entry.ratio for name, entry in one.items()}
 pictures.bars(speeds, "times as fast as cuBLAS fp16", "W4A16, one token")
 
 # %%
+after("int4")
 cuda = one["tinygemm, CUDA"]
 verdict("Int4 is slow in Triton and fast in CUDA", {
     name: entry.time_us > cuda.time_us for name, entry in one.items() if entry is not cuda
@@ -322,6 +325,7 @@ said.against(best)
 pictures.ratio_curves(curves, "tokens", "W4A16, N = K = 4096", logarithmic=True)
 
 # %%
+after("batch")
 verdict("With more than one token, int4 weights are not faster than fp16", {
     f"{M} tokens": max(dict(points)[M] for points in curves.values()) < 1
     for M, _ in curves["our solution, Triton"] if M > 1
@@ -334,6 +338,7 @@ verdict("With more than one token, int4 weights are not faster than fp16", {
 # token 数为什么会有影响？要看一次启动究竟在等什么：
 
 # %%
+after("batch")
 for M, _ in curves["our solution, Triton"]:
     bytes16, bytes4 = 2 * (2 * M * 4096 + 4096**2), 2 * 2 * M * 4096 + 4096**2 / 2
     compute = 2 * M * 4096**2 / fp16_rate
@@ -415,7 +420,8 @@ for M in sorted(ratios["w8a16"].keys() & ratios["w4a16"].keys()):
     print(f"  {M:4} tokens: " + ", ".join(line))
 
 # %%
-verdict("W8A16 gains nothing", {f"{M} tokens": times < 1.1 for M, times in ratios["w8a16"].items()})
+after("w8a16")
+verdict("W8A16 gains nothing", {f"{M} token{'s' * (M > 1)}": times < 1.1 for M, times in ratios["w8a16"].items()})
 one_way, other_way = (measured("w8a16", f"ladder/w8a16_{step}", M=1)[0] for step in ("2_gemv", "3_vectors"))
 print(f"one token without a matrix product: {one_way.ratio:.2f} times fp16 written one way, {other_way.ratio:.2f} written another")
 
@@ -511,6 +517,7 @@ for M in (1, 16, 256, 4096):
     print(f"{M:6}   {printed:10.2f}   {right:9.2f}   {counted_alike(M, 4096, 4096):13.2f}")
 
 # %%
+after("intensity")
 verdict("Quantising lowers the arithmetic intensity (by more than 2 %)", {
     **{f"M = {M}, the article's count": by_article(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
     **{f"M = {M}, both counted alike": counted_alike(M, 4096, 4096) < 0.98 for M in (1, 16, 256, 4096)},
@@ -591,6 +598,7 @@ said.against(min(filter(None, map(break_even, curves.values()))), within=1.05)
 pictures.ratio_curves(curves, "% zeros", "Blocks of 32 x 32, 1024 x 1024, 8192 tokens")
 
 # %%
+after("zeros")
 print("faster than cuBLAS from ... % zeros on (-: not up to 90 %)")
 print(f"{'tokens':29}" + "".join(f"{M:8}" for M in (128, 1024, 8192, 65536)))
 for name, key in kernels.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.notebook import NotYet
-from grader.notebook.predicting import lock, reveal
+from grader.notebook.predicting import after, lock, reveal
 
 
 @pytest.fixture
@@ -22,6 +22,15 @@ def test_nothing_is_revealed_before_a_prediction(file):
     with pytest.raises(NotYet, match="Predict first"):
         reveal("claim")
     assert not file.exists()
+
+
+def test_a_cell_that_goes_on_with_the_numbers_waits_for_them(file):
+    lock("claim", 3, "us")
+    for claim in ("claim", "other"):
+        with pytest.raises(NotYet, match="Predict first"):
+            after(claim)
+    reveal("claim")
+    after("claim")
 
 
 def test_the_last_prediction_before_the_reveal_counts(file, capsys):
