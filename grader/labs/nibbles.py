@@ -33,12 +33,12 @@ def nibbles_of(words: Array) -> Array:
 
 
 def opened(
-    held: Array, words: Array, values: Values, meanings: Meanings, loose: float, slack: Array | float = 0.0
+    held: Array, words: Array, values: Values, meanings: Meanings, loose: float, slack: Array | float = 0.0, *, in_common: bool = True
 ) -> list[Judgement] | None:
     """What is wrong with numbers that should be the elements of words: nothing where they are, None where no way explains all.
 
     held: the numbers, shaped as the values. words: int64, the word of each. loose, slack: how far rounding may have taken one,
-    in units of the larger of it and 1, and beyond that.
+    in units of the larger of it and 1, and beyond that. in_common: ask what all numbers have in common, where nothing else explains them.
     """
     nibbles, position = nibbles_of(words), values.partner - values.k
     inside = (position >= 0) & (position < 8)
@@ -92,7 +92,7 @@ def opened(
             as_half = meaning(integers).astype(np.float16).astype(np.float64)
         if (fits(meaning(integers)) | (as_half == held)).all():
             return [verdict(name, reason), *([verdict(also, why)] if also else [])]
-    alone = not (values.beside != 0).any()  # else what is too much may be subtracted with a sum of X
+    alone = in_common and not (values.beside != 0).any()  # else what is too much may be subtracted with a sum of X
     told = _alike(held[inside], right[inside], fits(right)[inside]) if alone else None
     return [verdict(*told)] if told else None
 

@@ -425,6 +425,11 @@ LESSONS = (
         "use tl.program_id(0), (1) or (2)",
     ),
     Lesson(
+        r"cannot convert .* of type <class '[\w.]*tuple'> to tensor",
+        "several values stand where one is expected",
+        "give each a name first: first, last = f(...)",
+    ),
+    Lesson(
         r"'str' object|cannot convert .* of type <class 'str'> to tensor",
         "a string stands where a dtype or a number is expected",
         'write it without quotes: tl.int32 instead of "int32", 127.0 instead of "127.0"',
@@ -544,7 +549,7 @@ CONSTRUCTS = {
     "ImportFrom": ("a kernel cannot import", "put the import at the top of the file"),
     "Global": ("a kernel has no global variables", "pass values as parameters, and store results with tl.store"),
     "Nonlocal": ("a kernel has no nonlocal variables", "pass values as parameters of a helper and return them"),
-    "Starred": ("a kernel cannot unpack with *", "write each value out"),
+    "Starred": ("a kernel cannot unpack with *", "write each value out; two that a function returns: first, last = f(...)"),
     "Yield": ("a kernel cannot yield", "store results with tl.store"),
     "Await": ("a kernel cannot await", "delete it"),
     "ClassDef": ("a kernel cannot define a class", "write functions under @triton.jit at the top of the file"),

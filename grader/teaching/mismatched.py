@@ -139,8 +139,23 @@ def _two_meet(setting: Setting, kinds: list[tuple[ast.expr, str]]) -> Told | Non
         cause = f"two vectors of {shapes[0][0]} and {shapes[1][0]} elements do not fit"
         if any("axis=" in unparsed(part) for part, _ in kinds):
             return Told(setting, cause, "check the axis: axis=1 leaves one value for each row, axis=0 one for each column")
-        return Told(setting, cause, "make a tile of them: rows with [:, None], columns with [None, :]")
+        step = "make a tile of them: rows with [:, None], columns with [None, :]"
+        if given := _vector_given(setting, [part for part, _ in kinds]):
+            step = f"`{given}` is given as a vector: if it is to be one number, pass one number; else {step}"
+        return Told(setting, cause, step)
     return None
+
+
+def _vector_given(setting: Setting, operands: list[ast.expr]) -> str | None:
+    """A parameter of a helper that is a vector, in operands that differ in length; None if it is not the only one."""
+    if setting.function is None or not setting.fault.callers:
+        return None
+    parameters = {argument.arg for argument in setting.function.args.args}
+    names = {
+        part.id for operand in operands for part in ast.walk(operand) if isinstance(part, ast.Name) and part.id in parameters
+    }
+    vectors = [name for name in sorted(names) if len(_shape(setting.type_of(name))) == 1]
+    return vectors[0] if len(vectors) == 1 else None
 
 
 def _vector_meets_tile(setting: Setting, part: ast.expr, shape: list[int], tile: list[int]) -> Told | None:
@@ -148,8 +163,12 @@ def _vector_meets_tile(setting: Setting, part: ast.expr, shape: list[int], tile:
         return None
     where = "[:, None]" if shape[0] == tile[0] else "[None, :]" if shape[0] == tile[1] else ""
     cause = f"a vector of {shape[0]} meets a tile {tile}: their shapes do not fit"
-    spread = f"write {shortened(unparsed(part))}{where}"
-    return Told(setting, cause, spread if where else "load the vector with the offsets of the tile's dimension")
+    if where:
+        return Told(setting, cause, f"write {shortened(unparsed(part))}{where}")
+    if shape[0] > max(tile):
+        step = "to load a tile, give it two ranges: its rows with [:, None] and its columns with [None, :]"
+        return Told(setting, cause, step)
+    return Told(setting, cause, "load the vector with the offsets of the tile's dimension")
 
 
 def _along_the_wrong_dimension(setting: Setting, text: str, shape: list[int], tile: list[int]) -> Told | None:

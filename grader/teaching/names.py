@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+HANDED_IN = r"[MNK]|BLOCK(_\w+)?|\w+_ptr|stride_\w+"
+"""Names of what a function of a kernel can only have as a parameter."""
 LIST_METHODS = ("append", "extend", "insert", "pop")
 INSTEAD = {
     "abs": "tl.abs(x)",
@@ -181,6 +183,9 @@ def undefined(
         return f"`{name}` is not defined", f"write {INSTEAD[name]}"
     if hasattr(builtins, name):
         return f"Python's `{name}` does not work in a Triton kernel", "write it with triton.language (tl.) operations"
+    if isinstance(function, ast.FunctionDef) and re.fullmatch(HANDED_IN, name):
+        cause = f"`{name}` is not defined: {function.name} has no such parameter"
+        return cause, "do without it, or make it a parameter and pass it in the call"
     return f"`{name}` is not defined", f"give `{name}` a value above this line, or import it at the top of the file"
 
 

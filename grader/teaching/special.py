@@ -260,6 +260,8 @@ def misspelt_keyword(setting: Setting) -> Told | None:
     step = f"did you mean `{near}`?" if near else "remove it, or pass the value by position"
     if re.match(r"trans", word.arg) and called.endswith("dot"):
         step = "turn the operand round: tl.trans(...) of it"
+    if word.arg == "other" and called.endswith("store"):
+        step = "remove it: where its mask is false, a store writes nothing"
     cause = f"{called} has no argument `{word.arg}`: {called}({', '.join(own[:6])})"
     return Told(setting.at(word), cause, step, quiet=True)
 

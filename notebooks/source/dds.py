@@ -65,12 +65,13 @@ pictures.bsr_pattern(crow, present.nonzero()[:, 1], 1024)
 # %% [markdown]
 # ## Step 1: find the blocks
 #
-# Two numbers, both from `crow_indices`. A function may return two values: `return a, b`.
+# Two numbers, both from `crow_indices`. A function may return two values, `return a, b`, and its caller
+# takes them with `first, last = find_blocks(...)`.
 
 # %% [markdown] lang="zh"
 # ## 第 1 步：找到块
 #
-# 两个数，都来自 `crow_indices`。函数可以返回两个值：`return a, b`。
+# 两个数，都来自 `crow_indices`。函数可以返回两个值：`return a, b`；调用者用 `first, last = find_blocks(...)` 接住它们。
 
 # %% solution="dds_step_find"
 @triton.jit
@@ -89,7 +90,7 @@ check("dds", step="find")
 # Load the block's column index, then `BLOCK` columns of $X$ from there on. The index counts blocks, not columns.
 #
 # $M$ is any number of tokens, so rows from `M` on must not be read, and count as zero.
-# Columns need no mask: 32 divides $K$.
+# Columns need no mask: 32 divides $K$. The opening's `load_tile` would ask for their end all the same, so write the load out here.
 
 # %% [markdown] lang="zh"
 # ## 第 2 步：取出一个块所需的那部分 X
@@ -97,7 +98,7 @@ check("dds", step="find")
 # 先读取块的列号，再从那里起读取 $X$ 的 `BLOCK` 列。列号数的是块列，不是列。
 #
 # $M$ 是任意的 token 数，所以第 `M` 行及以后不能读，并且当作零。
-# 列不需要 mask：$K$ 能被 32 整除。
+# 列不需要 mask：$K$ 能被 32 整除。而 opening 的 `load_tile` 还是会要列的终点，所以这里请把 load 直接写出来。
 
 # %% solution="dds_step_gather"
 @triton.jit

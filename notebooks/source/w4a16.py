@@ -415,7 +415,8 @@ check("w4a16", speed="words")
 # ### Faster, step 3: one token: work for every multiprocessor
 #
 # With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU with 132 multiprocessors. `SPLIT_K` programs share a tile,
-# each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. Fewer rows in a tile help, too.
+# each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1 it does not, so keep
+# the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Fewer rows in a tile help, too.
 #
 # @speed w4a16: split
 
@@ -423,7 +424,8 @@ check("w4a16", speed="words")
 # ### 提速第 3 步：只有一个 token 时，让每个 SM 都有活干
 #
 # 一个 token、4096 列、tile 宽 64，一共是 64 个程序，而 GPU 有 132 个 SM。让 `SPLIT_K` 个程序共同负责一个 tile，
-# 各算 $K$ 的一段，再用 `tl.atomic_add` 加在一起。这时传入的 $Y$ 已经清零，清零的时间也计算在内。减少 tile 的行数也有帮助。
+# 各算 $K$ 的一段，再用 `tl.atomic_add` 加在一起。这时传入的 $Y$ 已经清零，清零的时间也计算在内。
+# `SPLIT_K` 为 1 时不会清零，所以那种情况保留普通的 store：`if SPLIT_K == 1:` 对每个 config 在编译时就定下来。减少 tile 的行数也有帮助。
 #
 # @speed w4a16: split | 1 个 token、N = K = 4096 时，用程序最多的那个 config，一次启动会有几个程序？
 

@@ -454,7 +454,8 @@ check("w8a8", speed="reciprocal")
 #
 # `tl.floor` and the conversion to int8 run at a fraction of the rate of a multiply-add. There is a cheaper way: add
 # $1.5 \cdot 2^{23}$. An fp32 number of that size has no bits left for a fraction, so the addition itself rounds to nearest, and
-# the low byte of the result *is* the integer. Clamp while it is still a float.
+# the low byte of the result *is* the integer. Clamp $x/s$ before you add, while -128 and 127 still mean something. Then read the bits of
+# the sum as an integer, with `.to(tl.int32, bitcast=True)`; a plain `.to` would convert its value, which is about 12 million.
 #
 # @speed w8a8: rounding
 
@@ -462,7 +463,8 @@ check("w8a8", speed="reciprocal")
 # ### 加速第 3 步：便宜的取整
 #
 # `tl.floor` 和到 int8 的转换，速率只有乘加的几分之一。有一个更便宜的办法：加上 $1.5 \cdot 2^{23}$。这么大的 fp32 数已经没有位可以表示小数，
-# 所以加法本身就完成了就近取整，结果的最低字节**就是**那个整数。钳位要趁它还是浮点数的时候做。
+# 所以加法本身就完成了就近取整，结果的最低字节**就是**那个整数。钳位要在加之前对 $x/s$ 做，那时 -128 和 127 才有意义。
+# 然后用 `.to(tl.int32, bitcast=True)` 把和的二进制位当作整数来读；普通的 `.to` 转换的是它的值，约一千二百万。
 #
 # @speed w8a8: rounding | 循环在 $X$ 的一个元素上会花几条浮点指令（类型转换也算）？
 
@@ -531,15 +533,17 @@ check("w8a8", speed="rows")
 # ### Faster, step 6: few tokens: work for every multiprocessor
 #
 # With 16 tokens $Y$ has few tiles, so most of the GPU idles. `SPLIT_K` programs share a tile, each takes a part of $K$, and
-# `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. Narrow tiles are the other way.
+# `tl.atomic_add(ptrs, y, mask=...)` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1 it does not, so keep
+# the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Narrow tiles are the other way.
 #
 # @speed w8a8: split
 
 # %% [markdown] lang="zh"
 # ### 加速第 6 步：token 很少时，让每个 SM 都有活干
 #
-# 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用 `tl.atomic_add` 加到一起。
-# 这时 $Y$ 传进来就已清零，清零的时间也计入。另一个办法是用窄的 tile。
+# 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用
+# `tl.atomic_add(ptrs, y, mask=...)` 加到一起。这时 $Y$ 传进来就已清零，清零的时间也计入。`SPLIT_K` 为 1 时不会清零，所以那种情况保留普通的 store：
+# `if SPLIT_K == 1:` 对每个 config 在编译时就定下来。另一个办法是用窄的 tile。
 #
 # @speed w8a8: split | 16 个 token、N = K = 4096 时，用程序最多的那个 config，一次启动会有几个程序？
 

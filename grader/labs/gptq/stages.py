@@ -27,6 +27,8 @@ ROUNDING = 2e-3
 """How far fp16 may take a weight off, in units of its parts q s and (z + 1) s."""
 FP16_HOLDS = 65000
 """What is larger may have become infinite."""
+IMPOSSIBLE = -99
+"""No zero point."""
 SOME, MORE = 64, 1024
 """How many values are asked first, and then, before a way is tried on all."""
 MEANINGS: Meanings = {
@@ -60,6 +62,11 @@ def _shifted(bits: int) -> Lookup:
     return lambda parts: parts.zero_words >> bits * (parts.n % 8) & 15
 
 
+def _if(shows: bool | np.bool_, made: Array) -> Array:
+    """What is made where these columns show that it is made so: shifts of whole words all give the same."""
+    return made if shows else np.full(made.shape, IMPOSSIBLE)
+
+
 def _masked(mask: int) -> Lookup:
     return lambda parts: parts.zero_words >> 4 * (parts.n % 8) & mask
 
@@ -74,9 +81,9 @@ LOOKUPS = (
     Way("zero_nibble_of_k", "the word of zeros is shifted by 4 * (k % 8), like one of weights; it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: np.clip(parts.values.partner, 0, None) % 8)),
     Way("zero_shift_by_n", "the word of zeros is shifted by 4 * n, whatever word it is; it holds eight columns, so by 4 * (n % 8)",
-        lambda parts: parts.zero_words >> np.minimum(4 * parts.n, 63) & 15),
+        lambda parts: _if(parts.n.min() < 8, parts.zero_words >> np.minimum(4 * parts.n, 63) & 15)),
     Way("zero_nibble_of_word", "the word of zeros is shifted by 4 * (n // 8), its own number; column n has nibble n % 8 in it",
-        _nibble(lambda parts: parts.n // 8)),
+        lambda parts: _if(parts.n.min() < 64, parts.zero_words >> np.minimum(4 * (parts.n // 8), 63) & 15)),
     Way("zeros_packed_along_groups", "the word of zeros is shifted by 4 * (g % 8); it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: parts.group % 8)),
     Way("zero_pairs_swapped", "the two nibbles of each byte of zeros are exchanged", _nibble(lambda parts: parts.n % 8 ^ 1)),
@@ -354,7 +361,7 @@ def _opened(parts: Parts, power: int, formula: Formula, zero: Array) -> list[Jud
         q, loose = np.where(np.abs(q - np.round(q)) <= slack + ROUNDING * 16, np.round(q) + 0.0, q), ROUNDING
     else:
         loose = 1e-6
-    return opened(q, parts.words, parts.values, MEANINGS, loose, slack)
+    return opened(q, parts.words, parts.values, MEANINGS, loose, slack, in_common=False)
 
 
 def _zero_verdicts(parts: Parts, zeros: Way, zero: Array) -> list[Judgement]:

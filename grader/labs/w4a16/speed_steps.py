@@ -76,7 +76,8 @@ SPEED_STEPS = (
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU,),
         hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
-        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed",
+        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
+        "under if SPLIT_K == 1 the plain store stays, since Y is not zeroed then",
         right="One token is a stream of weights: what counts is how many multiprocessors ask for them at once.",
         rungs=("w4a16_3_words", "w4a16_4_split"),
         shapes=(ONE, FEW),

@@ -102,8 +102,8 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="add 12582912.0, which is 1.5 * 2**23: fp32 has no bits left for the fraction, so the sum is rounded to nearest, and "
-        "its low byte is the integer; clamp, then .to(tl.int32, bitcast=True).to(tl.int8)",
+        hint="clamp x / s to -128..127, then add 12582912.0, which is 1.5 * 2**23: fp32 has no bits left for the fraction, so the sum is "
+        "rounded to nearest, and its low byte is the integer; read it with .to(tl.int32, bitcast=True).to(tl.int8)",
         right="An addition that rounds on the way, and bits that are an int8 already.",
         rungs=("w8a8_2_epilogue", "w8a8_3_rounding"),
         shapes=(FEW, MANY),
@@ -168,7 +168,8 @@ SPEED_STEPS = (
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU, ON_WARP_GROUPS),
         hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
-        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed",
+        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
+        "under if SPLIT_K == 1 the plain store stays, since Y is not zeroed then",
         right="Few tokens are a stream of weights: what counts is how many multiprocessors ask for them at once.",
         rungs=("w8a8_4_tiles", "solution"),
         shapes=(FEW,),

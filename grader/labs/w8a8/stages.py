@@ -67,6 +67,15 @@ RATIOS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "multiplied_by_scale": ("X is multiplied by its scale instead of divided", lambda x, s: x * s),
     "divided_by_127": ("x / s is divided by 127 besides; the scale is that of one step already", lambda x, s: x / s / 127),
 }  # fmt: skip
+ALL_ZERO = (
+    "every value becomes 0, so X is multiplied by its scale instead of divided, or clamped to -128..127 after 12582912.0 is added to it"
+)
+ALL_ONE_NUMBER = {
+    -1.0: "every value becomes -1, since x / s + 12582912.0 is converted where its bits are wanted; "
+    "write .to(tl.int32, bitcast=True).to(tl.int8)",
+    127.0: "every value becomes 127, since x / s is clamped after something large, such as 12582912.0, is added to it; clamp it before",
+}
+"""What comes of rounding by an addition when a part of it is missing or out of order."""
 ENOUGH = 0.999
 NEARLY = 0.95
 FIRST_ASKED = 256
@@ -161,7 +170,9 @@ def _otherwise(values: Values, ratio: Array, near_tie: Array) -> Judgement:
                 f"(x / s = {ratio[at]:.4g})", f"{right[at]:.0f}")  # fmt: skip
 
     wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
-    reason = _beyond_words(values.value, ratio, wrong) or _off_words(values.value - right, (np.abs(ratio) < 120) & ~near_tie)
+    one_number = ALL_ONE_NUMBER.get(float(values.value[0]), "") if len(np.unique(values.value)) == 1 else ""
+    off = _off_words(values.value - right, (np.abs(ratio) < 120) & ~near_tie)
+    reason = one_number or _beyond_words(values.value, ratio, wrong) or off
     return Judgement("quantised_otherwise", reason, wrong, describe, ratio, rank=CONVERT)
 
 
@@ -241,6 +252,8 @@ def _named(best: Best, values: Values, x: Array, s: Array, near_tie: Array) -> l
     if kind:
         wrong = (np.abs(values.value - right) > 0.5) & ~near_tie
         reason = f"x / s is multiplied by {times} besides" if times > 1 else RATIOS[kind][0]
+        if kind == "multiplied_by_scale" and not values.value.any():  # as both give
+            reason = ALL_ZERO
         verdicts.append(Judgement(kind.strip(), reason, wrong, described(right_ratio, right, "/ s"), rank=CONVERT))
     words = "/ s" if kind in ("", "fp16_division", "fp16_division ") else "times s" if kind == "multiplied_by_scale" else ""
     rounded = np.round(ratio)
