@@ -106,10 +106,28 @@ def _sentence(
         step = (f"its mask compares the same numbers with {limit} in every turn, though the pointers move on: compare them with what is "
                 f"left of {limit} in this turn")  # fmt: skip
     step = f"{astray}: put that right first" if astray and step else step
-    if right and finding.kind == "load" and finding.fault == "past" and not _is_index(kernel, finding):
+    if step and _by_block_pointer(source, finding) and finding.fault in ("beyond", "past") and "mask" in step:
+        step = "boundary_check of the block pointer has to name each of its axes that may run over the end"
+    if right and finding.out_of_bounds and _is_index(kernel, finding):
+        fact = fact.removesuffix(UNLIKE_INDEX)
+        step = f"Y is right without it: {'mask' if not _has_mask(source, finding) else 'let the mask leave out'} what lies outside"
+    elif right and finding.kind == "load" and finding.fault == "past":
         masked = "its mask lets that through, though" if _has_mask(source, finding) else "there is no mask, and"
         step = f"{masked} Y is right without it: mask all that lies outside, or leave that load out"
     return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
+
+
+def _by_block_pointer(source: KernelSource, finding: MemoryFinding) -> bool:
+    """Whether an access goes by a block pointer, which takes no mask."""
+    tree, line = parse(source.module), finding.line or 0
+    blocks = {
+        target.id for node in ast.walk(tree) if isinstance(node, ast.Assign) and "make_block_ptr" in ast.unparse(node.value)
+        for target in node.targets if isinstance(target, ast.Name)
+    }  # fmt: skip
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0))
+    return any(
+        any(word.arg == "boundary_check" for word in call.keywords) or bool(call.args and _names(call.args[0]) & blocks) for call in calls
+    )
 
 
 def _has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
@@ -222,8 +240,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     if finding.out_of_bounds and _is_index(kernel, finding):
         last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
         return (
-            f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}): what is read outside is not an index, "
-            "and whatever it leads to is wrong",
+            f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}){UNLIKE_INDEX}",
             f"look at {'its mask, ' if masked else ''}how it is indexed and where the loop ends",
         )
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
@@ -248,6 +265,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
 
 
+UNLIKE_INDEX = ": what is read outside is not an index, and whatever it leads to is wrong"
 FAR = 1 << 28
 """Farther than any tensor of a case reaches: as many elements as the number that stands for an index from outside leads away, which
 a multiplication in int32 may have made smaller."""
@@ -282,7 +300,8 @@ def _race(
         return too, "store to each element once: mask the others, or make one number of them with tl.sum or tl.max"
     if finding.kind == "store" and not finding.differs:
         return f"{element}, which another program writes too{pair}, with the same number", "give each program tiles of its own"
-    return f"{element}, which another program writes too{pair}", "give each program its own tile, or add with tl.atomic_add"
+    adding = ", or add with tl.atomic_add" if kernel.split_k else ""
+    return f"{element}, which another program writes too{pair}", f"give each program its own tile{adding}"
 
 
 def _is_index(kernel: Launchable, finding: MemoryFinding) -> bool:
@@ -348,7 +367,8 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
         side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
         return (
             f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}{turned}",
-            f"look at {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
+            f"{'its mask lets that through: ' if masked else ''}look at {'its strides, ' if turned else ''}the tile's offset, the end of "
+            "the loop and the grid",
         )
     between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", of which {elements}"
     moves = _moves(tensor, name, finding)

@@ -67,8 +67,11 @@ def opened(
         "shift_by_bits": ("the word is shifted by k % 8 bits, not by 4 * (k % 8)", words >> position & 15),
         **{f"shift_by_{bits}": (f"the word is shifted by {bits} * (k % 8); a nibble has four bits", words >> (bits * position) & 15)
            for bits in OTHER_BITS},
-        **{f"mask_of_{mask:#x}": (f"the mask {mask:#x} keeps other bits of the shifted word than its lowest four, which 0xf keeps",
-                                  words >> (4 * position) & mask) for mask in OTHER_MASKS},
+        **{f"mask_of_{mask:#x}": (f"the mask {mask:#x} keeps other bits of the shifted word than its lowest four (0xf)",
+                                  words >> (4 * position) & mask)
+           for mask in OTHER_MASKS},
+        "shifted_before_first": ("the word is shifted by 4 bits before its first nibble is taken: each element comes from the nibble "
+                                 "behind its own", words >> (4 * (position + 1)) & 15),
         "shift_beyond_word": ("the word is shifted by 4 * (k % 16), which for every second word is more than the word has bits; it holds "
                               "eight k, so by 4 * (k % 8)", words >> (4 * (values.partner % 16)) & 15),
         "shift_of_a_word": ("the word is shifted by as many bits as it has; its elements lie at bits 4 * (k % 8)", words >> 32 & 15),

@@ -215,7 +215,7 @@ def _beside(run: Run, pairs: Pairs, axis: int) -> Divergence | None:
     return Divergence(
         f"{noun}_tile_offset_forgotten", STORE, pairs.store.line,
         f"{noun}s {right}:{right + size} of the product are stored from {noun} {begin} on", f"{noun} {right}",
-        f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program,
+        f"the {noun}s of the store begin at the number of the tile, or at another multiple than its size", pairs.program, begins=True,
     )  # fmt: skip
 
 

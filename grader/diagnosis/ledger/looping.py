@@ -101,7 +101,7 @@ def never_met(run: Run, pairs: Pairs, e: int, need: Array, missing: Array, depth
     turns, line = int(pairs.turn.max()) + 1, pairs.flow.terms[-1].line
     asked = [np.isin(missing, side.k[e][side.asked[e] & pairs.alive[e] & (side.row[e] == row)]).all()
              for side, row in ((pairs.left, pairs.m[e]), (pairs.right, pairs.n[e]))]  # fmt: skip
-    if (run.stages.needed is None and unit == 1 and all(asked)) or (asked[0] and unit > 1):
+    if (unit == 1 and all(asked)) or (asked[0] and unit > 1):
         return Divergence("k_mask_too_short", LOAD, run.line_of_load(int(pairs.left.node[0]), pairs.left.operand.tensor),
                        f"the masks leave out k = {span(missing)}, which the addresses reach", f"a mask that ends at K = {K}",
                        "the masks of the loads end before K does", pairs.program)  # fmt: skip

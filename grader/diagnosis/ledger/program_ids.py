@@ -27,6 +27,9 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
         return "tile_map", *grouped
     if divided := _division(run, tiles):
         return "program_ids_swapped", *divided
+    if spread := _spread(tiles):
+        name, reason = spread
+        return name, tiles.line, reason
     (name, reason), idle = _still(tiles), _idle_axis(run)
     if not idle and _transposed(run, tiles):
         words = "the number of the row tile and that of the column tile are exchanged"
@@ -34,6 +37,18 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
             return "program_ids_swapped", tiles.line, words
         name, reason = f"{name} or program_ids_swapped", f"{reason}, or {words}"
     return name, tiles.line, reason + idle
+
+
+def _spread(tiles: TileMap) -> tuple[str, str] | None:
+    """Tiles that lie several tiles apart along one axis, so that those between are left out: the mistake's name, and the words."""
+    for axis, noun in enumerate(("row", "column")):
+        numbers = {tile[axis] for _, tile in _own(tiles)}
+        apart = math.gcd(*numbers)
+        if apart > 1 and len(numbers) > 2 and numbers == set(range(0, max(numbers) + 1, apart)):
+            size = tiles.size[axis]
+            return f"{noun}_tile_offset_forgotten", (
+                f"the tiles of neighbouring programs are {apart * size} {noun}s apart, and {size} {noun}s {('high', 'wide')[axis]}")
+    return None
 
 
 def _still(tiles: TileMap) -> tuple[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, places_in_output, side_words
+from grader.diagnosis.ledger.masks import compared, lets_through
+from grader.diagnosis.ledger.pairs import Pairs, Run, Side, expected_rows, hull, places_in_output, side_words, span
 from grader.diagnosis.ledger.provenance import Array
 from grader.labs.divergence import ADVANCE, LOAD, PAIR, Divergence
 
@@ -21,7 +22,7 @@ def look(run: Run, pairs: Pairs, side: Side) -> Divergence | None:
     if not bad.any() or (not blocks and bad[use].mean() < 0.25):
         return None
     if not blocks and not bad[:, pairs.turn == 0].any():
-        return _astray(run, pairs, side, bad)
+        return _behind_row(run, pairs, side, bad) or _astray(run, pairs, side, bad)
     e, p = (int(i) for i in np.argwhere(bad)[0])
     turn = int(pairs.turn[p])
     here = use & (pairs.turn == turn)[None, :]
@@ -116,6 +117,26 @@ def reshaped(run: Run, pairs: Pairs, side: Side) -> int | None:
     """The line of a reshape between an operand and the load of its elements."""
     way = run.way_to_load(int(side.node[0]), side.operand.tensor) if len(side.node) else ()
     return next((node.line for node in way if node.op == "reshape"), None)
+
+
+def _behind_row(run: Run, pairs: Pairs, side: Side, bad: Array) -> Divergence | None:
+    """Elements of other rows all of which lie where k goes on behind the end of their own: of this a mask tells, and not the rows."""
+    if len(side.operand.strides) != 2 or side.operand.unit > 1:
+        return None
+    along_row, along_k = (run.problem.scalars[name] for name in side.operand.strides)
+    k, rest = np.divmod(side.offset - expected_rows(pairs, side) * along_row, along_k)
+    own = np.where(side.asked & ~bad, side.k, -1).max(axis=1, keepdims=True)
+    within = side.asked.sum(axis=1, keepdims=True)
+    if not ((k >= run.sizes[2]) & (k <= own + within) & (rest == 0))[bad].all():
+        return None
+    p = int(np.flatnonzero(bad.any(axis=0))[0])
+    return Divergence(
+        "k_tail_unmasked", LOAD, run.line_of_load(int(side.node[p]), side.operand.tensor),
+        f"the {side_words(side, pairs)} operand holds k = {span(k[bad])}, which lies behind the row in memory"
+        f"{compared(run, side, p)}",
+        f"zeros from K = {run.sizes[2]} on", lets_through(run, side, p, k[bad]) or "what lies behind the end of K is not masked",
+        pairs.program, int(pairs.turn[p]),
+    )  # fmt: skip
 
 
 def _astray(run: Run, pairs: Pairs, side: Side, bad: Array) -> Divergence:

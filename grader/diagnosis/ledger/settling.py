@@ -64,6 +64,8 @@ IN_SEVERAL: tuple[tuple[Test, Test], ...] = (
     (_named("col_and_place_exchanged"), lambda finding: finding.strides),
     # where programs take the blocks of the first block row, they may lie as if they were counted otherwise
     (_named("block_row_of_tokens", "row_start_ignored"), _named("values_by_column", "values_from_row_start")),
+    # tiles that begin between those of Y are not those of any program
+    (lambda finding: finding.begins, lambda finding: _maps(finding) and not finding.begins),
     # a rule that all words followed would be followed in every case
     (_named("k_orders_differ"), _named("packed_", "word_of_k")),
 )

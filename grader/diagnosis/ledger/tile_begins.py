@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.ledger.pairs import Run, hull, stores_to_output
+from grader.diagnosis.ledger.provenance import Array
 from grader.diagnosis.ledger.tape import Node
 from grader.diagnosis.ledger.tile_map import Tile
 from grader.labs.divergence import TILE, Divergence
@@ -33,11 +34,48 @@ class _Begin:
 
 
 def look(run: Run) -> Divergence | None:
-    """Tiles that begin between those of Y, or run downwards."""
+    """Tiles that begin between those of Y, or run downwards, or come back to their first rows."""
+    if wrapped := _wrapped(run):
+        return wrapped
     begins = [begin for program in run.tape.programs if (begin := _begin(run, program))]
     if not begins or len({begin.size for begin in begins}) > 1:
         return None
     return next((found for axis in (0, 1) if (found := _downwards(run, begins, axis) or _between(run, begins, axis))), None)
+
+
+def _wrapped(run: Run) -> Divergence | None:
+    """Stores whose rows, or columns, behind the last one are brought back to the first ones."""
+    y = run.problem.tensors[run.lab.output]
+    for program in run.tape.programs:
+        for store in stores_to_output(run, program):
+            if store.offsets is None or store.active is None or store.offsets.ndim != 2:
+                continue
+            for along in (0, 1):
+                lanes, active = np.take(store.offsets, 0, axis=1 - along), np.asarray(store.active.any(axis=1 - along))
+                for axis, noun in enumerate(NOUNS):
+                    again = _again(lanes, active, run.sizes[axis], int(y.stride(axis)))
+                    if again:
+                        return _back(run, program, store, axis, noun, again)
+    return None
+
+
+def _again(lanes: Array, active: Array, count: int, stride: int) -> int:
+    """How many lanes of a store, `stride` elements apart, go on with the first of `count` rows or columns behind the last; 0: none."""
+    steps = np.diff(lanes)
+    back = np.flatnonzero(steps == stride * (1 - count))
+    if len(back) != 1 or count < 2 or (np.delete(steps, back) != stride).any() or not active[back[0] + 1 :].any():
+        return 0
+    return len(lanes) - int(back[0]) - 1
+
+
+def _back(run: Run, program: int, store: Node, axis: int, noun: str, again: int) -> Divergence:
+    size = "MN"[axis]
+    return Divergence(
+        f"store_brings_{noun}s_back", TILE, store.line, f"behind the last {noun} of Y the tile goes on with {noun}s 0:{again}",
+        f"a mask that leaves out {noun}s from {size} = {run.sizes[axis]} on",
+        f"{noun}s behind the last one are brought back to the first ones (by % {size}, for instance), and are stored, or added, once more: "
+        f"a store needs the {noun}s as they are, and a mask", program, begins=True,
+    )  # fmt: skip
 
 
 def _begin(run: Run, program: int) -> _Begin | None:

@@ -23,9 +23,11 @@ DIVISIONS, REMAINDERS = ("idiv", "sdiv", "udiv"), ("srem", "urem")
 class _Group:
     """The group of one recorded program, as the kernel counts it, and the tile that it stores or addresses.
 
-    in_group: the programs in a group, and `counted` the node that they come from. place: the program's place in it; divided: the node
-    that divides this by the height. number: that of the group; None where it is not asked for. size: the row tiles that the number is
-    multiplied by, and `begin` the node that does, or that adds it to the number (`added`); None where neither is done.
+    in_group: the programs in a group, and `counted` the node that they come from. place: the program's place in it. divided: the node
+    whose remainder of it by `height` is the row tile in the group; by_width: the one whose quotient by `width`, which should be the same
+    number, is the column tile. Where a kernel has one of the two alone, they are alike. number: that of the group; None where it is not
+    asked for. size: the row tiles that the number is multiplied by, and `begin` the node that does, or that adds it to the number
+    (`added`); None where neither is done.
     """
 
     program: int
@@ -34,6 +36,8 @@ class _Group:
     counted: Node
     height: int
     divided: Node
+    width: int
+    by_width: Node
     number: Node | None
     begin: Node | None
     size: int | None
@@ -52,8 +56,7 @@ class _Group:
     @property
     def within(self) -> Tile:
         """The place in the group, as a row tile and a column tile of the group; dividing rounds towards zero."""
-        column, row = divmod(self.place, abs(self.height))
-        return row, column if self.height > 0 else -column
+        return self.place % abs(self.height), self.place // abs(self.width) * (1 if self.width > 0 else -1)
 
     def height_of(self, rows: int) -> int | None:
         """How many row tiles the group has; None where its size is not known, or it begins behind the last row tile."""
@@ -83,18 +86,27 @@ def _groups(run: Run, own: Sequence[tuple[int, Tile]]) -> Iterator[_Group]:
         along = int(np.unravel_index(program, run.grid)[0])
         if along not in tile_of:
             continue
-        for number in numbers:
-            node = nodes[number]
-            if node.op not in (*REMAINDERS, *DIVISIONS) or (inner := nodes[node.inputs[0]]).op not in REMAINDERS:
-                continue
-            counted, height = nodes[inner.inputs[1]], _whole(nodes[node.inputs[1]])
-            in_group = _whole(counted)
-            if nodes[inner.inputs[0]].op != "get_program_id" or not in_group or in_group < 0 or not height:
-                continue
-            group = next((nodes[i] for i in numbers if nodes[i].op in DIVISIONS and nodes[nodes[i].inputs[0]].op == "get_program_id"
-                          and _whole(nodes[nodes[i].inputs[1]]) == in_group), None)  # fmt: skip
-            begin, size, added = _begins(run, numbers, group)
-            yield _Group(along, tile_of[along], in_group, counted, height, node, group, begin, size, added)
+        divided = [node for number in numbers if (node := nodes[number]).op in (*REMAINDERS, *DIVISIONS) and _of_place(run, node)]
+        rest = next((node for node in divided if node.op in REMAINDERS), None)
+        whole = next((node for node in divided if node.op in DIVISIONS), None)
+        if not (first := rest or whole):
+            continue
+        counted = nodes[nodes[first.inputs[0]].inputs[1]]
+        in_group, (height, width) = _whole(counted), (_whole(nodes[(node or first).inputs[1]]) for node in (rest, whole))
+        if not in_group or in_group < 0 or not height or not width:
+            continue
+        group = next((nodes[i] for i in numbers if nodes[i].op in DIVISIONS and nodes[nodes[i].inputs[0]].op == "get_program_id"
+                      and _whole(nodes[nodes[i].inputs[1]]) == in_group), None)  # fmt: skip
+        begin, size, added = _begins(run, numbers, group)
+        yield _Group(
+            along, tile_of[along], in_group, counted, height, first, width, whole or first, group, begin, size, added,
+        )  # fmt: skip
+
+
+def _of_place(run: Run, node: Node) -> bool:
+    """Whether a node divides the place in a group of programs, which is a remainder of the program id."""
+    inner = run.tape.nodes[node.inputs[0]]
+    return inner.op in REMAINDERS and run.tape.nodes[inner.inputs[0]].op == "get_program_id"
 
 
 def _begins(run: Run, numbers: range, group: Node | None) -> tuple[Node | None, int | None, bool]:
@@ -130,7 +142,7 @@ def _width(run: Run, groups: Sequence[_Group], tiles: TileMap) -> Said | None:
     rows, columns = tiles.count
     for one in groups:
         size = one.size
-        if not size or one.added or one.in_group == size * columns or not _in_rows(groups):
+        if not size or one.added or one.in_group == size * columns or not _in_rows(groups, tiles):
             continue
         if size > 1 and (counted := _other_factor(run, one.counted, size)) is not None:
             number, by = one.in_group // size, _divisor(run, counted)
@@ -150,7 +162,7 @@ def _width(run: Run, groups: Sequence[_Group], tiles: TileMap) -> Said | None:
 def _begin(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
     """Groups that begin with the row tile of their number, or of this and their size, and not with as many times their size."""
     one = groups[0]
-    if one.added and one.begin is not None and _in_rows(groups):
+    if one.added and one.begin is not None and _in_rows(groups, tiles):
         return one.begin.line, (f"the first row tile of a group is taken to be the number of the group + {one.size}, and not {one.size} "
                                 "times that number")  # fmt: skip
     size = one.size or one.in_group // tiles.count[1]
@@ -164,31 +176,43 @@ def _begin(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
 def _height(groups: Sequence[_Group], tiles: TileMap) -> Said | None:
     """Groups that are taken to be higher, or less high, than they are."""
     rows = tiles.count[0]
+    if not _in_rows(groups, tiles) or any(one.added for one in groups):
+        return None
     for one in groups:
         right = one.height_of(rows)
-        if right is None or one.height == right or one.added or not _in_rows(groups):
-            continue
-        if all(group.height == one.height for group in groups):
-            last = rows - (rows - 1) // (one.size or 1) * (one.size or 1)
-            return one.divided.line, f"every group is taken to have {one.height} row tiles; Y has {rows}, so the last group has {last}"
-        return one.divided.line, (f"the group of program {one.program} is taken to have {one.height} row tiles; it begins with row tile "
-                                    f"{one.first} of {rows}, so it has {right}")  # fmt: skip
+        for number, node, noun in ((one.height, one.divided, "row"), (one.width, one.by_width, "column")):
+            if right is None or number == right:
+                continue
+            alone = one.height == right or one.width == right
+            taken = f"every group is taken to have {number} row tiles"
+            if alone:
+                taken = f"the {noun} tile is the place in the group {'//' if noun == 'column' else '%'} {number}"
+            if all((group.width if noun == "column" else group.height) == number for group in groups):
+                last = rows - (rows - 1) // (one.size or 1) * (one.size or 1)
+                return node.line, f"{taken}; Y has {rows}{' row tiles' if alone else ''}, so the last group has {last}"
+            return node.line, (f"the group of program {one.program} is taken to have {number} row tiles; it begins with row tile "
+                               f"{one.first} of {rows}, so it has {right}")  # fmt: skip
     return None
 
 
 def _place_in_grid(groups: Sequence[_Group]) -> Said | None:
     """Column tiles from the place in the grid, and not from that in the group."""
-    if all(one.tile[1] == one.program // one.height for one in groups) and any(one.place != one.program for one in groups):
+    if all(one.tile[1] == one.program // one.width for one in groups) and any(one.place != one.program for one in groups):
         one = next(one for one in groups if one.place != one.program)
         return one.divided.line, (
-            f"the column tile is program_id // {one.height}; what has to be divided is the place in the group, program_id % {one.in_group}")
+            f"the column tile is program_id // {one.width}; what has to be divided is the place in the group, program_id % {one.in_group}")
     return None
 
 
-def _in_rows(groups: Sequence[_Group]) -> bool:
-    """Whether the groups are of row tiles: their rows or their columns follow from the place in the group as they should."""
+def _in_rows(groups: Sequence[_Group], tiles: TileMap) -> bool:
+    """Whether the groups are of row tiles: their rows or their columns follow from the place in the group as they should.
+
+    Where all of them are one, the number of programs in a group has to say so.
+    """
     rows = all(one.tile[0] == one.first + one.within[0] for one in groups)
     columns = all(one.tile[1] == one.within[1] for one in groups)
+    if rows and columns and all(one.size and one.in_group == one.size * tiles.count[1] for one in groups):
+        return True
     return (rows and len({one.tile[0] for one in groups}) > 1) or (columns and len({one.tile[1] for one in groups}) > 1)
 
 

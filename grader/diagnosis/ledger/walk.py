@@ -32,6 +32,7 @@ from grader.labs.divergence import FACTOR, SCALE, TILE, Divergence
 from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
+MISSING = ("no_scale", "no_rescale", "input_scale_forgotten", "weight_scale_forgotten")
 
 
 Followed = tuple[int, list[Node], Pairs]
@@ -46,6 +47,7 @@ def walk(run: Run) -> list[Divergence]:
     for (program, stores, pairs), (lost, everything) in zip(followed, whole, strict=True):
         with contextlib.suppress(Untraceable):
             findings += _look(run, program, stores, pairs, lost, everything, rules)
+    findings = [_of_one_slice(run, finding, findings, followed) for finding in findings]
     placed = not any(finding.begins for finding in findings)  # else the slices of one tile are not told from those of another
     if run.ended and placed and (run.config.split_k > 1 or any(in_parts(stores) for _, stores, _ in followed)):
         with contextlib.suppress(Untraceable):
@@ -53,6 +55,15 @@ def walk(run: Run) -> list[Divergence]:
     if not findings and (absent := kept.without_operand(run)):
         findings = [absent]
     return ordered(of_one_launch(findings, guessed=guessed))
+
+
+def _of_one_slice(run: Run, finding: Divergence, findings: list[Divergence], followed: list[Followed]) -> Divergence:
+    """A scale that is missing in this program, while the other slices of K have it."""
+    amiss = {one.program for one in findings if one.rank == FACTOR}
+    if run.config.split_k == 1 or finding.name not in MISSING or {program for program, *_ in followed} <= amiss:
+        return finding
+    reason = f"{finding.reason} in this slice of K, and other slices have it: a factor belongs to the share of each of them"
+    return replace(finding, reason=reason)
 
 
 def _put_right(run: Run, followed: list[Followed]) -> tuple[list[Divergence], list[Followed], bool]:

@@ -153,6 +153,12 @@ class _Met:
         right = (self.number >= 0) & ((inside == n * BLOCK + k) | (inside == k * BLOCK + n))
         return bool(right.all() and (turns > 0).any())
 
+    def first_looked_for(self, step: int) -> bool:
+        """Whether a row's first block is looked for `step` elements further on for each block before it, and later ones from there."""
+        inside = self.blocks.offset - self.start * step - (self.number - self.start) * BLOCK * BLOCK
+        n, k = self.blocks.n % BLOCK, self.blocks.left_k % BLOCK
+        return bool(((self.number >= 0) & ((inside == n * BLOCK + k) | (inside == k * BLOCK + n))).all())
+
     @property
     def parts_displaced(self) -> bool:
         """Whether each block and its rows are the right ones, and other columns of it than those of X are taken."""
@@ -255,6 +261,10 @@ def _row_rules(met: _Met, crow: Array) -> list[Rule]:
         (met.meets and (met.own == met.row + 1).all(), "crow_one_ahead",
          "the bounds of the next block row are used: row r begins at crow_indices[r]"),
     )  # fmt: skip
+    if met.meets and (met.block == met.start + met.blocks.turn + 1).all():
+        sentence = ("each turn takes the block behind its own: the number of the block goes up before the block is used, so that the first "
+                    "block of a row is never multiplied, and the last turn takes one that is not of the row")  # fmt: skip
+        return [Rule("row", "blocks_one_ahead", sentence, "col_indices_ptr")]
     past = met.start + met.blocks.turn >= crow[met.row + 1]
     if met.meets and past.any() and (met.own == met.row + past).all() and not past.all():
         sentence = "the loop goes on through the blocks of the next block row: row r ends at crow_indices[r + 1]"
@@ -351,6 +361,10 @@ def _value_rules(met: _Met) -> list[Rule]:
          "the values are indexed by block column instead of by the number of the block"),
         (met.mixed and met.counted_from_start and not met.looked_up_before_row, "values_from_row_start",
          "the values are counted from the start of the block row, so that every row gets those of the first"),
+        ((met.start > 0).any() and met.first_looked_for(1), "values_start_by_one",
+         "the first block of a row is looked for crow_indices[r] elements behind the first value; it lies BLOCK * BLOCK times as far"),
+        ((met.start > 0).any() and met.first_looked_for(BLOCK), "values_start_by_block",
+         "the first block of a row is looked for crow_indices[r] * BLOCK elements behind the first value; it lies BLOCK times as far"),
         (((number >= 0) & (beyond >= 0) & (beyond < BLOCK * BLOCK)).all() and (number > 0).any(), "values_block_stride",
          "blocks of the values are taken to be BLOCK elements apart, not BLOCK * BLOCK"),
     )  # fmt: skip

@@ -80,8 +80,6 @@ LOOKUPS = (
         _nibble(lambda parts: 0 * parts.n)),
     Way("zero_nibble_of_k", "the word of zeros is shifted by 4 * (k % 8), like one of weights; it holds eight columns, so by 4 * (n % 8)",
         _nibble(lambda parts: np.clip(parts.values.partner, 0, None) % 8)),
-    Way("zero_shift_by_n", "the word of zeros is shifted by 4 * n, whatever word it is; it holds eight columns, so by 4 * (n % 8)",
-        lambda parts: _if(parts.n.min() < 8, parts.zero_words >> np.minimum(4 * parts.n, 63) & 15)),
     Way("zero_nibble_of_word", "the word of zeros is shifted by 4 * (n // 8), its own number; column n has nibble n % 8 in it",
         lambda parts: _if(parts.n.min() < 64, parts.zero_words >> np.minimum(4 * (parts.n // 8), 63) & 15)),
     Way("zeros_packed_along_groups", "the word of zeros is shifted by 4 * (g % 8); it holds eight columns, so by 4 * (n % 8)",
@@ -91,12 +89,14 @@ LOOKUPS = (
         lambda parts: parts.zero_words >> parts.n % 8 & 15),
     *(Way("zero_shift_otherwise", f"the word of zeros is shifted by {bits} * (n % 8); a nibble has four bits", _shifted(bits))
       for bits in OTHER_BITS),
-    *(Way("zero_mask_otherwise", f"the mask {mask:#x} keeps other bits of the shifted word of zeros than its lowest four, which 0xf keeps",
+    *(Way("zero_mask_otherwise", f"the mask {mask:#x} keeps other bits of the shifted word of zeros than its lowest four (0xf)",
           _masked(mask)) for mask in OTHER_MASKS),
     Way("zero_not_masked", "the word of zeros is shifted, but the higher nibbles are not masked away",
         lambda parts: parts.zero_words >> 4 * (parts.n % 8)),
     Way("zero_one_in_mask", "the one is added to the mask, which is 16 then: Python adds before it takes &, so it has to be "
         "((word >> shift) & 0xF) + 1", lambda parts: (parts.zero_words >> 4 * (parts.n % 8) & 16) - 1),
+    Way("zero_shift_by_n", "the word of zeros is shifted by 4 * n, whatever word it is; it holds eight columns, so by 4 * (n % 8)",
+        lambda parts: _if(parts.n.min() < 8 <= parts.n.max(), parts.zero_words >> np.minimum(4 * parts.n, 63) & 15)),
 )  # fmt: skip
 """Where the stored zero point is looked for in its word."""
 NUMBERS: tuple[tuple[str, str, Number], ...] = (

@@ -35,6 +35,9 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], 
     scales = exact(problem, "scales_ptr").astype(np.float64)
     used_scale = values.used.get("scales_ptr", np.full(values.row.shape, -1))
     scale = scales[np.where((used_scale >= 0) & (used_scale < len(scales)), used_scale, values.row)]
+    known = used_scale < len(scales)  # where a scale from outside the tensor was taken nothing is known of the nibble
+    if not known.all():
+        return [_scale_outside(used_scale, values, ~known)], scales[values.row]
     for beta in (np.ones_like(scale), scale):
         verdicts = opened(values.value / beta, words, values, MEANINGS, 2e-3 if beta is scale else 1e-6)
         if verdicts is not None and beta is scale:
@@ -67,6 +70,16 @@ def _otherwise(held: Array, right: Array) -> str:
     if (np.abs(held) <= 16).all() and ((held - right) % 16 == 0).all():
         return "the four bits are those of the nibble, and the sign does not follow from its own highest bit"
     return ""
+
+
+def _scale_outside(used: Array, values: Values, outside: Array) -> Judgement:
+    """Words that were multiplied by what lies behind the last scale."""
+
+    def describe(at: tuple[int, ...]) -> tuple[str, str]:
+        return f"W[{values.row[at]}, {values.k[at]}] is multiplied by scales[{used[at]}]", f"scales[{values.target[at]}], for every k"
+
+    reason = "there is one scale for each channel, scales[n], and what lies behind the last one is taken"
+    return Judgement("scale_outside", reason, outside, describe, rank=SCALE, tensor="scales_ptr")
 
 
 def _scales_taken(scales: Array, used: Array, values: Values) -> list[Judgement]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
