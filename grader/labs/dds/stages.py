@@ -261,15 +261,17 @@ def _row_rules(met: _Met, crow: Array) -> list[Rule]:
         (met.meets and (met.own == met.row + 1).all(), "crow_one_ahead",
          "the bounds of the next block row are used: row r begins at crow_indices[r]"),
     )  # fmt: skip
-    if met.meets and (met.block == met.start + met.blocks.turn + 1).all():
-        sentence = ("each turn takes the block behind its own: the number of the block goes up before the block is used, so that the first "
-                    "block of a row is never multiplied, and the last turn takes one that is not of the row")  # fmt: skip
-        return [Rule("row", "blocks_one_ahead", sentence, "col_indices_ptr")]
     past = met.start + met.blocks.turn >= crow[met.row + 1]
     if met.meets and past.any() and (met.own == met.row + past).all() and not past.all():
         sentence = "the loop goes on through the blocks of the next block row: row r ends at crow_indices[r + 1]"
         found.append(Rule("row", "crow_end_ahead", sentence, "crow_indices_ptr", last=True))
-    return [replace(rule, telling=not met.counted_from_start) for rule in found]
+    found = [replace(rule, telling=not met.counted_from_start) for rule in found]
+    if met.meets and (met.block == met.start + met.blocks.turn + 1).all():
+        sentence = ("each turn takes the block behind its own: the number of the block goes up before the block is used, so that the first "
+                    "block of a row is never multiplied, and the last turn takes one that is not of the row")  # fmt: skip
+        several = bool((met.end - met.start > 1).any())  # the only block of a row does not tell how the others would be counted
+        found.insert(0, Rule("row", "blocks_one_ahead", sentence, "col_indices_ptr", telling=several))
+    return found
 
 
 def _column_rules(met: _Met) -> list[Rule]:
