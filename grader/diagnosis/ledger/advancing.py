@@ -98,6 +98,12 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
                 if unit > 1:
                     reason = f"the pointers of {letter} move on by {moved // unit} words a turn, a tile is {step // unit} words deep"
                     reason += f": that is a step of k, not divided by the {unit} that a word holds" if moved == step * unit else ""
+                if unit == 1 and (unstrided := _without_stride(run, side, moved, step)):
+                    return Divergence(
+                        f"ignores_{unstrided}", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
+                        f"the pointers of {letter} move on by {step} elements a turn, {step} steps along K are "
+                        f"{step * run.problem.scalars[unstrided]}: {unstrided} is not used", pairs.program, turn, strides=True,
+                    )  # fmt: skip
                 if (rows := _rows_moved(run, side, moved)) is not None:
                     noun, own = "row" if side.operand is run.stages.left else "channel", int(expected_rows(pairs, side)[e, 0])
                     reason = f"the pointers of {letter} move on by {rows} {noun}s a turn, and not along K"
@@ -108,6 +114,13 @@ def advance(run: Run, pairs: Pairs, side: Side, e: int) -> Divergence | None:
         return Divergence("advanced_wrongly", ADVANCE, line, f"the {word} operand asks for {held}", wanted_words,
                        f"{letter} does not move on by one tile a turn", pairs.program, turn)  # fmt: skip
     return None
+
+
+def _without_stride(run: Run, side: Side, moved: int, step: int) -> str:
+    """The stride along K that a step lacks which is right but for it; "" where it is something else."""
+    name = side.operand.strides[-1] if side.operand.strides else ""
+    along_k = run.problem.scalars[name] if name else 1
+    return name if along_k > 1 and moved * along_k == step else ""
 
 
 def _rows_moved(run: Run, side: Side, moved: int) -> int | None:

@@ -132,6 +132,25 @@ def fraction_lost(run: Run, pairs: Pairs) -> Divergence | None:
     return None
 
 
+def wrapped_product(run: Run, pairs: Pairs) -> Divergence | None:
+    """Products of integers, made one by one, that their type cannot hold."""
+    for number in dict.fromkeys(term.node for term in pairs.flow.terms):
+        node = run.tape.nodes[number]
+        if node.op != "mul" or not node.type.startswith(("int", "uint")):
+            continue
+        first, second = (np.broadcast_to(run.provenance.values(i), node.shape).astype(np.int64) for i in node.inputs[:2])
+        exact, held = first * second, run.provenance.values(number)
+        at = np.flatnonzero(np.asarray(exact != held))
+        if len(at):
+            a, b, value, kept = (int(np.asarray(one).reshape(-1)[at[0]]) for one in (first, second, exact, held))
+            return Divergence(
+                "integer_product_wraps", SUM, node.line, f"{a} * {b} = {_grouped(value)} as {node.type} is {_grouped(kept)}",
+                "products in int32", f"X and W are multiplied in {node.type}, and a product that it cannot hold wraps around: convert both "
+                "operands to int32 before they are multiplied", pairs.program,
+            )  # fmt: skip
+    return None
+
+
 def wrapped(run: Run, pairs: Pairs) -> Divergence | None:
     """The first integer on the way that its type could not hold."""
     nodes = run.tape.nodes

@@ -49,7 +49,14 @@ def not_kept(run: Run, pairs: Pairs | None, program: int, stores: list[Node]) ->
     if not kept:
         return Divergence("zeros", SUM, line, "the result of the multiplication reaches no store", "a sum that keeps it",
                        "tl.dot returns the sum, it does not change its argument", program)  # fmt: skip
-    if pairs is not None and min(term.node for term in pairs.flow.terms) > lost[-1].number:
+    last = None if pairs is None else run.tape.nodes[min(term.node for term in pairs.flow.terms)]
+    if last is not None and last.number > lost[-1].number and last.line not in {node.line for node in lost}:
+        return Divergence(
+            "accumulator_overwritten", SUM, last.line,
+            f"the products of {len(lost)} earlier turn{'s' if len(lost) != 1 else ''} are not in the sum, the one that is made here is",
+            "the sum of all of them", "the product that is made here replaces the accumulator instead of being added to it", program,
+        )  # fmt: skip
+    if last is not None and last.number > lost[-1].number:
         return Divergence(
             "accumulator_overwritten", SUM, line,
             f"the products of {len(lost)} earlier turn{'s' if len(lost) != 1 else ''} are not in the sum, the last one is",

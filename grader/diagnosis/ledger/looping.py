@@ -57,6 +57,8 @@ def behind_the_end(run: Run, pairs: Pairs, e: int, behind: Array) -> Divergence:
 def tail_again(run: Run, pairs: Pairs, e: int) -> Divergence | None:
     """Places behind K whose addresses were brought back into the row: what is read there adds to the sum, unless it is set to zero."""
     left, right, K = pairs.left, pairs.right, run.sizes[2]
+    if run.stages.needed is not None:  # whose columns an index says
+        return None
     for turn in range(int(pairs.turn.max()) + 1):
         here = np.flatnonzero((pairs.turn == turn) & left.asked[e] & pairs.alive[e])
         meant = left.k[e, here[:1]] + np.arange(len(here))
@@ -138,6 +140,8 @@ def block_left_out(run: Run, pairs: Pairs, n: int, missing: Array, line: int | N
     columns = np.unique(missing // side)
     if not np.isin(columns, list(read)).all():
         return None
+    if np.isin(columns, np.unique(pairs.right.k[pairs.right.live & (pairs.right.row // side == n // side)] // side)).any():
+        return None  # they are multiplied, with what is not theirs
     loaded = all(read[int(column)] for column in columns)
     present = np.flatnonzero(run.stages.needed(run.problem)[n]) // side
     last = np.array_equal(columns, np.unique(present)[-len(columns) :])

@@ -36,7 +36,31 @@ def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
         if min(tiles.count) > 1 or _follow_programs(run, tiles):
             return "program_ids_swapped", tiles.line, words
         name, reason = f"{name} or program_ids_swapped", f"{reason}, or {words}"
+    if name.startswith(("row_tile", "column_tile")) and (by := _divided_away(run, tiles)):
+        noun = name.split("_")[0]
+        reason = f"the {noun} tile is a quotient by {by[1]}, which is 0 for every program here, and Y has {by[2]} tiles along its {noun}s"
+        return "tile_map", by[0], reason
     return name, tiles.line, reason + idle
+
+
+def _divided_away(run: Run, tiles: TileMap) -> tuple[int | None, int, int] | None:
+    """A division that the places in Y are made of, of numbers that differ from program to program, whose quotient is 0 in all that were
+    recorded: its line, the divisor, and how many tiles there are along the axis on which all stored tiles lie in one place."""
+    addressed = set(tiles.stored) | set(tiles.meant.values())
+    still = [axis for axis in (0, 1) if len({tile[axis] for tile in addressed}) == 1 and tiles.count[axis] > 1]
+    if len(still) != 1:
+        return None
+    seen: dict[tuple[int | None, int], set[int]] = {}
+    for program in run.tape.programs:
+        places = {i for store in stores_to_output(run, program) for i in store.inputs[1:]}
+        for node in (node for node in _behind(run, places) if node.op in DIVISIONS):
+            dividend, divisor = (run.tape.nodes[i].data for i in node.inputs[:2])
+            if dividend is None or divisor is None or dividend.size != 1:
+                continue
+            seen.setdefault((node.line, int(divisor.reshape(-1)[0])), set()).add(int(dividend.reshape(-1)[0]))
+    found = ((line, by) for (line, by), numbers in seen.items() if len(numbers) > 1 and min(numbers) >= 0 and max(numbers) < by)
+    line, by = next(found, (None, 0))
+    return (line, by, tiles.count[still[0]]) if by else None
 
 
 def _spread(tiles: TileMap) -> tuple[str, str] | None:

@@ -77,7 +77,8 @@ def _narrowed(run: Run, pairs: Pairs) -> list[Divergence] | None:
     far = ~(same | (apart <= 1.2 * bound))
     if not far.any():
         return []
-    narrow = casts.fraction_lost(run, pairs) or casts.coarse_product(run, pairs) or casts.wrapped(run, pairs) or casts.cast(run, pairs, far)
+    narrow = casts.fraction_lost(run, pairs) or casts.wrapped_product(run, pairs)
+    narrow = narrow or casts.coarse_product(run, pairs) or casts.wrapped(run, pairs) or casts.cast(run, pairs, far)
     if narrow:
         return [narrow]
     return [] if float((same | (apart <= LOOSE * bound)).mean()) >= 0.98 else None

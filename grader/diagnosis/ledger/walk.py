@@ -58,9 +58,13 @@ def walk(run: Run) -> list[Divergence]:
 
 
 def _of_one_slice(run: Run, finding: Divergence, findings: list[Divergence], followed: list[Followed]) -> Divergence:
-    """A scale that is missing in this program, while the other slices of K have it."""
+    """A scale that is missing in this program, while another slice of K has it."""
+    if run.config.split_k == 1 or finding.name not in MISSING:
+        return finding
     amiss = {one.program for one in findings if one.rank == FACTOR}
-    if run.config.split_k == 1 or finding.name not in MISSING or {program for program, *_ in followed} <= amiss:
+    scales = {scale.tensor for scale in run.stages.scales if scale.at is None}
+    if not any(scales & factor.sources for program, _, pairs in followed if program not in amiss
+               for term in pairs.flow.terms for factor in term.factors):  # fmt: skip
         return finding
     reason = f"{finding.reason} in this slice of K, and other slices have it: a factor belongs to the share of each of them"
     return replace(finding, reason=reason)

@@ -24,7 +24,8 @@ MEANINGS: Meanings = {
     "sign_and_magnitude": ("bit 3 is taken for a sign and the rest for the magnitude", lambda u: np.where(u > 7, 8 - u, u)),
     "minus_eight_positive": ("the nibble of -8 is read as 8", lambda u: np.where(u > 8, u - 16, u)),
     "seven_negative": ("the nibble of 7 is read as -9", lambda u: np.where(u > 6, u - 16, u)),
-    "three_bits": ("the mask keeps three bits of a nibble, which has four", lambda u: u & 7),
+    "three_bits": ("numbers from 8 on become 8 less (by a mask of three bits, or because 8 is subtracted), and have to become 16 less",
+                   lambda u: u & 7),
     "fifteen_subtracted": ("15 is subtracted from the nibbles of negative numbers, not 16", lambda u: np.where(u > 7, u - 15, u)),
 }  # fmt: skip
 
@@ -44,6 +45,8 @@ def judge_right(problem: Problem, values: Values) -> tuple[Sequence[Judgement], 
             return [*_scales_taken(scales, used_scale, values), *verdicts], scales[np.where(used_scale >= 0, values.target, values.row)]
         if verdicts is not None:
             return verdicts, beta
+    if taken := _scales_taken(scales, used_scale, values):
+        return taken, scale
     position = values.partner - values.k
     inside = (position >= 0) & (position < 8)
     position = np.where(inside, position, 0)
@@ -92,6 +95,9 @@ def _scales_taken(scales: Array, used: Array, values: Values) -> list[Judgement]
     def describe(at: tuple[int, ...]) -> tuple[str, str]:
         return f"W[{values.row[at]}, ...] is multiplied by scales[{used[at]}]", f"scales[{values.target[at]}]"
 
+    spread = not one and all(len(np.unique(used[(values.partner == k) & (used >= 0)])) <= 1 for k in np.unique(values.partner))
+    if spread and len(np.unique(values.target[used >= 0])) > 1:
+        return [Judgement("scale_along_k", "scales are spread along K, and belong to the channels", wrong, describe, rank=SCALE)]
     if one:
         return [Judgement("one_scale_for_all_channels", "one element of scales is used for the whole tile", wrong, describe, rank=SCALE)]
     return [Judgement("scale_without_tile_offset", "scales is loaded without the offset of the tile", wrong, describe, rank=SCALE)]
