@@ -367,8 +367,7 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
         side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
         return (
             f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}{turned}",
-            f"{'its mask lets that through: ' if masked else ''}look at {'its strides, ' if turned else ''}the tile's offset, the end of "
-            "the loop and the grid",
+            f"look at {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
         )
     between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", of which {elements}"
     moves = _moves(tensor, name, finding)

@@ -57,7 +57,7 @@ def _zero(random: Random) -> Posed:
     return Posed(
         f"Groups of {group}. Word {first // 8} of row {g} of the zeros is 0x{_word(nibbles):08X}. Which number is subtracted from "
         f"q at k = {k}, n = {first + at}?",
-        nibbles[at] + 1, "", "column n lies in nibble n % 8 of its word, counted from the right and from 0; what is stored is one less",
+        nibbles[at] + 1, "", "the columns of a word lie in its nibbles from the right, beginning with nibble 0; what is stored is one less",
         tolerance=0,
         traps=(
             Trap(nibbles[at], "That is as it is stored, which is not what is subtracted."),

@@ -48,8 +48,6 @@ CLAMPS: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "no_upper_clamp": ("what is above 127 is not clamped before it becomes int8, and wraps around", lambda q: _wrap(np.maximum(q, -128))),
     "minimum_for_maximum": ("what is above -128 becomes -128: the lower end of the clamp takes a minimum, not a maximum",
                             lambda q: _wrap(np.minimum(q, -128))),
-    "maximum_for_minimum": ("what is below 127 becomes 127: the upper end of the clamp takes a maximum, not a minimum",
-                            lambda q: _wrap(np.maximum(q, 127))),
     "clamp_to_unsigned  ": ("clamped to 0..255, but int8 has negative numbers", lambda q: np.clip(q, 0, 255)),
     "clamp_to_unsigned ": ("clamped to 0..255, but int8 has negative numbers", lambda q: _wrap(np.clip(q, 0, 255))),
 }  # fmt: skip
@@ -73,7 +71,8 @@ ALL_ZERO = (
 ALL_ONE_NUMBER = {
     -1.0: "every value becomes -1, since x / s + 12582912.0 is converted where its bits are wanted; "
     "write .to(tl.int32, bitcast=True).to(tl.int8)",
-    127.0: "every value becomes 127, since x / s is clamped after something large, such as 12582912.0, is added to it; clamp it before",
+    127.0: "every value becomes 127: x / s is clamped after something large, such as 12582912.0, is added to it (clamp it before), or the "
+    "upper end of the clamp takes a maximum, not a minimum",
 }
 """What comes of rounding by an addition when a part of it is missing or out of order."""
 ENOUGH = 0.999

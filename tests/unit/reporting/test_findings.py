@@ -147,7 +147,7 @@ def test_at_most_three_pictures_before_the_rest():
     ("faults", "expected"),
     [
         (("beyond", "race"), ["mask it to columns below N"]),
-        (("outside", "gap", "race"), ["look at its mask, its offsets and its strides"]),
+        (("outside", "gap", "race"), ["it has no mask: mask what lies outside y, or put its offsets and strides right"]),
         (("past", "beyond"), ["the tile begins outside"]),
         (("race",), ["another program writes too"]),
     ],

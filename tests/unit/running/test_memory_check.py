@@ -65,8 +65,9 @@ def checked(
     bundle = KernelBundle(lab.id, (config,), {(case.name, 0): launch}, {}, made_of(kernel))
     problems = {case.name: make_problem(lab, case, seed=1)}
     (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
-    known = frozenset(n for n, line in enumerate(kernel.module.split("\n"), 1) if strides_of and strides_of in line)
-    return Checked(sentences(lab, kernel, problems, [outcome], strides=known, right=right), outcome, source)
+    lines = (n for n, line in enumerate(kernel.module.split("\n"), 1) if strides_of and strides_of in line)
+    known = dict.fromkeys(lines, "its strides are not the tensor's")
+    return Checked(sentences(lab, kernel, problems, [outcome], astray=known, right=right), outcome, source)
 
 
 def made_of(kernel: KernelSource) -> MadeModule:
