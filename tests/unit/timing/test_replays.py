@@ -149,13 +149,15 @@ def test_one_changed_bit_of_an_input_is_seen(name):
 
 @pytest.mark.parametrize("distance", [-1, -GUARD_BYTES, None])
 def test_a_byte_beside_the_tensors_is_seen(distance):
-    """Before Y, at the far end of its guard, and behind it."""
+    """Before Y, at the far end of its guard, where the tensor that was drawn before it may end, and behind it."""
     stage = staged()
     draw = stage.renew()
     run(stage, draw)
     at = draw.places.first["y_ptr"] + (stage.arena.layouts["y_ptr"].bytes if distance is None else distance)
     stage.arena.memory[at] = 0
-    assert seen(stage, draw).fault == "the kernel wrote outside y_ptr; look at its addresses and masks"
+    fault = seen(stage, draw).fault
+    assert fault.startswith("the kernel wrote outside ")
+    assert fault.endswith(" y_ptr; look at its addresses and masks") or distance == -GUARD_BYTES
     draw = stage.renew()
     run(stage, draw)
     assert seen(stage, draw).fault == ""
