@@ -21,8 +21,7 @@ def cast(run: Run, pairs: Pairs, far: Array) -> Divergence | None:
     coarse: tuple[Passed, Array] | None = None
     for step in pairs.flow.passed:
         node = nodes[step.node]
-        after = run.provenance.values(step.node).reshape(-1)[step.lanes].astype(np.float64)
-        before = run.provenance.values(step.source).reshape(-1)[step.source_lanes].astype(np.float64)
+        before, after = _through(run, step)
         if before.shape != after.shape:
             continue
         over = np.isinf(after) & np.isfinite(before) & step.alive
@@ -101,8 +100,7 @@ def _few_digits(run: Run, pairs: Pairs) -> Divergence | None:
         node = run.tape.nodes[step.node]
         if node.op not in IDENTITIES or node.type != "bf16":
             continue
-        after = run.provenance.values(step.node).reshape(-1)[step.lanes].astype(np.float64)
-        before = run.provenance.values(step.source).reshape(-1)[step.source_lanes].astype(np.float64)
+        before, after = _through(run, step)
         off = np.where(step.alive & np.isfinite(before), np.abs(after - before), 0.0)
         if off.any():
             at = np.unravel_index(int(off.argmax()), off.shape)
@@ -119,8 +117,7 @@ def fraction_lost(run: Run, pairs: Pairs) -> Divergence | None:
         node = run.tape.nodes[step.node]
         if node.op not in TO_INTEGERS:
             continue
-        after = run.provenance.values(step.node).reshape(-1)[step.lanes].astype(np.float64)
-        before = run.provenance.values(step.source).reshape(-1)[step.source_lanes].astype(np.float64)
+        before, after = _through(run, step)
         off = np.where(step.alive & np.isfinite(before), np.abs(after - before), 0.0) if before.shape == after.shape else np.zeros(1)
         if off.max() > 0:
             at = np.unravel_index(int(off.argmax()), off.shape)
@@ -171,6 +168,13 @@ def wrapped(run: Run, pairs: Pairs) -> Divergence | None:
                 pairs.program,
             )  # fmt: skip
     return None
+
+
+def _through(run: Run, step: Passed) -> tuple[Array, Array]:
+    """float64 [E, R] each: the values that a step was given, and what it made of them."""
+    before = run.provenance.values(step.source).reshape(-1)[step.source_lanes]
+    after = run.provenance.values(step.node).reshape(-1)[step.lanes]
+    return before.astype(np.float64), after.astype(np.float64)
 
 
 def _peak(values: Array) -> float:

@@ -11,9 +11,8 @@ import numpy as np
 from grader.diagnosis.ledger import tile_groups
 from grader.diagnosis.ledger.pairs import Run, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.ledger.tape import Node
+from grader.diagnosis.ledger.tile_groups import DIVISIONS, REMAINDERS
 from grader.diagnosis.ledger.tile_map import Tile, TileMap
-
-DIVISIONS = ("idiv", "sdiv", "udiv")
 
 
 def map_reason(run: Run, tiles: TileMap) -> tuple[str, int | None, str]:
@@ -219,7 +218,7 @@ def _divided(run: Run, tiles: TileMap) -> Iterator[_Divided]:
     for program, numbers in run.tape.programs.items():
         for number in numbers:
             node = run.tape.nodes[number]
-            if node.op not in (*DIVISIONS, "srem", "urem"):
+            if node.op not in (*DIVISIONS, *REMAINDERS):
                 continue
             own, called = _numbered(run, tiles, program, run.tape.nodes[node.inputs[0]])
             divisor = run.tape.nodes[node.inputs[1]].data
@@ -278,7 +277,7 @@ def _numbered(run: Run, tiles: TileMap, program: int, dividend: Node) -> tuple[l
     if dividend.op == "get_program_id":
         return (_along(run, _own(tiles), dividend), "program_id") if program in tiles.meant else ([], "")
     own_numbers = {number for number, _ in walked.get(program, ())}
-    if dividend.data is None or dividend.size != 1 or dividend.op in (*DIVISIONS, "srem", "urem") or 0 in own_numbers:
+    if dividend.data is None or dividend.size != 1 or dividend.op in (*DIVISIONS, *REMAINDERS) or 0 in own_numbers:
         return [], ""
     if dividend.inputs and not _made_of_program_id(run, {dividend.number}):
         return [], ""  # made of sizes, and a tile's number by chance

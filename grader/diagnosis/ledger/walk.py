@@ -33,6 +33,7 @@ from grader.labs.stages import Rule
 
 MAX_PROGRAMS = 12
 MISSING = ("no_scale", "no_rescale", "input_scale_forgotten", "weight_scale_forgotten")
+"""What it is called that a scale is missing altogether."""
 
 
 Followed = tuple[int, list[Node], Pairs]
