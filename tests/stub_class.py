@@ -18,8 +18,9 @@ from grader.classroom.batch.coordinating import Plan, run_batch
 from grader.classroom.batch.engine import Done, Event
 from grader.classroom.batch.exports import write_exports
 from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import Pages, page_name
-from grader.classroom.batch.standing import Graded, Rules, Standing, standings
+from grader.classroom.batch.standing import Graded, Standing, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkFailed
 from grader.classroom.hidden_cases import Secrets

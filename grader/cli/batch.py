@@ -66,6 +66,9 @@ def batch(
         Path | None,
         typer.Option("--secrets", help="Seed and hidden cases (default: ./secrets.toml if it exists, else a random seed)."),
     ] = None,
+    roster_file: Annotated[
+        Path | None, typer.Option("--roster", help="Who is in the class, extensions and corrections (CSV).")
+    ] = None,
     lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
     device: Annotated[DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")] = DeviceChoice.auto,
     jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one per core).")] = None,
@@ -102,10 +105,12 @@ def batch(
     from grader.classroom.batch.engine import EngineFailed
     from grader.classroom.batch.intake import UnusableSubmissions
     from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
+    from grader.classroom.batch.marks import Rules
     from grader.classroom.batch.pages import Pages
-    from grader.classroom.batch.standing import Rules, standings
+    from grader.classroom.batch.standing import UnusableRules, standings, unknown_times
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.hidden_cases import BadSecrets
+    from grader.classroom.roster import BadRoster, Roster, load_roster
     from grader.judging.rubric import BadRubric, load_rubric
 
     labs = labs_named(lab)
@@ -119,20 +124,21 @@ def batch(
     rules = Rules(attempts.value, _utc(due), late_percent, free_days)
     try:
         load_rubric()
+        roster = load_roster(roster_file) if roster_file else Roster()
         with WorkerPool(_workers(engine, chosen, jobs)) as pool:
             with Journal(journal_file or out / "journal.sqlite") as journal:
                 for note in journal.notes:
                     errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
                 setup = Setup(chosen, _secrets(secrets_file, journal))
                 lab_ids = tuple(lab.id for lab in labs)
-                plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade)
+                plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade, roster)
                 with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
                     pages = Pages(pool)
                     start_engine = _engine(engine, accelerator, setup, pool)
                     graded = run_batch(plan, journal, pool, start_engine, listen, pages.draw)
-            found = standings(graded, rules)
+            found = standings(graded, rules, roster, part=bool(only or since))
             _publish(out, found, pages, setup, names=names)
-    except (UnusableSubmissions, BadSecrets, BadRubric, JournalBusy) as problem:
+    except (UnusableSubmissions, UnusableRules, BadRoster, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed, WorkFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
@@ -148,6 +154,8 @@ def batch(
         errors.print("stopped; every verdict so far is kept: rerun the same command to resume")
         raise typer.Exit(INTERRUPTED) from None
     _summary(found, out, time.monotonic() - started)
+    if sentence := unknown_times(found, rules):
+        errors.print(f"[yellow]note:[/] {escape(sentence)}", soft_wrap=True)
     if gradebook:
         _write_gradebook(gradebook, found, assignment)
 
@@ -292,6 +300,8 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
     from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
 
     for standing in found:
+        if standing.absent:
+            continue
         name = standing.assignment or assignment
         if not name:
             raise refuse(
@@ -338,9 +348,9 @@ def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
     for standing in found:
         cells = [_points(standing.labs.get(lab)) for lab in labs]
         late = f"{standing.days_late} d" if standing.days_late else ""
-        look = standing.graded.look[0] if standing.graded.look else ""
+        look = "nothing was handed in" if standing.absent else standing.look[0] if standing.look else ""
         who = f"{standing.student}/{standing.assignment}" if several and standing.assignment else standing.student
-        total = "not graded" if standing.points is None else number(standing.points)
+        total = number(standing.points) if standing.points is not None else "" if standing.absent else "not graded"
         table.add_row(escape(name(who)), *cells, total, late, escape(name(_cut(look))))
     console.print(table)
     minutes = seconds / 60

@@ -21,6 +21,7 @@ from grader.classroom.batch.tasks import Content, Setup, read_hand_in, unpack_ar
 from grader.classroom.batch.verdicts import anonymous, placed
 from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
 from grader.classroom.batch.workspace import workspace
+from grader.classroom.roster import Roster, on_roster
 from grader.judging.rubric import HERE, Rubric, load_rubric
 from grader.judging.scoring import refused
 from grader.labs import get_lab
@@ -54,6 +55,7 @@ class Plan:
     only: frozenset[str] = frozenset()
     since: datetime | None = None
     regrade: bool = False
+    roster: Roster = field(default_factory=Roster)
 
 
 @dataclass
@@ -102,7 +104,8 @@ def run_batch(
     """
     rubric = rubric_text()
     with workspace() as unpacked:
-        hand_ins = _chosen(plan, collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool)))
+        found = collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool))
+        hand_ins = _chosen(plan, on_roster(found, plan.roster))
         state = _State(BatchProgress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
             for hand_in, content in _read_all(hand_ins, plan.labs, pool):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
+from grader.classroom.batch.marks import Mark
 from grader.classroom.batch.platforms import Platform
 from grader.classroom.batch.standing import Graded, Standing
 from grader.model import LabReport
@@ -18,14 +20,36 @@ from grader.reporting.document import document
 from grader.reporting.junit import junit
 from grader.reporting.text import cell, json_text
 
+Part = Literal["kernels", "questions", "bonus"]
 
-def write_exports(out: Path, standings: Sequence[Standing]) -> None:
+HEADER = """student name email section assignment points max_points points_before_lateness days_late extension_days submitted override
+reason bonus_points bonus_max_points question_points question_max_points look"""
+
+
+@dataclass(frozen=True)
+class Titles:
+    """What the instructor calls the gradebook's columns, by part, and out of what they are: all points, or those to be earned here."""
+
+    given: Mapping[Part, str] = field(default_factory=dict)
+    out_of: Literal["all", "gradable"] = "all"
+
+    def of(self, column: Column) -> str:
+        """A part without a title of its own is named after the title for the kernels, less Canvas's number behind it."""
+        base = re.sub(r"\s*\(\d+\)$", "", self.given["kernels"]) if "kernels" in self.given else column.assignment
+        plain = base if column.part == "kernels" else f"{base} ({column.part})"
+        return self.given.get(column.part, plain)
+
+
+def write_exports(out: Path, standings: Sequence[Standing], titles: Titles | None = None) -> None:
     """Writes grades.csv, canvas.csv, moodle.csv, grades.jsonl and junit.xml into `out`."""
+    titles = titles or Titles()
     write_whole(out / "grades.csv", grades_csv(standings))
-    write_whole(out / "canvas.csv", canvas_csv(standings))
-    write_whole(out / "moodle.csv", moodle_csv(standings))
+    write_whole(out / "canvas.csv", canvas_csv(standings, titles))
+    write_whole(out / "moodle.csv", moodle_csv(standings, titles))
     write_whole(out / "grades.jsonl", grades_jsonl(standings))
-    reports = [replace(standing.graded.report, submission=_name(standing)) for standing in standings]
+    reports = [
+        replace(standing.graded.report, submission=_name(standing)) for standing in standings if not standing.absent
+    ]
     write_whole(out / "junit.xml", junit(*reports))
 
 
@@ -39,30 +63,34 @@ def rehearse(graded: Graded) -> None:
 def grades_csv(standings: Sequence[Standing]) -> str:
     """Everything in one table, a row a student and assignment."""
     labs = _labs(standings)
-    header = ["student", "assignment", "points", "max_points", "points_before_lateness", "days_late", "submitted"]
-    header += ["bonus_points", "bonus_max_points", "question_points", "question_max_points"]
+    header = HEADER.split()
     header += [f"{lab}_{part}" for lab in labs for part in ("correctness", "speed", "status")]
     rows = []
-    for standing in standings:
-        report, submitted = standing.graded.report, standing.graded.hand_in.submitted
+    for one in standings:
+        mark, person, hand_in = one.mark, one.person, one.graded.hand_in
         row: list[object] = [
-            standing.student,
-            standing.assignment,
-            _points(standing.points),
-            _points(report.max_points),
-        ]
-        row += [
-            _points(None if standing.points is None else report.points),
-            standing.days_late,
-            submitted.isoformat() if submitted else "",
-            _points(standing.bonus),
-            _points(report.bonus_max),
-            _points(standing.questions),
-            _points(_asked(standing) or None),
+            one.student,
+            one.name,
+            (person.email if person else "") or hand_in.email,
+            person.section if person else "",
+            one.assignment,
+            _points(mark.points),
+            _points(mark.possible),
+            _points(mark.earned),
+            "" if mark.days_late is None or one.absent else mark.days_late,
+            mark.extension_days or "",
+            mark.handed_in.isoformat() if mark.handed_in else "",
+            _points(mark.override),
+            mark.reason,
+            _points(mark.bonus),
+            _points(mark.bonus_possible),
+            _points(mark.questions),
+            _points(mark.questions_possible or None),
+            "nothing was handed in" if one.absent else "; ".join(one.look),
         ]
         for lab in labs:
-            one = standing.labs.get(lab)
-            row += _lab(one) if one else ["", "", ""]
+            report = one.labs.get(lab)
+            row += _lab(report) if report else ["", "", ""]
         rows.append(row)
     return _csv(header, rows)
 
@@ -78,77 +106,83 @@ class Column:
     """What a gradebook has a column for: an assignment, its questions, or its bonus labs, which count on top of what is possible."""
 
     assignment: str
-    part: Literal["kernels", "questions", "bonus"]
-
-    @property
-    def title(self) -> str:
-        return self.assignment if self.part == "kernels" else f"{self.assignment} ({self.part})"
+    part: Part
 
     def points(self, standing: Standing) -> float | None:
-        return {"kernels": standing.points, "questions": standing.questions, "bonus": standing.bonus}[self.part]
+        mark = standing.mark
+        return {"kernels": mark.points, "questions": mark.questions, "bonus": mark.bonus}[self.part]
 
-    def possible(self, standings: Sequence[Standing]) -> float:
+    def possible(self, standings: Sequence[Standing], out_of: Literal["all", "gradable"]) -> float:
         """The most points that somebody's hand-in could have."""
-        return max(round(self._most(one), 2) for one in standings if _assignment(one) == self.assignment)
+        return max(round(self._most(one.mark, out_of), 2) for one in standings if _assignment(one) == self.assignment)
 
-    def _most(self, standing: Standing) -> float:
+    def _most(self, mark: Mark, out_of: Literal["all", "gradable"]) -> float:
         if self.part == "kernels":
-            return standing.graded.report.max_points
-        return _asked(standing) if self.part == "questions" else 0
+            return mark.gradable if out_of == "gradable" else mark.possible
+        return mark.questions_possible if self.part == "questions" else 0
 
 
 def _columns(standing: Standing) -> list[Column]:
     """Where a standing's points go: its assignment's column, those of the questions if it was asked, of bonus labs if one was begun."""
     columns = [Column(_assignment(standing), "kernels")]
-    if standing.questions is not None:
+    if standing.mark.questions is not None:
         columns.append(Column(_assignment(standing), "questions"))
-    if standing.graded.report.bonus_max:
+    if standing.mark.bonus_possible:
         columns.append(Column(_assignment(standing), "bonus"))
     return columns
-
-
-def _asked(standing: Standing) -> float:
-    """The points of all questions with numbers that a standing's hand-in was asked."""
-    return sum(answer.max_points for answer in standing.graded.answered)
 
 
 def _all_columns(standings: Sequence[Standing]) -> list[Column]:
     return list(dict.fromkeys(column for standing in standings for column in _columns(standing)))
 
 
-def canvas_csv(standings: Sequence[Standing]) -> str:
+def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> str:
     """As Canvas's gradebook imports it: Student, ID, SIS User ID, SIS Login ID, Section, and a column an assignment.
 
     Bonus labs are a column of their own with no points possible, which is how Canvas takes extra credit.
     """
-    columns = _all_columns(standings)
+    columns, titles = _all_columns(standings), titles or Titles()
     rows: list[list[object]] = [
-        ["    Points Possible", "", "", "", "", *(one.possible(standings) for one in columns)]
+        ["    Points Possible", "", "", "", "", *(one.possible(standings, titles.out_of) for one in columns)]
     ]
     points, numbers = _by_student(standings), _numbers(standings, "canvas")
-    for student in dict.fromkeys(standing.student for standing in standings):
-        canvas_id = numbers.get(student, "")
-        login = "" if canvas_id else student
-        row: list[object] = [student.removesuffix(f"_{canvas_id}") if canvas_id else student, canvas_id, "", login, ""]
+    for student, one in _first_of_each(standings).items():
+        person, number = one.person, numbers.get(student, "")
+        if person is not None:
+            row: list[object] = [one.name, person.canvas_id or number, person.sis_id, student, person.section]
+        else:
+            shown = student.removesuffix(f"_{number}") if number else one.name
+            anonymous = one.graded.hand_in.platform == "canvas"
+            row = [shown, number, "", "" if number or anonymous else student, ""]
         rows.append(row + [_points(points.get((student, column))) for column in columns])
-    return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(one.title for one in columns)], rows)
+    return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *map(titles.of, columns)], rows)
 
 
-def moodle_csv(standings: Sequence[Standing]) -> str:
+def moodle_csv(standings: Sequence[Standing], titles: Titles | None = None) -> str:
     """As Moodle's gradebook imports it: a column that names the user, and those of each assignment.
 
-    Moodle's own download tells full names and participants' numbers, no user names: then the first columns are those of its grading
-    worksheet, from which user names or e-mail addresses can be looked up.
+    Moodle's own download tells full names and participants' numbers, no user names. Where there is no roster that knows them, the first
+    columns are those of its grading worksheet, from which user names or e-mail addresses can be looked up.
     """
-    columns = _all_columns(standings)
+    columns, titles = _all_columns(standings), titles or Titles()
     points, numbers = _by_student(standings), _numbers(standings, "moodle")
+    if any(one.person for one in standings):
+        numbers = {}
     rows: list[list[object]] = []
-    for student in dict.fromkeys(standing.student for standing in standings):
+    for student, one in _first_of_each(standings).items():
         known = [points.get((student, column)) for column in columns]
-        who = [f"Participant {numbers[student]}" if student in numbers else "", student] if numbers else [student]
+        who = [f"Participant {numbers[student]}" if student in numbers else "", one.name] if numbers else [student]
         rows.append([*who, *("-" if value is None else _points(value) for value in known)])
     names = ["Identifier", "Full name"] if numbers else ["username"]
-    return _csv([*names, *(one.title for one in columns)], rows)
+    return _csv([*names, *map(titles.of, columns)], rows)
+
+
+def _first_of_each(standings: Sequence[Standing]) -> dict[str, Standing]:
+    """A standing of each student, in order."""
+    found: dict[str, Standing] = {}
+    for one in standings:
+        found.setdefault(one.student, one)
+    return found
 
 
 def _numbers(standings: Sequence[Standing], platform: Platform) -> dict[str, str]:
@@ -165,24 +199,32 @@ def _by_student(standings: Sequence[Standing]) -> dict[tuple[str, Column], float
 def grades_jsonl(standings: Sequence[Standing]) -> str:
     """One line a student and assignment; `report` is the document that `grade --json` writes."""
     lines = []
-    for standing in standings:
-        submitted = standing.graded.hand_in.submitted
+    for one in standings:
+        mark = one.mark
         entry = {
-            "student": standing.student,
-            "assignment": standing.assignment,
-            "place": standing.graded.hand_in.place,
-            "submitted": submitted.isoformat() if submitted else None,
-            "days_late": standing.days_late,
-            "points": None if standing.points is None else _points(standing.points),
-            "bonus_points": None if standing.bonus is None else _points(standing.bonus),
-            "question_points": None if standing.questions is None else _points(standing.questions),
-            "questions": _questions(standing.graded),
-            "look": list(standing.graded.look),
-            "attempts": 1 + len(standing.others),
-            "report": document(standing.graded.report),
+            "student": one.student,
+            "name": one.name,
+            "assignment": one.assignment,
+            "place": one.graded.hand_in.place,
+            "submitted": mark.handed_in.isoformat() if mark.handed_in else None,
+            "days_late": mark.days_late,
+            "extension_days": mark.extension_days,
+            "points": _known(mark.points),
+            "override": _known(mark.override),
+            "reason": mark.reason,
+            "bonus_points": _known(mark.bonus),
+            "question_points": _known(mark.questions),
+            "questions": _questions(one.graded),
+            "look": list(one.look),
+            "attempts": 0 if one.absent else 1 + len(one.others),
+            "report": document(one.graded.report),
         }
         lines.append(json_text(entry))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
 
 
 def _questions(graded: Graded) -> dict[str, dict[str, object]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 from grader.classroom.batch.platforms import Platform
 
@@ -13,9 +14,11 @@ from grader.classroom.batch.platforms import Platform
 class HandIn:
     """One thing handed in by one student: a file or a folder to grade, or the sentence why it cannot be read.
 
-    `place` is where it came from, relative to what was given; with `student` and `assignment` it names the hand-in.
+    `place` is where it came from, relative to what was given; with `student` and `assignment` it names the hand-in. There is none
+    where somebody of the roster handed in nothing. `label` is the name that was found, where the roster has another for `student`;
+    `name` and `email` are what the platform knows. `number` is the student's on `platform`, where that named the files.
     `late` is the learning platform's own word for it, where it gives one without a time. `failed` says why the grader
-    itself could not take it in; then there is no verdict on it. `number` is the student's on `platform`, where that named the files.
+    itself could not take it in; then there is no verdict on it.
     """
 
     student: str
@@ -29,8 +32,15 @@ class HandIn:
     failed: str = ""
     platform: Platform = ""
     number: str = ""
+    label: str = ""
+    name: str = ""
+    email: str = ""
 
     @property
     def key(self) -> str:
         """Names the hand-in in one run."""
         return f"{self.student}/{self.assignment}/{self.place}"
+
+    def of(self, login: str) -> Self:
+        """The same under a login."""
+        return replace(self, student=login, label=self.student)

@@ -91,7 +91,8 @@ class Pages:
             for lab in _modules(standings).items()
         ]
         for row in rows:
-            write_whole(out / row.page, self._text(row.standing.graded))
+            if not row.standing.absent:
+                write_whole(out / row.page, self._text(row.standing.graded))
         overview = summaries(standings, names=names)
         alike: list[Alike] = []
         uncompared: list[str] = []
@@ -145,7 +146,8 @@ def class_page(
         asked=any(one.questions is not None for one in standings),
         summaries=overview,
         mistakes=_mistakes(standings),
-        look=[row for row in rows if row.standing.graded.look],
+        look=[row for row in rows if row.standing.look],
+        absent=[row for row in rows if row.standing.absent],
         alike=compared.found,
         uncompared=compared.left_out,
         device=setup.device,

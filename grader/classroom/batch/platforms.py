@@ -19,7 +19,7 @@ has there is one submission.
 MOODLE = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.+)?)?")
 """Full Name_participant_assignsubmission_file_: a folder a student, or a prefix of the file's name."""
 
-Platform = Literal["", "canvas", "moodle"]
+Platform = Literal["", "canvas", "moodle", "gradescope", "clone"]
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,26 @@
-"""Which of a student's hand-ins counts, how late it was, and what is left of its points."""
+"""Which of a student's hand-ins counts, and what a human has to look at before its mark does."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
 
 from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.marks import Earned, Mark, Rules, mark, ordered
 from grader.classroom.questions import MarkedAnswer, marked
-from grader.model import LabReport, Report
+from grader.classroom.roster import Person, Roster
+from grader.model import Device, LabReport, Report
 from grader.reading.answers import Answers
 
-Attempts = Literal["best", "last"]
+MIXED = "{} has corrections for single students, and the hand-ins are for several assignments ({}); choose one with --assignment"
 
 
-@dataclass(frozen=True)
-class Rules:
-    """How hand-ins become a grade. `late_percent`: what a day of lateness, once begun, costs; `free_days` cost nothing."""
-
-    attempts: Attempts = "last"
-    due: datetime | None = None
-    late_percent: float = 0.0
-    free_days: int = 0
-
-    def days_late(self, hand_in: HandIn) -> int:
-        """Days begun after the due time; 1 where the platform says late without saying when."""
-        if self.due is None or hand_in.submitted is None:
-            return 1 if hand_in.late else 0
-        return max(0, math.ceil((hand_in.submitted - self.due).total_seconds() / 86400))
-
-    def share(self, hand_in: HandIn) -> float:
-        """What is left of the points."""
-        costly = max(0, self.days_late(hand_in) - self.free_days)
-        return max(0.0, 1.0 - costly * self.late_percent / 100)
+class UnusableRules(ValueError):
+    """A roster that does not go with these hand-ins; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -63,55 +48,156 @@ class Graded:
         bonus = {lab_id for lab_id, lab in self.report.labs.items() if lab.bonus}
         return [answer for lab_id, lab in self.questions.items() if lab_id not in bonus for answer in lab.values()]
 
+    @property
+    def earned(self) -> Earned:
+        """Its points. None where a lab was not graded: a sum without it would be less than what was earned."""
+        report, asked = self.report, self.answered
+        unknown = {report.labs[lab_id].bonus for lab_id in self.ungraded}
+        return Earned(
+            points=None if False in unknown or not self.hand_in.place else report.points,
+            possible=report.max_points,
+            gradable=report.gradable_points,
+            bonus=None if True in unknown else report.bonus_points,
+            bonus_possible=report.bonus_max,
+            questions=sum(answer.points for answer in asked) if asked else None,
+            questions_possible=sum(answer.max_points for answer in asked),
+        )
+
 
 @dataclass(frozen=True)
 class Standing:
-    """What counts for one student in one assignment: the chosen hand-in, its lateness, and the others.
+    """What counts for one student in one assignment: the chosen hand-in, its mark, the others, and the row of the roster.
 
-    `points` is None where a lab was not graded: a sum without it would be less than what was earned. So is `bonus`, the points
-    of bonus labs. `questions`: points of the questions with numbers; None where none were handed in.
+    Where somebody of the roster handed in nothing, the hand-in has no place and the report no lab. look: why a human should look.
     """
 
     student: str
     assignment: str
     graded: Graded
     others: tuple[Graded, ...]
-    days_late: int
-    points: float | None
-    bonus: float | None
-    questions: float | None = None
+    mark: Mark
+    person: Person | None = None
+    look: tuple[str, ...] = ()
 
     @property
     def labs(self) -> Mapping[str, LabReport]:
         return self.graded.report.labs
 
+    @property
+    def absent(self) -> bool:
+        """Whether nothing was handed in."""
+        return not self.graded.hand_in.place
 
-def standings(graded: Iterable[Graded], rules: Rules) -> list[Standing]:
-    """One for each student and assignment, in order of their names."""
+    @property
+    def name(self) -> str:
+        """Who it is, for people: the roster's name, else the platform's, else whatever the files say."""
+        return (self.person.name if self.person else "") or self.graded.hand_in.name or self.student
+
+    @property
+    def points(self) -> float | None:
+        return self.mark.points
+
+    @property
+    def days_late(self) -> int | None:
+        return self.mark.days_late
+
+    @property
+    def bonus(self) -> float | None:
+        return self.mark.bonus
+
+    @property
+    def questions(self) -> float | None:
+        return self.mark.questions
+
+
+def standings(
+    graded: Iterable[Graded], rules: Rules, roster: Roster | None = None, *, part: bool = False
+) -> list[Standing]:
+    """One for each student and assignment, in order of their names; with a roster also for those who handed in nothing.
+
+    part: only some of the class was asked for, and who is missing is no no-show.
+    Raises UnusableRules for corrections by hand that may be meant for another assignment.
+    """
+    roster = roster or Roster()
     groups: dict[tuple[str, str], list[Graded]] = {}
     for one in graded:
         groups.setdefault((one.hand_in.student, one.hand_in.assignment), []).append(one)
-    found = []
-    for (student, assignment), attempts in sorted(groups.items()):
-        chosen = max(attempts, key=lambda one: _rank(one, rules))
-        others = tuple(one for one in attempts if one is not chosen)
-        share = rules.share(chosen.hand_in)
-        unknown = {chosen.report.labs[lab_id].bonus for lab_id in chosen.ungraded}
-        points = None if False in unknown else chosen.report.points * share
-        bonus = None if True in unknown else chosen.report.bonus_points * share
-        questions = share * sum(answer.points for answer in chosen.answered) if chosen.answered else None
-        found.append(Standing(student, assignment, chosen, others, rules.days_late(chosen.hand_in), points, bonus, questions))
-    return found
+    assignments = sorted({assignment for _, assignment in groups})
+    if len(assignments) > 1 and any(person.corrected for person in roster.people):
+        raise UnusableRules(MIXED.format(roster.name, ", ".join(assignments)))
+    device = next((one.report.device for attempts in groups.values() for one in attempts), None)
+    if device is not None and not part:
+        for person in roster.people:
+            for assignment in assignments:
+                groups.setdefault((person.login, assignment), [_nothing(person, assignment, device)])
+    found = [_standing(key, attempts, rules, roster) for key, attempts in sorted(groups.items())]
+    return _with_borrowed_names(found, roster) if roster else found
 
 
-def _rank(one: Graded, rules: Rules) -> tuple[bool, float, float, float]:
+def _standing(key: tuple[str, str], attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standing:
+    person = roster.by_login.get(key[0])
+    chosen = max(attempts, key=lambda one: _rank(one, rules, person))
+    others = tuple(one for one in attempts if one is not chosen)
+    found = mark(chosen.hand_in, chosen.earned, rules, person)
+    return Standing(
+        *key, chosen, others, found, person, (*chosen.look, *_odd(found, rules, chosen.hand_in, person, roster))
+    )
+
+
+def _nothing(person: Person, assignment: str, device: Device) -> Graded:
+    return Graded(HandIn(person.login, assignment, "", Path()), Report("", device, None, {}))
+
+
+def _rank(one: Graded, rules: Rules, person: Person | None) -> tuple[bool, float, float, float]:
     """The larger counts; bonus points where the others are equal.
 
     A hand-in that cannot be read never replaces one that can; one without a verdict may be the best.
     """
-    submitted = (one.hand_in.submitted or datetime.min.replace(tzinfo=UTC)).timestamp()
-    unknown = any(not one.report.labs[lab_id].bonus for lab_id in one.ungraded)
-    points = math.inf if unknown else one.report.points * rules.share(one.hand_in)
+    submitted, share = ordered(one.hand_in.submitted), rules.share(rules.days_late(one.hand_in, person))
+    points = math.inf if one.earned.points is None else one.earned.points * share
     readable = not one.hand_in.refused
-    bonus = one.report.bonus_points * rules.share(one.hand_in)
+    bonus = one.report.bonus_points * share
     return (readable, points, bonus, submitted) if rules.attempts == "best" else (readable, submitted, points, bonus)
+
+
+def _odd(found: Mark, rules: Rules, hand_in: HandIn, person: Person | None, roster: Roster) -> Iterator[str]:
+    """What is odd about a mark: a human decides."""
+    if roster and person is None:
+        yield f"not on {roster.name}, or not by a name or id that only one row has: add a row, or the platform's id to a row"
+    if found.override is not None and hand_in.place and found.override > found.possible:
+        yield f"set to {found.override:g} points by hand, of {found.possible:g} that are possible"
+    if found.days_late is None and hand_in.late and rules.late_percent:
+        yield "late without a time, and with an extension: nothing is taken off; write into handed_in of the roster when it came"
+
+
+def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Standing]:
+    """Whose numbers did the answers use? A neighbour's name, and one that several wrote, are worth a look."""
+    shared = Counter(text for one in found for text in _names_written(one))
+    told = []
+    for one in found:
+        odd = []
+        for text in _names_written(one):
+            named = roster.called(text)
+            if named and one.person not in named:
+                odd.append(
+                    f'its questions have student = "{text}", the name of {" and ".join(who.login for who in named)}'
+                )
+            elif not named and shared[text] > 1:
+                odd.append(f'its questions have student = "{text}", a name that others wrote too')
+        told.append(replace(one, look=(*one.look, *odd)))
+    return told
+
+
+def _names_written(standing: Standing) -> set[str]:
+    return {answers.student for answers in standing.graded.answers.values() if answers.student}
+
+
+def unknown_times(found: Sequence[Standing], rules: Rules) -> str:
+    """The sentence on hand-ins on which --due has no effect; empty where there are none."""
+    without = [one for one in found if not one.absent and one.mark.handed_in is None]
+    if rules.due is None or not without:
+        return ""
+    what = "1 hand-in has" if len(without) == 1 else f"{len(without)} hand-ins have"
+    canvas = any(one.graded.hand_in.platform == "canvas" for one in without)
+    words = "; of Canvas's only LATE in the file name counts, as one day" if canvas else ""
+    return f"{what} no known time: --due has no effect on {'it' if len(without) == 1 else 'them'}{words}"

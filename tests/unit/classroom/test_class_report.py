@@ -14,9 +14,10 @@ import pytest
 
 from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, rehearse, write_exports
 from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
 from grader.classroom.batch.similarity import Alike, Comparison, similar_kernels
-from grader.classroom.batch.standing import Graded, Rules, standings
+from grader.classroom.batch.standing import Graded, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
 from grader.classroom.hidden_cases import Secrets

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import page_name
-from grader.classroom.batch.standing import Graded, Rules, standings
+from grader.classroom.batch.standing import Graded, standings
 from grader.classroom.gradescope.results import results
 from grader.labs import get_lab
 from grader.model import Config, Device, LabReport, Report, TestResult

@@ -1,0 +1,243 @@
+"""Who is in the class, and what was decided by hand for one of them? Reads a roster: a CSV file with a row a student."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.times import moment
+
+MAX_BYTES = 16 << 20
+MAX_TOLD = 20
+"""Bad rows that are told at once."""
+
+IDS = ("canvas_id", "moodle_id", "gradescope_id", "github", "email", "sis_id")
+OF_PLATFORM = {"canvas": "canvas_id", "moodle": "moodle_id", "gradescope": "gradescope_id"}
+
+
+class BadRoster(ValueError):
+    """A roster that cannot be used; the message has a sentence for each bad row."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """One row. extension_days: later due, for this one; handed_in: when, where the files do not say or say it wrong.
+
+    override: the points that count whatever the grader says, with the reason for it.
+    """
+
+    login: str
+    name: str = ""
+    email: str = ""
+    canvas_id: str = ""
+    sis_id: str = ""
+    moodle_id: str = ""
+    gradescope_id: str = ""
+    github: str = ""
+    section: str = ""
+    extension_days: float = 0.0
+    handed_in: datetime | None = None
+    override: float | None = None
+    reason: str = ""
+
+    @property
+    def corrected(self) -> bool:
+        """Whether something was decided by hand, which belongs to one assignment."""
+        return bool(self.extension_days or self.handed_in or self.override is not None)
+
+
+COLUMNS = tuple(column.name for column in fields(Person))
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The class. `name` is the file's, for sentences; a roster without people is that of a class without one."""
+
+    people: tuple[Person, ...] = ()
+    name: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.people)
+
+    @cached_property
+    def by_login(self) -> Mapping[str, Person]:
+        return {person.login: person for person in self.people}
+
+    def whose(self, hand_in: HandIn) -> Person | None:
+        """The row of whoever handed something in: by the platform's number, else by login or id, else by a name that only one has."""
+        column = OF_PLATFORM.get(hand_in.platform, "")
+        if hand_in.number and (known := self._by_id.get((column, _folded(hand_in.number)))):
+            return known
+        found = hand_in.student.removesuffix(f"_{hand_in.number}")
+        labels = (hand_in.student, found, hand_in.email)
+        for at in ("login", *IDS[2:]):
+            for label in filter(None, map(_folded, labels)):
+                if (known := self._by_id.get((at, label))) and _may_be(known, column, hand_in.number):
+                    return known
+        if hand_in.platform == "clone":
+            ends = [
+                one
+                for one in self.people
+                if one.github and _folded(hand_in.student).endswith(f"-{_folded(one.github)}")
+            ]
+            return max(ends, key=lambda one: len(one.github), default=None)
+        named = [
+            person
+            for person in self.people
+            if any(_same_name(person.name, label) for label in (hand_in.name, found))
+            and _may_be(person, column, hand_in.number)
+        ]
+        return named[0] if len(named) == 1 else None
+
+    def called(self, text: str) -> tuple[Person, ...]:
+        """Everybody whom a text names, by login, id or name."""
+        wanted = _folded(text)
+        ids = (self._by_id.get((column, wanted)) for column in ("login", *IDS))
+        named = (person for person in self.people if _same_name(person.name, text))
+        return tuple(dict.fromkeys([*filter(None, ids), *named]))
+
+    @cached_property
+    def _by_id(self) -> Mapping[tuple[str, str], Person]:
+        return {
+            (at, _folded(value)): one for one in self.people for at in ("login", *IDS) if (value := getattr(one, at))
+        }
+
+
+def _may_be(person: Person, column: str, number: str) -> bool:
+    """Whether the platform's number speaks against it."""
+    return not (column and number and getattr(person, column))
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", _folded(text))
+
+
+def _same_name(name: str, text: str) -> bool:
+    """Whether two names have the same words in any order, also where a platform wrote them without spaces (doejane)."""
+    ours, theirs = _words(name), _words(text)
+    if not ours or not theirs:
+        return False
+    turned = {"".join(ours[at:] + ours[:at]) for at in range(len(ours))}
+    return sorted(ours) == sorted(theirs) or "".join(theirs) in turned
+
+
+# ---------------------------------------------------------------- reading
+
+
+def load_roster(path: Path) -> Roster:
+    """Reads a roster; commas or semicolons, UTF-8. Raises BadRoster with a sentence for each row that cannot be read."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadRoster(
+                f"{path} has more than {MAX_BYTES >> 20} MB; expected a CSV file with a row for each student"
+            )
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRoster(f"{path} cannot be read ({error}); save it as CSV in UTF-8") from None
+    head = text.partition("\n")[0]
+    rows = csv.reader(text.splitlines(keepends=True), delimiter=";" if head.count(";") > head.count(",") else ",")
+    try:
+        header = [title.strip().lower().replace(" ", "_") for title in next(rows, [])]
+        _check_header(path, header)
+        found = [(rows.line_num, row) for row in rows if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise BadRoster(
+            f"{path} line {rows.line_num} is no CSV ({error}); save it again from the spreadsheet"
+        ) from None
+    reading = _Reading(path.name, header)
+    people = [person for line, row in found if (person := reading.person(line, [cell.strip() for cell in row]))]
+    if not people and not reading.problems:
+        reading.problems.append(f"{path.name} has no row below its header; expected one for each student")
+    if reading.problems:
+        more = len(reading.problems) - MAX_TOLD
+        raise BadRoster("\n".join([*reading.problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
+    return Roster(tuple(people), path.name)
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    unknown = [title for title in header if title not in COLUMNS]
+    twice = [title for title in header if header.count(title) > 1]
+    if unknown or twice or "login" not in header:
+        what = f"a column {unknown[0]!r}" if unknown else f"two columns {twice[0]!r}" if twice else "no column 'login'"
+        raise BadRoster(f"{path.name} has {what}; expected login and any of {', '.join(COLUMNS[1:])}")
+
+
+@dataclass
+class _Reading:
+    """The rows read so far: which ids were met and on which line, and what is wrong."""
+
+    name: str
+    header: list[str]
+    met: dict[tuple[str, str], int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def person(self, line: int, row: list[str]) -> Person | None:
+        before = len(self.problems)
+        if len(row) > len(self.header) and not any(row[len(self.header) :]):
+            row = row[: len(self.header)]
+        if len(row) > len(self.header):
+            self._bad(
+                line, f"has {len(row)} cells, expected {len(self.header)}; put quotes around a cell with a comma in it"
+            )
+        cells = {title: cell for title, cell in zip(self.header, row, strict=False) if cell}
+        if "login" not in cells:
+            self._bad(line, "has no login, expected one for every student")
+        values: dict[str, object] = dict(cells)
+        for title, (read, expected) in TYPED.items():
+            if title in cells:
+                values[title] = read(cells[title])
+                if values[title] is None:
+                    self._bad(line, f"has {title} {cells[title]!r}, expected {expected}")
+        for title in ("login", *IDS):
+            if title in cells and (first := self.met.setdefault((title, _folded(cells[title])), line)) != line:
+                self._bad(line, f"has the {title} {cells[title]!r} of line {first}; expected one row for each student")
+        if ("override" in cells) != ("reason" in cells):
+            there, missing = ("override", "reason") if "override" in cells else ("reason", "override")
+            self._bad(line, f"has the {there} {cells[there]!r} and no {missing}; expected both, or neither")
+        return Person(**values) if len(self.problems) == before else None  # type: ignore[arg-type]
+
+    def _bad(self, line: int, what: str) -> None:
+        self.problems.append(f"{self.name} line {line} {what}")
+
+
+def _number(text: str) -> float | None:
+    try:
+        found = float(text.replace(",", "."))
+    except ValueError:
+        return None
+    return found if math.isfinite(found) and found >= 0 else None
+
+
+def _time(text: str) -> datetime | None:
+    return moment(text) if re.search(r"\d[T ]+\d?\d:\d\d", text) else None
+
+
+def _digits(text: str) -> str | None:
+    found = re.sub(r"(?i)^participant\s+", "", text)
+    return found if found.isascii() and found.isdigit() else None
+
+
+TYPED: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "extension_days": (_number, "a number of days from 0, such as 2"),
+    "override": (_number, "points from 0, such as 54.5"),
+    "handed_in": (_time, "a date and a time such as 2026-11-20 23:58 (UTC where no zone is named)"),
+    "canvas_id": (_digits, "the number in the column ID of Canvas's gradebook export"),
+    "moodle_id": (_digits, "the number of Moodle's participant, such as 501"),
+}
+
+
+def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
+    """The hand-ins under the logins of the roster; who is not on it keeps the name that was found."""
+    return [one.of(person.login) if (person := roster.whose(one)) else one for one in hand_ins]

@@ -1,0 +1,204 @@
+"""A roster is read strictly, finds whoever handed in, and what it corrects is in every mark."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.classroom.batch.exports import canvas_csv, grades_csv, moodle_csv
+from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.marks import Rules
+from grader.classroom.batch.standing import UnusableRules, standings, unknown_times
+from grader.classroom.roster import COLUMNS, BadRoster, Person, Roster, load_roster, on_roster
+from grader.reading.answers import Answers
+from tests.unit.classroom.test_class_report import DUE, graded, hand_in, rows_of
+
+CLASS = """login,name,email,canvas_id,moodle_id,github,section,extension_days,handed_in,override,reason
+ann,Ann Lovelace,ann@example.org,90000,501,AnnL,A,2,,,
+ben,"Bénet, Ben",ben@example.org,90001,,ben-b,A,,2026-11-21 10:00,,
+cat,Cat Wei,,90002,503,,B,,,54.5,oral exam
+dan,Wei Zhang,,,504,,B,,,,
+eve,Wei Zhang,,,505,,B,,,,
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "roster.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def roster(tmp_path) -> Roster:
+    return load_roster(written(tmp_path, CLASS))
+
+
+def test_a_roster_is_read(roster, tmp_path):
+    ann, ben, cat, *_ = roster.people
+    assert (ann.extension_days, ann.canvas_id, ann.section, ann.override) == (2.0, "90000", "A", None)
+    assert (ben.name, ben.handed_in) == ("Bénet, Ben", datetime(2026, 11, 21, 10, tzinfo=UTC))
+    assert (cat.override, cat.reason) == (54.5, "oral exam")
+    semicolons = "\ufeff" + CLASS.replace('"Bénet, Ben"', "Ben Bénet").replace(",", ";").replace("54.5", "54,5").replace("\n", "\r\n")
+    again = load_roster(written(tmp_path, semicolons))
+    assert [replace(one, name="") for one in again.people] == [replace(one, name="") for one in roster.people]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "no column 'login'"),
+        ("name\nAnn", "no column 'login'; expected login and any of name"),
+        ("login,extention\nann,2", "a column 'extention'; expected"),
+        ("login,login\nann,ann", "two columns 'login'"),
+        ("login\n", "no row below its header"),
+        ("login,name\n,Ann", "line 2 has no login"),
+        ("login,extension_days\nann,two", "line 2 has extension_days 'two', expected a number of days from 0"),
+        ("login,extension_days\nann,-1", "extension_days '-1'"),
+        ("login,extension_days\nann,nan", "extension_days 'nan'"),
+        ("login,handed_in\nann,2026-11-20", "line 2 has handed_in '2026-11-20', expected a date and a time"),
+        ("login,handed_in\nann,20.11.2026 10:00", "expected a date and a time"),
+        ("login,override\nann,54", "line 2 has the override '54' and no reason"),
+        ("login,reason\nann,ill", "line 2 has the reason 'ill' and no override"),
+        ("login,canvas_id\nann,9e4", "canvas_id '9e4', expected the number in the column ID"),
+        ("login\nann\nANN", "line 3 has the login 'ANN' of line 2"),
+        ("login,canvas_id\nann,7\nben,7", "line 3 has the canvas_id '7' of line 2"),
+        ("login,name\nann,Lovelace, Ann", "line 2 has 3 cells, expected 2; put quotes around"),
+    ],
+)
+def test_what_cannot_be_read_is_told_by_its_line(tmp_path, text, sentence):
+    with pytest.raises(BadRoster, match=re.escape(sentence)):
+        load_roster(written(tmp_path, text))
+
+
+def test_every_bad_row_has_its_sentence(tmp_path):
+    text = "login,extension_days,override\n" + "".join(f"s{n},x,1\n" for n in range(30))
+    with pytest.raises(BadRoster) as problem:
+        load_roster(written(tmp_path, text))
+    lines = str(problem.value).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "and 40 more"
+    with pytest.raises(BadRoster, match="save it as CSV in UTF-8"):
+        load_roster(tmp_path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200) | st.lists(st.sampled_from([*COLUMNS, ",", "\n", ";", '"', "1", "ann", "\0", "\r"]), max_size=60).map("".join))
+def test_any_text_is_a_roster_or_a_sentence(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    path.write_text(text, encoding="utf-8", errors="replace", newline="")
+    with suppress(BadRoster):
+        assert load_roster(path).people
+
+
+@pytest.mark.parametrize(
+    ("found", "login"),
+    [
+        (HandIn("lovelaceann_90000", "", "p", Path(), platform="canvas", number="90000"), "ann"),
+        (HandIn("somebodyelse_90001", "", "p", Path(), platform="canvas", number="90001"), "ben"),
+        (HandIn("Jane Doe", "", "p", Path(), platform="moodle", number="503"), "cat"),
+        (HandIn("Ben Benet", "", "p", Path()), None),
+        (HandIn("Ben Bénet", "", "p", Path(), platform="moodle", number="777"), "ben"),
+        (HandIn("Wei Cat", "", "p", Path(), platform="moodle", number="777"), None),
+        (HandIn("Wei Zhang", "", "p", Path(), platform="moodle", number="505"), "eve"),
+        (HandIn("Wei Zhang", "", "p", Path()), None),
+        (HandIn("weicat_7", "", "p", Path(), platform="canvas", number="7"), None),
+        (HandIn("zhangwei_7", "", "p", Path(), platform="canvas", number="7"), None),
+        (HandIn("bénetben_8", "", "p", Path()), None),
+        (HandIn("CAT", "", "p", Path()), "cat"),
+        (HandIn("ann@example.org", "", "p", Path()), "ann"),
+        (HandIn("s1", "", "p", Path(), name="Ann Lovelace"), "ann"),
+        (HandIn("s1", "", "p", Path(), email="BEN@example.org"), "ben"),
+        (HandIn("lab-1-annl", "", "p", Path(), platform="clone"), "ann"),
+        (HandIn("lab-1-ben-b", "", "p", Path(), platform="clone"), "ben"),
+        (HandIn("anna", "", "p", Path()), None),
+    ],
+)
+def test_who_handed_in_is_found_on_the_roster_or_nobody_is(roster, found, login):
+    """The platform's number decides; a name does only where one row has it and no number speaks against it."""
+    (one,) = on_roster([found], roster)
+    assert one.student == (login or found.student)
+    assert one.label == (found.student if login else "")
+
+
+def test_corrections_for_one_are_in_the_mark(roster):
+    handed_in = [graded(hand_in("ann", hours=30)), graded(hand_in("ben", hours=90)), graded(hand_in("cat"))]
+    found = standings(handed_in, Rules("last", DUE, 10.0), roster)
+    ann, ben, cat, dan, _ = found
+    assert (ann.mark.days_late, ann.points) == (0, 80.0)
+    assert (ben.mark.days_late, ben.points) == (1, 72.0)
+    assert (cat.points, cat.mark.earned, cat.mark.reason) == (54.5, 80.0, "oral exam")
+    assert dan.absent
+    assert dan.points is None
+    assert ann.mark.steps == ("80 of 100 points for the kernels.", "Due 2 days later than for the others.")
+    assert ben.mark.steps == ("80 of 100 points for the kernels.", "1 day late. 10 % are taken off.")
+    assert cat.mark.steps[-1] == "Set to 54.5 points by hand: oral exam."
+    assert [one.absent for one in standings([graded(hand_in("ann"))], Rules(), roster, part=True)] == [False]
+
+
+def test_tables_say_who_it_is(roster):
+    canvas = hand_in("lovelaceann_90000", platform="canvas", number="90000")
+    found = standings([graded(one) for one in on_roster([canvas, hand_in("stranger")], roster)], Rules(), roster)
+    rows = {row["Student"]: row for row in rows_of(canvas_csv(found))[1:]}
+    ann = rows["Ann Lovelace"]
+    assert (ann["ID"], ann["SIS Login ID"], ann["Section"], ann["Triton kernels"]) == ("90000", "ann", "A", "80.0")
+    assert (rows["Cat Wei"]["ID"], rows["Cat Wei"]["Triton kernels"]) == ("90002", "54.5")
+    assert rows["Bénet, Ben"]["Triton kernels"] == "", "nothing was handed in, and nothing decided"
+    assert [row["username"] for row in rows_of(moodle_csv(found))] == ["ann", "ben", "cat", "dan", "eve", "stranger"]
+    table = {row["student"]: row for row in rows_of(grades_csv(found))}
+    assert (table["cat"]["override"], table["cat"]["reason"], table["dan"]["look"]) == ("54.5", "oral exam", "nothing was handed in")
+    assert "not on roster.csv" in table["stranger"]["look"]
+    assert table["ann"]["email"] == "ann@example.org"
+
+
+def test_a_neighbours_name_in_the_questions_is_flagged(roster):
+    def answering(student: str, name: str):
+        return replace(graded(hand_in(student)), answers={"w8a8": Answers(name, {})})
+
+    written = {"ann": "Ann Lovelace", "ben": "ann", "cat": "Kitty", "dan": "someone", "eve": "someone"}
+    looks = {one.student: one.look for one in standings([answering(*pair) for pair in written.items()], Rules(), roster)}
+    assert looks["ann"] == looks["cat"] == ()
+    assert looks["ben"] == ('its questions have student = "ann", the name of ann',)
+    assert looks["dan"] == looks["eve"] == ('its questions have student = "someone", a name that others wrote too',)
+    alone = standings([answering(*pair) for pair in written.items()], Rules())
+    assert [one.look for one in alone] == [()] * 5, "without a roster as before"
+
+
+def test_unknown_lateness_is_said(roster):
+    rules = Rules("last", DUE, 10.0)
+    timeless = [graded(replace(hand_in(name), submitted=None)) for name in ("ann", "ben", "cat")]
+    found = standings(timeless, rules, roster)
+    assert unknown_times(found, rules) == "2 hand-ins have no known time: --due has no effect on them", "ben's is in the roster"
+    assert [one.mark.days_late for one in found[:3]] == [None, 1, None]
+    assert unknown_times(found, Rules()) == ""
+    late = replace(hand_in("ann", platform="canvas", number="90000"), submitted=None, late=True)
+    (ann,) = standings([graded(late)], rules, roster, part=True)
+    assert ann.mark.days_late is None, "late by Canvas's word, within the extension or not"
+    assert "handed_in" in ann.look[0]
+    assert "only LATE in the file name counts" in unknown_times([ann], rules)
+
+
+def test_corrections_belong_to_one_assignment(roster):
+    two = [graded(replace(hand_in("ann"), assignment=name)) for name in ("lab1", "lab2")]
+    with pytest.raises(UnusableRules, match="lab1, lab2"):
+        standings(two, Rules(), roster)
+    plain = Roster(tuple(Person(one.login) for one in roster.people))
+    assert len(standings(two, Rules(), plain)) == 10
+
+
+@settings(max_examples=100, deadline=None)
+@given(hours=st.floats(-100, 1000), extension=st.floats(0, 30), percent=st.floats(0, 100), free=st.integers(0, 5))
+def test_an_extension_never_costs_and_moves_the_deadline(hours, extension, percent, free):
+    rules = Rules("last", DUE, percent, free)
+    one = graded(hand_in(hours=hours))
+    (plain,) = standings([one], rules)
+    (extended,) = standings([one], rules, Roster((Person("ann", extension_days=extension),)))
+    assert extended.points >= plain.points
+    moved = replace(rules, due=DUE + timedelta(days=extension))
+    assert extended.points == standings([one], moved)[0].points
