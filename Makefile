@@ -96,7 +96,7 @@ gradescope: $(INSTALLED) ## make Gradescope's autograder.zip
 	@mkdir -p build
 	@$(PY) -m grader gradescope build/autograder.zip $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
-.PHONY: calibrate bench bench-models bench-grader figures coverage
+.PHONY: calibrate bench bench-models bench-grader figures coverage explain-table
 calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
 	@$(PY) -m grader calibrate $(ARGS)
 
@@ -113,6 +113,9 @@ bench-models: $(TEST_INSTALLED) ## time whole models and the small model's layer
 bench-grader: $(TEST_INSTALLED) ## time the grader's own stages, and compare with the last run kept here
 	@$(PY) -m pytest bench/grader -p no:xdist --benchmark-only --benchmark-autosave --benchmark-compare --benchmark-group-by=func \
 	  --benchmark-storage=file://build/benchmarks --benchmark-columns=median,iqr,rounds $(ARGS)
+
+explain-table: $(TEST_INSTALLED) ## what is said of every wrong kernel of the corpus, as a table; build/explain.json
+	@$(PY) -m tests.explain_table $(ARGS)
 
 coverage: $(TEST_INSTALLED) ## the quick tests with coverage; build/coverage/index.html
 	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow and not gpu" --cov=grader --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)

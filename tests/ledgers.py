@@ -39,6 +39,7 @@ class Wrong:
     names: tuple[str, ...]
     config: int
     reason: str = ""
+    base: str = ""
 
 
 @cache
@@ -47,10 +48,11 @@ def several() -> tuple[Wrong, ...]:
     found = []
     entries = [entry for path in sorted(SEVERAL.glob("*.toml")) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["kernel"]]
     for entry in entries:
+        base = ""
         if "file" in entry:
             source = (SEVERAL / entry["file"]).read_text(encoding="utf-8")
         else:
-            source = (TESTS / entry["base"]).read_text(encoding="utf-8")
+            source = base = (TESTS / entry["base"]).read_text(encoding="utf-8")
             for edit in entry["edits"]:
                 assert source.count(edit["find"]) == 1, f"{entry['name']}: {edit['find']!r} is not there once"
                 source = source.replace(edit["find"], edit["replace"])
@@ -58,7 +60,7 @@ def several() -> tuple[Wrong, ...]:
         found.append(
             Wrong(
                 entry["lab"], entry["name"], source, entry["case"], entry["first"], names,
-                entry.get("config", 0), entry.get("reason", ""),
+                entry.get("config", 0), entry.get("reason", ""), base,
             )
         )  # fmt: skip
     return tuple(found)

@@ -37,6 +37,7 @@ class Mistake:
     lab: str
     name: str
     says: str
+    base: str
     source: str
     fails: tuple[str, ...]
     diagnosis: str | None = None
@@ -74,6 +75,7 @@ def all_mistakes() -> tuple[Mistake, ...]:
                     lab,
                     entry["name"],
                     entry["says"],
+                    base,
                     source,
                     tuple(entry["fails"]),
                     entry.get("diagnosis"),

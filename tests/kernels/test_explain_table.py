@@ -1,0 +1,88 @@
+"""The table of what is said of wrong kernels: its verdicts, the lines of an edit, and a sample of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.explain_table import (
+    Kernel,
+    compared,
+    edited,
+    every,
+    graded,
+    judged,
+    loaded,
+    right_kernels,
+    run,
+    summary,
+    verdict,
+    wrong_kernels,
+)
+
+BASE = "a\nb\nc\nd"
+WRONG = Kernel("w8a8", "any", "single", "", ("truncation or floor_rounding", "no_clamp"), (3,))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [("a\nB\nc\nd", (2,)), ("a\nb\nx\ny\nc\nd", (3, 4)), ("a\nc\nd", (1, 2)), ("A\nb\nc\nd\ne", (1, 5)), (BASE, ())],
+)
+def test_the_edited_lines_are_those_of_the_wrong_text(text, lines):
+    assert edited(BASE, text) == lines
+
+
+@pytest.mark.parametrize(
+    ("claimed", "lines", "expected"),
+    [
+        (["truncation"], [[4]], "named"),
+        (["no_clamp", "floor_rounding"], [[4], []], "named"),
+        (["no_clamp or zeros"], [[]], "named"),
+        (["no_clamp", "zeros"], [[4], [5]], "false"),
+        (["zeros"], [[3]], "false"),
+        ([], [[4]], "observed"),
+        ([], [[]], "nothing"),
+        ([], [], "nothing"),
+    ],
+)
+def test_a_verdict_is_about_every_name(claimed, lines, expected):
+    assert verdict(WRONG, ["said"] * len(lines), claimed, [], lines) == expected
+
+
+def test_whatever_is_said_of_a_right_kernel_is_false():
+    right = replace(WRONG, kind="right", expected=(), edited=None)
+    assert verdict(right, [], [], [], []) == "nothing"
+    assert verdict(right, ["something"], [], [], [[]]) == "false"
+    assert verdict(right, [], [], ["line 3 reads past X"], []) == "false"
+
+
+def test_every_kernel_is_there_once():
+    kernels = [*wrong_kernels(), *right_kernels()]
+    names = [(kernel.lab, kernel.name, kernel.kind) for kernel in kernels]
+    assert len(names) == len(set(names)) > 500
+    assert all(kernel.expected and kernel.edited != () for kernel in kernels if kernel.kind != "right")
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_table(tmp_path):
+    """The corpus' own kernels are named on the line to change; the two tables of one run are alike."""
+    single = [kernel for kernel in wrong_kernels() if kernel.lab == "w8a8" and kernel.kind == "single"]
+    right = next(kernel for kernel in right_kernels() if kernel.lab == "dds")
+    records = run([*every(single, 3), right], 1, tmp_path / "table.json")
+    assert [record["verdict"] for record in records if record["kind"] == "single"] == ["named"] * 3
+    assert all(record["off"] is not None and record["cpu"] > 0 for record in records if record["kind"] == "single")
+    assert loaded(tmp_path / "table.json") == json.loads(json.dumps(records))
+    text = compared(records, records)
+    assert "## 0 verdicts changed" in text
+    assert text.count(summary(records)) == 2
+    assert "1 right kernels, 0 accused" in text
+
+
+@pytest.mark.slow
+def test_a_right_kernel_that_is_wrong_is_accused():
+    kernel = next(kernel for kernel in wrong_kernels() if (kernel.lab, kernel.name) == ("w8a8", "truncation"))
+    record = judged(replace(kernel, kind="right"), graded(kernel))
+    assert record["verdict"] == "false"
+    assert "accused" in summary([record])
