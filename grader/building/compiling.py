@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
-from grader.building.loops import loop_facts
 from grader.building.options import BuildOptions
 from grader.building.sentences import defect, describe_error, fault_in, is_defect
 from grader.labs import Lab
@@ -271,7 +270,7 @@ def _compile_sentence(source: KernelSource, answer: Answer, made: MadeModule, ca
 
 def _binary(source: KernelSource, answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | BuildFailure:
     """Checks what the sandbox sent before anything trusts it."""
-    header, (cubin, ptx) = answer.header, answer.blobs
+    header, (cubin,) = answer.header, answer.blobs
     entry = str(header["entry"])
     machine = struct.unpack_from("<H", cubin, 18)[0] if len(cubin) > 64 and cubin[:4] == b"\x7fELF" else 0
     if machine != 190 or not entry.isidentifier():
@@ -290,7 +289,6 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {fault}")
     if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
         raise ValueError("numbers out of range")
-    text = ptx.decode(errors="replace")
     return Binary(
         config=config.index,
         capability=capability,
@@ -301,14 +299,14 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         scratch_bytes_per_program=numbers["scratch_bytes_per_program"],
         parameters=tuple(name for name, _ in launch.signature),
         facts=insight.facts(
-            text,
+            header["ptx"],
             registers=numbers["registers"],
             local_bytes=numbers["local_bytes"],
             shared_bytes=numbers["shared_bytes"],
             num_warps=numbers["num_warps"],
             capability=capability,
         ),
-        loop=loop_facts(text, numbers["num_warps"]),
+        loop=insight.loop_facts(header["ptx"]["loop"]),
     )
 
 

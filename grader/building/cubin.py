@@ -49,6 +49,9 @@ TABLES = ("__cudart_i2opi", "__cudart_sin_cos")
 """How the names of libdevice's tables begin: digits of 2 / pi and coefficients, for sin, cos and tan."""
 
 MEMORY = (".nv.global", ".nv.constant3", ".nv.merc.nv.global", ".nv.merc.nv.constant.user")
+MAX_NAME = 4096
+MOST_OVERLAP = 8
+"""How many times a file's bytes its sections may hold together: some of sm_120 overlap, and many that do make much of little."""
 UNDEFINED, COMMON = 0, 0xFFF2
 CALLS = {
     "vprintf": "prints (tl.device_print)",
@@ -131,6 +134,8 @@ def _sections(cubin: bytes) -> list[_Section]:
     if identity[:6] != b"\x7fELF\x02\x01" or machine != CUDA or size != SECTION.size or not names < count:
         raise _Malformed
     rows = [SECTION.unpack_from(cubin, offset + number * size) for number in range(count)]
+    if sum(row[5] for row in rows if row[1] != NO_BITS) > MOST_OVERLAP * len(cubin):
+        raise _Malformed
     table = _content(cubin, rows[names])
     return [_Section(_text(table, row[0]), row[1], row[2], _content(cubin, row), row[6]) for row in rows]
 
@@ -157,7 +162,7 @@ def _symbols(table: _Section, sections: list[_Section]) -> list[tuple[str, int, 
 
 
 def _text(table: bytes, start: int) -> str:
-    end = table.find(b"\0", start)
+    end = table.find(b"\0", start, start + MAX_NAME)
     if end < 0:
         raise _Malformed
     return table[start:end].decode()

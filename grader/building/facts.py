@@ -1,14 +1,16 @@
-"""What a kernel author wants to know about a binary, read from its PTX and resource use."""
+"""What a kernel author wants to know about a binary: what sandbox/inside/ptx.py read in its PTX, checked, and its resource use."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
-from grader.model import BuildFacts
+from grader.model import BuildFacts, LoopFacts
+from grader.sandbox.inside import wire
+from grader.sandbox.inside.wire import WireError
 
-MatrixInstruction = Literal["wgmma", "mma.sync", "tcgen05", "none"]
+MATRIX_INSTRUCTIONS = ("wgmma", "mma.sync", "tcgen05", "none")
 
 
 @dataclass(frozen=True)
@@ -42,50 +44,34 @@ def multiprocessor(capability: int) -> Multiprocessor:
 
 
 def facts(
-    ptx: str, *, registers: int, local_bytes: int, shared_bytes: int, num_warps: int, capability: int
+    read: Mapping[str, Any], *, registers: int, local_bytes: int, shared_bytes: int, num_warps: int, capability: int
 ) -> BuildFacts:
-    """Reads PTX for matrix instructions and load widths, and works out how many programs fit on an SM."""
+    """What PTX says (`read`, from a sandbox), and how many programs fit on an SM. Raises WireError for numbers that are none."""
     limits = multiprocessor(capability)
-    matrix, int8 = _matrix_instruction(ptx)
     by_registers = limits.registers // max(1, _rounded(max(registers, 24), 8) * 32 * num_warps)
     by_shared = limits.shared_bytes // (shared_bytes + 1024)
     programs = max(0, min(limits.programs, limits.warps // num_warps, by_registers, by_shared))
+    matrix = read["matrix_instruction"]
+    if matrix not in MATRIX_INSTRUCTIONS:
+        raise WireError("matrix_instruction is no instruction that is known")
     return BuildFacts(
         registers=registers,
         spill_bytes=local_bytes,
         shared_bytes=shared_bytes,
         matrix_instruction=matrix,
-        int8_matrix=int8,
-        widest_load_bytes=_widest_load(ptx),
+        int8_matrix=read["int8_matrix"] is True,
+        widest_load_bytes=wire.integer(read["widest_load_bytes"], 0, 1 << 10, name="widest_load_bytes"),
         programs_per_sm=programs,
         warps_per_sm=programs * num_warps,
     )
 
 
+def loop_facts(read: Mapping[str, int] | None) -> LoopFacts | None:
+    """The iteration of the innermost loop that multiplies, None where there is none. Raises WireError for numbers that are none."""
+    if read is None:
+        return None
+    return LoopFacts(**{field.name: wire.integer(read[field.name], 0, name=field.name) for field in fields(LoopFacts)})
+
+
 def _rounded(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
-
-
-def _matrix_instruction(ptx: str) -> tuple[MatrixInstruction, bool]:
-    kinds: tuple[tuple[MatrixInstruction, str], ...] = (
-        ("wgmma", r"wgmma\.mma_async\S*"),
-        ("tcgen05", r"tcgen05\.mma\S*"),
-        ("mma.sync", r"\bmma\.sync\S*"),
-    )
-    for kind, pattern in kinds:
-        found = re.findall(pattern, ptx)
-        if found:
-            return kind, any(re.search(r"\.(s8|u8|kind::i8)", instruction) for instruction in found)
-    return "none", False
-
-
-def _widest_load(ptx: str) -> int:
-    """Bytes of the widest access to global memory by one thread; bulk tensor copies count as 16."""
-    widest = 0
-    for vector, bits in re.findall(r"ld\.global\S*?(?:\.v([248]))?\.[bsuf](\d+)", ptx):
-        widest = max(widest, int(vector or 1) * int(bits) // 8)
-    for size in re.findall(r"cp\.async\.c[ag]\.shared\.global[^;]*?,\s*(?:0x)?([0-9a-f]+)\s*[,;]", ptx):
-        widest = max(widest, min(16, int(size, 16)))
-    if "cp.async.bulk" in ptx:
-        widest = max(widest, 16)
-    return widest

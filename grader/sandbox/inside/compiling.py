@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import ptx
 from crashes import refuse
 from explaining import keep_places
 from made import LoadedModule, constants
@@ -26,7 +27,7 @@ own, and a declaration in inline PTX. Three that begin with a letter of their ow
 
 
 def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Compiles as the request says and returns (metadata, [cubin, ptx]). Raises what Triton raises."""
+    """Compiles as the request says and returns (metadata and what PTX says, [cubin]). Raises what Triton raises."""
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -34,16 +35,17 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
     refuse()
     target = GPUTarget("cuda", request["capability"], 32)
     kernel = triton.compile(_source(module, request), target=target, options=_options(request))
-    cubin, ptx, metadata = kernel.asm["cubin"], kernel.asm["ptx"], kernel.metadata
+    cubin, metadata = kernel.asm["cubin"], kernel.metadata
     answer = {
         "entry": metadata.name,
         "num_warps": metadata.num_warps,
         "shared_bytes": metadata.shared,
         "scratch_bytes_per_program": int(getattr(metadata, "global_scratch_size", 0) or 0),
         "profile_scratch_bytes": int(getattr(metadata, "profile_scratch_size", 0) or 0),
+        "ptx": ptx.read(kernel.asm["ptx"], metadata.num_warps),
         **_resources(cubin),
     }
-    return answer, [cubin, ptx.encode()]
+    return answer, [cubin]
 
 
 def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
