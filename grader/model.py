@@ -383,7 +383,8 @@ class Outcome:
 
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
     the interpreter's memory checker found, `written` whether each element of Y was stored to, `additions` how often atomics
-    added to an element of it; all are None where there is no checker. `flow`: the record of a launch that was recorded, see
+    added to an element of it; all are None where there is no checker. `left_open`: which orders Triton leaves open in it, as
+    grader.judging.checking names them, and the line of the module's text. `flow`: the record of a launch that was recorded, see
     grader.diagnosis.ledger.tape, or its accesses, see grader.traffic.accesses.
     """
 
@@ -396,6 +397,7 @@ class Outcome:
     memory: tuple[MemoryFinding, ...] | None = None
     written: bool | None = None
     additions: int | None = None
+    left_open: tuple[tuple[str, int | None], ...] = ()
     message: str = ""
     seconds: float = 0.0
     flow: bytes = b""

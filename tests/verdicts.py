@@ -108,7 +108,7 @@ def _verdict(
     located = sentences(lab, source, problems, watched)
 
     def report(outcomes: list[Outcome]) -> LabReport:
-        findings = findings_of(lab, source, built, problems, Ran(outcomes, watched), InterpretOptions(1))
+        findings = findings_of(lab, source, built, problems, Ran(outcomes, watched), InterpretOptions(1), seed)
         assert device.capability is not None
         judged = Judged(built, (device.capability,), outcomes, findings, None, (), watched, located)
         return score(lab, judged, load_rubric(), None)

@@ -10,7 +10,7 @@ import torch
 from grader.judging.error_map import error_map
 from grader.labs import Lab
 from grader.labs.slices import slices
-from grader.model import Case, ErrorMap, KernelBundle, Outcome, Problem, Reference
+from grader.model import Case, ErrorMap, KernelBundle, KernelSource, Outcome, Problem, Reference
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,25 @@ ORDER_OF_THREADS = (
     "a program loads from Y, or stores over, what another of its threads has stored or loaded, with no tl.debug_barrier in between: "
     "which comes first is undefined (the line `memory` says where)"
 )
-ORDER_OF_ELEMENTS = (
-    "what is in Y depends on the order of a tile's elements where it is left to the compiler, as tl.view, tl.cat and can_reorder=True do; "
-    "use tl.reshape, or tl.join and tl.permute"
-)
+LEFT_OPEN = {
+    "elements": "what is in Y depends on the order of a tile's elements where it is left to the compiler, as tl.view, "
+    "tl.cat and can_reorder=True do; use tl.reshape, or tl.join and tl.permute",
+    "combining": "what is in Y depends on the order in which elements are combined, and a GPU has an order of its own; "
+    "give tl.reduce a function that is associative and commutative, as a + b is, tl.associative_scan one that is "
+    "associative, and find the place of a maximum with tie_break_left=True",
+    "packs": "what is in Y depends on which elements tl.map_elementwise gives its function together, which is left to "
+    "the compiler; use pack=1, or let the function treat each element by itself",
+}
+"""Why a kernel is wrong that needs an order which Triton leaves open, by the names of grader/sandbox/inside/orders.py."""
+
+
+def order_left_open(source: KernelSource, found: Sequence[tuple[str, int | None]]) -> str:
+    """That Y depends on the first of these orders, and on which lines it is left open. found: as `Outcome.left_open`."""
+    what = found[0][0]
+    lines = dict.fromkeys(source.locate(line) for kind, line in found if kind == what and line is not None)
+    return LEFT_OPEN[what] + (f" ({', '.join(list(lines)[:3])})" if lines else "")
+
+
 BROKEN_PROMISE = (
     "the compiler is promised something that is not true, and what it then makes of the kernel is undefined; promise what "
     "holds for every size, or nothing (the line `memory` says where)"

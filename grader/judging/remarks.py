@@ -41,21 +41,6 @@ def open_loads(source: KernelSource) -> list[int]:
     return [line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3]
 
 
-REORDERING = {"view", "ravel", "cat", "can_reorder"}
-"""Names by which a kernel may leave the order of a tile's elements to the compiler."""
-
-
-def reordering(source: KernelSource) -> list[int]:
-    """The lines on which one of these names stands, outside texts and comments."""
-    lines = set()
-    for node in ast.walk(parse(source.module)):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
-        names += [str(getattr(node, field, "")) for field in ("id", "attr", "arg")]
-        if REORDERING & set(names):
-            lines.add(int(getattr(node, "lineno", 1)))
-    return sorted(lines)
-
-
 def undefined(source: KernelSource, lines: Sequence[int], result: str) -> str:
     """That these loads leave a result to chance. result: what depends on them, in a word."""
     places = " and ".join(dict.fromkeys(source.locate(line) for line in lines))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from grader.building import BuildOptions
 from grader.diagnosis.reasons import reasons
 from grader.diagnosis.shrinking import smallest_failing
-from grader.judging.checking import ORDER_OF_ELEMENTS, Finding, References, check, defined
+from grader.judging.checking import Finding, References, check, defined, order_left_open
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
-from grader.judging.remarks import open_loads, remarks, reordering, undefined
+from grader.judging.remarks import open_loads, remarks, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
 from grader.labs import Lab
@@ -48,7 +48,7 @@ def judge(
     how: for launches that explain a wrong kernel. checked: the findings, where they are known already. asked: the outcomes
     that likeness is asked about; None: all. smallest: how to build smaller problems where nothing explains a failure.
     """
-    findings = findings_of(lab, source, bundle, problems, ran, how, checked)
+    findings = findings_of(lab, source, bundle, problems, ran, how, terms.seed, checked)
     found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
     diagnoses = found.diagnoses
     if smallest is not None:
@@ -81,36 +81,42 @@ def _left_to_chance(
 
 def findings_of(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, how: InterpretOptions,
-    checked: Sequence[Finding] | None = None,
+    seed: int, checked: Sequence[Finding] | None = None,
 ) -> list[Finding]:  # fmt: skip
     """What is right and wrong of every outcome, with what the interpreter saw of the same launches. how, checked: as `judge`."""
     known: References = {}
     findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
     judged = in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
-    return _by_any_order_of_elements(lab, source, bundle, problems, ran, judged, how)
+    return _in_another_order(lab, source, bundle, problems, ran, judged, how, seed)
 
 
-def _by_any_order_of_elements(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding],
+def _in_another_order(
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    problems: Mapping[str, Problem],
+    ran: Ran,
+    findings: Sequence[Finding],
     how: InterpretOptions,
-) -> list[Finding]:  # fmt: skip
-    """The findings, and no longer right where Y is wrong once elements come in another order that the kernel lets the compiler choose.
+    seed: int,
+) -> list[Finding]:
+    """The findings, and no longer right where Y is wrong once an order that Triton leaves open is another one.
 
-    What is right in the interpreter's order, or in that of one compiler, is right by luck, on both devices alike. Only kernels that
-    say so are interpreted again.
+    What is right in the interpreter's order, or in that of one compiler, is right by luck, on both devices alike. Only launches that
+    met such an order are interpreted again. seed: of the other orders.
     """
-    lines, judged = reordering(source), list(findings)
-    ended = {(one.case, one.config) for one in ran.watched if one.status == "ran"}
+    judged = list(findings)
+    left_open = {(one.case, one.config): one.left_open for one in ran.watched if one.status == "ran" and one.left_open}
     right = [(one.case, one.config) for one, finding in zip(ran.outcomes, findings, strict=True) if finding.ok]
-    asked = [pair for pair in right if lines and pair in ended]
-    again = {(one.case, one.config): one for one in interpret(lab, source, bundle, problems, asked, replace(how, shuffled=True))}
+    asked = [pair for pair in right if pair in left_open]
+    again = {(one.case, one.config): one for one in interpret(lab, source, bundle, problems, asked, replace(how, shuffled=seed))}
     for number, outcome in enumerate(ran.outcomes):
         other = again.get((outcome.case, outcome.config))
         if other is None or other.status not in ("ran", "crash", "timeout"):
             continue
         if other.status != "ran" or not check(lab, problems[outcome.case], other, bundle).ok:
-            place = f" ({', '.join(dict.fromkeys(source.locate(line) for line in lines[:3]))})"
-            judged[number] = replace(findings[number], ok=False, message=ORDER_OF_ELEMENTS + place, unordered=True)
+            message = order_left_open(source, left_open[outcome.case, outcome.config])
+            judged[number] = replace(findings[number], ok=False, message=message, unordered=True)
     return judged
 
 

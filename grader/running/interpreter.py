@@ -17,6 +17,7 @@ import torch
 from grader.building import describe_error, made_request
 from grader.building.sentences import defect
 from grader.judging import memory
+from grader.judging.checking import LEFT_OPEN
 from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
@@ -44,8 +45,8 @@ class InterpretOptions:
 
     `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: which programs of a
     launch to record, by how many it has. `accesses`: log every load and store instead. `poison_masked`: what a load's mask
-    leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs. `shuffled`: elements come in another order
-    where the kernel lets the compiler choose one.
+    leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs. `shuffled`: the seed of other orders
+    where Triton leaves one open.
     """
 
     jobs: int
@@ -56,7 +57,7 @@ class InterpretOptions:
     record: Callable[[int], Sequence[int]] | None = None
     accesses: bool = False
     poison_masked: bool = False
-    shuffled: bool = False
+    shuffled: int | None = None
 
 
 def interpret(
@@ -186,8 +187,8 @@ def _request(
     }
     if options.poison_masked:
         request["poison_masked"] = True
-    if options.shuffled:
-        request["shuffled"] = True
+    if options.shuffled is not None:
+        request["shuffled"] = options.shuffled
     if options.accesses:
         request["accesses"] = True
     elif options.record:
@@ -246,6 +247,7 @@ def _outcome(
         memory=tuple(_finding(entry, made) for entry in answer.header["memory"][:MAX_FINDINGS]),
         written=bool(answer.header["written"]),
         additions=_integer(answer.header["additions"]),
+        left_open=tuple(_open_order(entry, made) for entry in answer.header["left_open"][:MAX_FINDINGS]),
         seconds=_seconds(answer),
         flow=flow,
     )
@@ -279,6 +281,13 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
         entry.get("differs") is True,
         str(entry.get("misled") or ""),
     )
+
+
+def _open_order(entry: Any, made: MadeModule) -> tuple[str, int | None]:
+    what, line = entry
+    if what not in LEFT_OPEN:
+        raise ValueError("an order of no known kind")
+    return what, made.origin(_integer(line))
 
 
 def _integer(value: Any) -> int:

@@ -17,6 +17,7 @@ import triton.language as tl
 from control_flow import Turns
 from native_memory import POISON_BYTE
 from number_formats import as_tf32, decode, encode, fused, is_packed, to_integer
+from orders import ELEMENTS, in_another, left_open
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 from unsupported import unsupported
@@ -256,22 +257,11 @@ def _whole(numbers: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers)
 
 
-class Elements:
-    """In which order elements come where the compiler may choose one: in their own, or in another that nobody can have meant."""
-
-    shuffled = False
-
-
-def _shuffled(data: Any) -> Any:
-    """The elements of a tile in another order, the same for all tiles of that many."""
-    return np.take(data.reshape(-1), np.random.default_rng(data.size).permutation(data.size))
-
-
 @_method
 def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, *_: Any) -> Any:
     """The same elements in other sizes, in the same order unless the compiler may choose one: then even where the sizes stay, or only
     sizes of 1 come or go, it changes (seen on sm_90: from the layout of a product to that of a store)."""
-    data = _shuffled(arg.data) if Elements.shuffled and allow_reorder else arg.data
+    data = in_another(arg.data) if allow_reorder and left_open(ELEMENTS) else arg.data
     return TensorHandle(data.reshape(_whole(shape)), arg.dtype.scalar)
 
 
@@ -279,7 +269,7 @@ def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, 
 def create_cat(self: Any, lhs: Any, rhs: Any) -> Any:
     """Two tiles one behind the other, in an order that the compiler may choose."""
     both = np.concatenate([lhs.data, rhs.data])
-    return TensorHandle(_shuffled(both).reshape(both.shape) if Elements.shuffled else both, lhs.dtype.scalar)
+    return TensorHandle(in_another(both).reshape(both.shape) if left_open(ELEMENTS) else both, lhs.dtype.scalar)
 
 
 @_method

@@ -16,9 +16,9 @@ import language_shims
 import memory_check
 import numpy as np
 from areas import Area
-from host_builder import Elements
 from host_tensor import HostTensor
 from made import LoadedModule, constants
+from orders import Orders
 
 language_shims.install()  # here, so that a warm parent has done it for all its forks
 
@@ -32,15 +32,16 @@ def interpret_one(
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
     request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
-    request["poison_masked"], when there, makes poison of what a mask without `other` leaves out, and request["shuffled"] puts elements
-    in another order where the compiler may.
+    request["poison_masked"], when there, makes poison of what a mask without `other` leaves out, and request["shuffled"] is a seed of
+    other orders where Triton leaves one open (orders.py).
     request["unwritten"] names the tensor that holds poison, request["output"] the one that may be written. The answer's "memory" lists
     what memory_check found, "strayed" the tensors far beside which something was stored and inputs that were changed, "written"
-    tells whether no poison can be left, "additions" how often atomics added to an element.
+    tells whether no poison can be left, "additions" how often atomics added to an element, "left_open" (what, line) of the orders that
+    were.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
     buffers; a record holds what was done till then. "seconds" is the CPU time that it took.
     """
-    Elements.shuffled = bool(request.get("shuffled"))
+    Orders.begin(module.path, request.get("shuffled"))
     grid, watched = request["grid"], "record" in request or request.get("accesses")
     size = 1 if watched else in_step.batch_size(grid, request["constants"])
     if size > 1:
@@ -89,6 +90,7 @@ def _answer(given: _Given, check: memory_check.MemoryCheck, started: float) -> t
         "strayed": check.strayed(),
         "written": check.written(),
         "additions": check.additions(),
+        "left_open": [list(one) for one in Orders.met],
     }
     return answer, [buffer.tobytes() for buffer in given.buffers]
 

@@ -1,7 +1,9 @@
 """tl.reduce, tl.associative_scan and tl.map_elementwise on the interpreter, in the types of the compiled ones.
 
 Triton's interpreter walks a custom reduction element by element and sums fp16 in fp32. Here whole slices are combined:
-neighbours in pairs for a reduction, as a tree of lanes does, and from the first to the last for a scan.
+neighbours in pairs for a reduction, as a tree of lanes does, and from the first to the last for a scan. A GPU does it in an order of its
+own, which only a function that is associative, and in a reduction commutative, does not care about: `tl.standard`'s are known to be, with
+another one the order is left open (orders.py).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 import triton.language as tl
 from control_flow import BlockCondition, plain
 from number_formats import is_packed
+from orders import COMBINING, PACKS, another, left_open
 from triton.runtime.interpreter import TensorHandle
 
 
@@ -106,8 +109,30 @@ def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], 
     return None
 
 
+ANY_ORDER = frozenset(
+    function
+    for name in (
+        *("_sum_combine", "_prod_combine", "_xor_combine", "_or_combine", "_elementwise_max", "_elementwise_min"),
+        *("_argmax_combine_tie_break_left", "_argmin_combine_tie_break_left"),
+    )
+    if (function := getattr(tl.standard, name, None)) is not None
+)
+"""Functions of Triton's that are associative and commutative, up to the rounding of floats."""
+CHAIN = 4
+"""So many elements a thread combines one by one in the other order, before threads meet in pairs: a tree that is not balanced."""
+
+
 def _tree(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) -> list[np.ndarray]:
     parts = [np.moveaxis(array, axis, 0) for array in arrays]
+    size = len(parts[0])
+    if combine not in ANY_ORDER and size > 1 and left_open(COMBINING):
+        order = another(size)
+        parts = [np.take(part, order, axis=0) for part in parts]
+        threads = max(1, size // CHAIN)
+        chain = parts
+        parts = [part[:threads] for part in chain]
+        for first in range(threads, size, threads):
+            parts = _combined(combine, parts, [part[first : first + threads] for part in chain], dtypes)
     while len(parts[0]) > 1:
         parts = _combined(combine, [part[0::2] for part in parts], [part[1::2] for part in parts], dtypes)
     return [part[0] for part in parts]
@@ -143,12 +168,25 @@ def _known_scan(combine: Any, part: np.ndarray) -> np.ndarray | None:
 
 
 def _walk(combine: Any, parts: list[np.ndarray], dtypes: list[Any]) -> list[np.ndarray]:
-    results = [part.copy() for part in parts]
+    if combine not in ANY_ORDER and len(parts[0]) > 2 and left_open(COMBINING):
+        return _by_halves(combine, parts, dtypes)
+    rows = [[part[0] for part in parts]]
     for at in range(1, len(parts[0])):
-        before, here = [result[at - 1] for result in results], [part[at] for part in parts]
-        for result, value in zip(results, _combined(combine, before, here, dtypes), strict=True):
-            result[at] = value
-    return results
+        rows.append(_combined(combine, rows[-1], [part[at] for part in parts], dtypes))
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def _by_halves(combine: Any, parts: list[np.ndarray], dtypes: list[Any]) -> list[np.ndarray]:
+    """As lanes do it that meet in pairs, pairs of pairs, ...: to each second half is added what the last of the first half has so far."""
+    size, half = len(parts[0]), 1
+    while half < size:
+        blocks = [part.reshape(size // (2 * half), 2, half, *part.shape[1:]) for part in parts]
+        before = [np.broadcast_to(block[:, 0, -1:], block[:, 0].shape) for block in blocks]
+        reached = _combined(combine, before, [block[:, 1] for block in blocks], dtypes)
+        both = [np.stack([block[:, 0], more], axis=1) for block, more in zip(blocks, reached, strict=True)]
+        parts = [one.reshape(part.shape) for one, part in zip(both, parts, strict=True)]
+        half *= 2
+    return parts
 
 
 def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1, **_: Any) -> Any:
@@ -157,14 +195,17 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1, **_: Any) -> Any:
     arrays = np.broadcast_arrays(*(arg.handle.data for arg in args))
     dtypes, shape = [arg.dtype for arg in args], arrays[0].shape
     lanes = [array.reshape(-1) for array in arrays]
+    order = another(len(lanes[0])) if pack > 1 and left_open(PACKS) else np.arange(len(lanes[0]))
+    lanes = [np.take(lane, order) for lane in lanes]
     rows = []
     for at in range(0, len(lanes[0]), pack):
         scalars = [_tensor(lane[at + i], dtype) for lane, dtype in zip(lanes, dtypes, strict=True) for i in range(pack)]
         result = scalar_fn(*scalars)
-        rows.append(list(result) if isinstance(result, (tuple, list, tl.tuple)) else [result])
+        single = not isinstance(result, (tuple, list, tl.tuple))
+        rows.append([result] if single else list(result))
     results = []
     for first in range(0, len(rows[0]), pack):
         dtype = rows[0][first].dtype
         whole = np.array([row[first + i].handle.data.reshape(-1)[0] for row in rows for i in range(pack)])
-        results.append(_tensor(whole.astype(_tensor_type(dtype)).reshape(shape), dtype))
-    return results[0] if len(results) == 1 else tuple(results)
+        results.append(_tensor(whole[np.argsort(order)].astype(_tensor_type(dtype)).reshape(shape), dtype))
+    return results[0] if single else tuple(results)

@@ -1,0 +1,120 @@
+"""An order that Triton leaves open is noted and tried in another way: what does not care stays the same, to the bit where it is exact."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from grader.judging.checking import LEFT_OPEN, order_left_open
+from grader.sandbox.confinement import INSIDE
+from tests.probes import described
+from tests.submissions import TESTS
+
+BOTH_ORDERS = """
+import itertools, json, os, sys
+os.environ["TRITON_INTERPRET"] = "1"
+sys.path.insert(0, {inside!r})
+import interpreting, number_formats, numpy as np, orders, reductions
+import triton.language as tl
+from per_program import PerProgram
+from triton.runtime.interpreter import TensorHandle
+
+def tile(data, dtype):
+    return tl.core.tensor(TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)))
+
+def affine(a, b, c, d):
+    return a * c, b * c + d
+
+def larger(value, at, other, there):
+    left = (value > other) | ((value == other) & (at < there))
+    return tl.where(left, value, other), tl.where(left, at, there)
+
+def either(value, at, other, there):
+    left = value > other
+    return tl.where(left, value, other), tl.where(left, at, there)
+
+ONE = {{
+    "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "max": tl.maximum, "xor": lambda a, b: a ^ b,
+    "minus": lambda a, b: a - b, "turned": lambda a, b: b - a, "half": lambda a, b: (a + b) // 2, "first": lambda a, b: a,
+    "last": lambda a, b: b, "twice": lambda a, b: 2 * a + b,
+}}
+TWO = {{"affine": affine, "larger": larger, "either": either}}
+rng, differ = np.random.default_rng(0), {{}}
+for shape, together in itertools.product([(2,), (4,), (8,), (64,), (4, 8), (16, 2), (2, 4, 8)], (False, True)):
+    for name, combine in (ONE | TWO).items():
+        for axis, scan in itertools.product(range(len(shape)), (False, True)):
+            made = [rng.integers(-9, 9, (3, *shape) if together else shape).astype(np.int32) for _ in range(1 + (name in TWO))]
+            if name in ("larger", "either"):
+                made = [made[0] // 8, np.broadcast_to(np.arange(shape[-1], dtype=np.int32), made[0].shape)]
+            inputs = [tile(PerProgram(one) if together else one, tl.int32) for one in made]
+            results = []
+            for seed in (None, 1, 2, 3):
+                orders.Orders.begin("", seed)
+                call = reductions.scanned if scan else reductions.reduced
+                result = [one.handle.data for one in call(inputs, axis, combine, False)]
+                results.append(np.stack([one.stack if together else one for one in result]))
+                assert bool(orders.Orders.met) == (shape[axis] > (2 if scan else 1)), (name, shape, axis, scan)
+            if orders.Orders.met:
+                key = f"{{name}} {{'scan' if scan else 'reduce'}}"
+                differ.setdefault(key, []).append(any((other != results[0]).any() for other in results[1:]))
+for size, dtype in itertools.product((2, 8, 256), (np.float16, np.float32)):
+    data, sums = rng.standard_normal((size, 4)).astype(dtype), []
+    inputs = [tile(data, tl.float16 if dtype == np.float16 else tl.float32)]
+    for seed in (None, 5):
+        orders.Orders.begin("", seed)
+        sums.append(reductions.reduced(inputs, 0, ONE["add"], False)[0].handle.data)
+    assert np.allclose(sums[0], sums[1], rtol=0, atol=8 * np.finfo(dtype).eps * size**0.5), size
+for known in reductions.ANY_ORDER:
+    orders.Orders.begin("", 1)
+    count = 2 if "arg" in known.fn.__name__ else 1
+    reductions.reduced([tile(np.arange(8, dtype=np.int32), tl.int32)] * count, 0, known, False)
+    assert not orders.Orders.met, known
+assert all(sorted(orders.another(n)) == list(range(n)) and (orders.another(n) != np.arange(n)).all() for n in (2, 3, 4, 16, 100))
+differ = {{key: sum(values) / len(values) for key, values in differ.items()}}
+print(json.dumps({{"differ": differ, "kinds": [orders.ELEMENTS, orders.COMBINING, orders.PACKS]}}))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict:
+    """What the script above printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", BOTH_ORDERS.format(inside=str(INSIDE))], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def differ(seen) -> dict[str, float]:
+    """By function, the share of tiles of several shapes whose result is another in one of three other orders."""
+    return seen["differ"]
+
+
+def test_what_is_associative_and_commutative_stays_the_same_to_the_bit(differ):
+    for name in ("add", "mul", "max", "xor", "larger"):
+        assert differ[f"{name} reduce"] == differ[f"{name} scan"] == 0, name
+
+
+def test_a_scan_need_not_be_commutative(differ):
+    for name in ("first", "last", "affine"):
+        assert differ[f"{name} scan"] == 0 < 0.9 < differ[f"{name} reduce"], name
+
+
+def test_what_is_not_shows(differ):
+    for name in ("minus", "turned", "twice"):
+        assert differ[f"{name} reduce"] > 0.9, name
+        assert differ[f"{name} scan"] > 0.9, name
+    assert differ["half reduce"] > 0.6  # of two elements it is the same either way
+    assert differ["half scan"] > 0.9
+    assert differ["either reduce"] > 0.5  # where numbers are equal, and so not in every tile
+
+
+def test_every_order_has_a_sentence_with_its_lines(seen):
+    assert sorted(LEFT_OPEN) == sorted(seen["kinds"])
+    source, _ = described((TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8"), "w8a8")
+    found = [("combining", 3), ("elements", 4), ("combining", None), ("combining", 5)]
+    assert order_left_open(source, found).endswith(f"({source.locate(3)}, {source.locate(5)})")
