@@ -479,7 +479,7 @@ class ErrorMap:
 
 @dataclass(frozen=True)
 class TestResult:
-    """One line of the report."""
+    """One line of the report. `hidden`: of a case whose data stays with the instructor."""
 
     __test__ = False
 
@@ -491,6 +491,7 @@ class TestResult:
     message: str
     diagnosis: str | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    hidden: bool = False
 
 
 @dataclass(frozen=True)

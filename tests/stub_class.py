@@ -64,14 +64,13 @@ class Answering:
         return self._events.pop(0) if self._events else None
 
     def _report(self, source: KernelSource) -> LabReport:
-        points = float(len(source.module) % 60)
         hostile = "HOSTILE" in source.module
         told = self._message if hostile else "right"
         tests = (
-            TestResult("one_tile", "correctness", "passed", points, 60.0, told, None, self._metrics if hostile else {}),
+            TestResult("one_tile", "correctness", "passed", 0.0, 0.0, told, None, self._metrics if hostile else {}),
         )
         return LabReport(
-            source.lab_id, get_lab(source.lab_id).title, "graded", told, tests, points, 60.0, "skipped", 0.0, 40.0, 60.0,
+            source.lab_id, get_lab(source.lab_id).title, "graded", told, tests, 0.0, 60.0, "skipped", 0.0, 40.0, 60.0,
             configs=self._configs if hostile else (), source=source,
         )  # fmt: skip
 

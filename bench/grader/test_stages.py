@@ -114,5 +114,5 @@ def test_journal(benchmark, right, tmp_path):
     report = grade(right.path, [right.lab], GradeOptions(device, seed=SEED, jobs=1, capabilities=(90,))).labs[right.lab.id]
     keys = iter(range(10**6))
     with Journal(tmp_path / "journal.sqlite") as journal:
-        key = verdict_key(right.source, device, Secrets(SEED), "")
+        key = verdict_key(right.source, device, Secrets(SEED))
         benchmark.pedantic(lambda: journal.put(f"{key}{next(keys)}", report), rounds=20)

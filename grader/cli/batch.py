@@ -136,7 +136,7 @@ def batch(
                     pages = Pages(pool)
                     start_engine = _engine(engine, accelerator, setup, pool)
                     graded = run_batch(plan, journal, pool, start_engine, listen, pages.draw)
-            found = standings(graded, rules, roster, part=bool(only or since))
+            found = standings(graded, rules, roster)
             _publish(out, found, pages, setup, names=names)
     except (UnusableSubmissions, UnusableRules, BadRoster, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None

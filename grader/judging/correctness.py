@@ -1,4 +1,4 @@
-"""The correctness and memory tests of a lab: a verdict, points and a reason for each case.
+"""The correctness and memory tests of a lab: a verdict and a reason for each case; points: see grader/judging/points.py.
 
 Of a hidden case a student learns the verdict and the class of its mistake, and nothing else.
 """
@@ -10,7 +10,6 @@ from typing import Any
 
 from grader.judging.checking import Finding, describe_case
 from grader.judging.judged import Diagnosis, Judged
-from grader.judging.rubric import Rubric
 from grader.labs import Lab
 from grader.model import Case, Outcome, TestResult, TestStatus
 
@@ -20,24 +19,27 @@ HIDDEN_NOT_GRADED = "not gradable here; this case's data is hidden"
 Run = tuple[Outcome, Finding]
 
 
-def correctness_tests(lab: Lab, judged: Judged, rubric: Rubric) -> list[TestResult]:
+def correctness_tests(lab: Lab, judged: Judged) -> list[TestResult]:
     """One test a case. It passes when every config that it ran with is right."""
-    shares = rubric.shares(lab.id, [case.name for case in lab.cases], rubric.correctness - rubric.memory)
-    return [_case_test(case, judged, shares[case.name]) for case in lab.cases]
+    return [_case_test(case, judged) for case in lab.cases]
 
 
-def _case_test(case: Case, judged: Judged, worth: float) -> TestResult:
+def _case_test(case: Case, judged: Judged) -> TestResult:
     runs = [(o, f) for o, f in zip(judged.outcomes, judged.findings, strict=True) if o.case == case.name]
     wrong = [(o, f) for o, f in runs if not f.ok and not f.skipped]
     skipped = [f for _, f in runs if f.skipped]
     metrics = {} if case.hidden else _metrics(runs)
     if wrong:
         diagnoses = [d for o, d in zip(judged.outcomes, judged.diagnoses, strict=False) if o.case == case.name and d]
-        return _failed(case, runs, wrong, diagnoses, metrics, worth)
+        return _failed(case, runs, wrong, diagnoses, metrics)
     if skipped:
         message = HIDDEN_NOT_GRADED if case.hidden else skipped[0].message
-        return TestResult(case.name, "correctness", "skipped", 0.0, worth, message, metrics=metrics)
-    return TestResult(case.name, "correctness", "passed", worth, worth, describe_case(case), metrics=metrics)
+        return _result(case, "skipped", message, metrics)
+    return _result(case, "passed", describe_case(case), metrics)
+
+
+def _result(case: Case, status: TestStatus, message: str, metrics: dict[str, Any], diagnosis: str | None = None) -> TestResult:
+    return TestResult(case.name, "correctness", status, 0.0, 0.0, message, diagnosis, metrics, case.hidden)
 
 
 def _metrics(runs: Sequence[Run]) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def _metrics(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _failed(
-    case: Case, runs: Sequence[Run], wrong: Sequence[Run], diagnoses: Sequence[Diagnosis], metrics: dict[str, Any], worth: float
+    case: Case, runs: Sequence[Run], wrong: Sequence[Run], diagnoses: Sequence[Diagnosis], metrics: dict[str, Any]
 ) -> TestResult:
     outcome, finding = wrong[0]
     message = HIDDEN if case.hidden else finding.message + _config_note(outcome, len(wrong), len(runs))
@@ -63,7 +65,7 @@ def _failed(
     if not case.hidden:
         metrics["failing_configs"] = [one.config for one, _ in wrong]
     text = (diagnosis.text(hidden=case.hidden) or None) if diagnosis else None
-    return TestResult(case.name, "correctness", "failed", 0.0, worth, message, diagnosis=text, metrics=metrics)
+    return _result(case, "failed", message, metrics, text)
 
 
 def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
@@ -74,20 +76,12 @@ def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
     return f" [{share}config {outcome.config}]"
 
 
-def memory_test(lab: Lab, judged: Judged, rubric: Rubric, cases: Sequence[TestResult]) -> TestResult:
-    """The memory test, worth points in proportion to the cases that are right: a kernel that touches nothing earns nothing.
-
-    Hidden cases have no say in it.
-    """
-    public = [test for test in cases if not lab.case(test.name).hidden]
-    whole = sum(test.max_points for test in public)
-    share = sum(test.points for test in public) / whole if whole else 0.0
+def memory_test(lab: Lab, judged: Judged) -> TestResult:
+    """The memory test. Hidden cases have no say in it."""
     outcomes = [outcome for outcome in judged.outcomes if not lab.case(outcome.case).hidden]
     watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
     status, message = _memory_verdict(judged.memory, outcomes, watched)
-    points = rubric.memory * share if status == "passed" else 0.0
-    metrics = {"seen": True} if judged.memory else {}
-    return TestResult("memory", "memory", status, points, rubric.memory, message, metrics=metrics)
+    return TestResult("memory", "memory", status, 0.0, 0.0, message, metrics={"seen": True} if judged.memory else {})
 
 
 def _memory_verdict(found: Sequence[str], outcomes: Sequence[Outcome], watched: Sequence[Outcome]) -> tuple[TestStatus, str]:

@@ -1,4 +1,4 @@
-"""score: from findings to points, by the rubric.
+"""score: from findings to verdicts, and by the rubric to points.
 
 Of a hidden case a student learns the verdict and the class of its mistake: no message, number, config, time or line of it
 goes into a report, and nothing of it changes what is said of the other cases.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from grader.judging.checking import Finding
 from grader.judging.correctness import correctness_tests, memory_test
 from grader.judging.judged import Judged
+from grader.judging.points import scored
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.speed import speed_tests
 from grader.labs import Lab
@@ -29,37 +30,16 @@ def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
 
 
 def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabReport:
-    """Points for one lab."""
-    cases = correctness_tests(lab, judged, rubric)
-    correctness = [*cases, memory_test(lab, judged, rubric, cases)]
-    earned = sum(test.points for test in correctness)
-    skipped = sum(test.max_points for test in correctness if test.status == "skipped")
-    if all(test.status == "passed" for test in correctness):
-        earned = rubric.correctness
-    speed = speed_tests(lab, judged, rubric, tiers, earned)
+    """The lab's report with its points."""
+    cases, speed = correctness_tests(lab, judged), speed_tests(lab, judged)
     status, message = _status(lab, judged, cases)
-    speed_points = sum(test.points for test in speed)
-    if speed and all(test.points == test.max_points for test in speed):
-        speed_points = rubric.speed
     newest = max(judged.capabilities, default=None)
-    return LabReport(
-        lab_id=lab.id,
-        title=lab.title,
-        status=status,
-        message=message,
-        tests=(*_build_tests(lab, judged), *correctness, *speed),
-        correctness_points=earned,
-        correctness_max=rubric.correctness,
-        speed_status=_speed_status(judged, speed),
-        speed_points=speed_points,
-        speed_max=rubric.speed,
-        gradable_points=rubric.correctness - skipped + (rubric.speed if judged.samples is not None else 0.0),
-        configs=judged.bundle.configs,
-        facts=_facts(lab, judged.bundle, newest),
-        facts_capability=newest,
-        error_maps=_error_maps(lab, judged.findings),
-        bonus=lab.bonus,
-    )
+    unscored = LabReport(
+        lab.id, lab.title, status, message, (*_build_tests(lab, judged), *cases, memory_test(lab, judged), *speed), 0.0, 0.0,
+        _speed_status(judged, speed), 0.0, 0.0, 0.0, judged.bundle.configs, _facts(lab, judged.bundle, newest), newest,
+        _error_maps(lab, judged.findings), bonus=lab.bonus,
+    )  # fmt: skip
+    return scored(unscored, rubric, tiers if judged.samples is not None else None)
 
 
 def _facts(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:

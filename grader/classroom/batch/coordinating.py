@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,19 +16,21 @@ from grader.classroom.batch.exports import rehearse
 from grader.classroom.batch.folders import Unpack
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.intake import UnusableSubmissions, collect
-from grader.classroom.batch.journal import Journal, JournalFull, verdict_key
+from grader.classroom.batch.journal import Journal, JournalFull, verdict_key, work_key
 from grader.classroom.batch.standing import Graded
 from grader.classroom.batch.tasks import Content, Setup, read_hand_in, unpack_archive
 from grader.classroom.batch.verdicts import anonymous, placed
 from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
 from grader.classroom.batch.workspace import workspace
 from grader.classroom.roster import Roster, on_roster
-from grader.judging.rubric import HERE, Rubric, load_rubric
+from grader.judging.points import measured_for, scored
+from grader.judging.rubric import Rubric, Tiers, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report
 
 POLL_SECONDS = 0.25
+NOT_CHOSEN = "this run graded others only (--only, --since), and nothing was known of it; run it without these options"
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class BatchProgress:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is asked for. `only` and `since` choose hand-ins; `regrade` takes no verdict from the journal."""
+    """What a run is asked for. `only` and `since` choose what is graded: the others keep the verdicts that they have. `regrade` takes
+    no verdict of what is chosen from the journal."""
 
     path: Path
     labs: tuple[str, ...]
@@ -60,9 +64,10 @@ class Plan:
 
 @dataclass
 class _Work:
-    """One distinct kernel: who wrote it, and what is known of it."""
+    """One distinct kernel and what is known of it: its scored report, and what it was graded on."""
 
     source: KernelSource
+    device: Device
     report: LabReport | None = None
     failure: str = ""
 
@@ -77,6 +82,7 @@ class _Read:
 
     hand_in: HandIn
     content: Content | Refusal
+    chosen: bool = True
     keys: dict[str, str] = field(default_factory=dict)
 
 
@@ -84,6 +90,8 @@ class _Read:
 class _State:
     progress: BatchProgress = field(default_factory=BatchProgress)
     works: dict[str, _Work] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
+    """By a kernel's text, the key of what this run grades of it."""
     read: dict[str, _Read] = field(default_factory=dict)
     graded: dict[str, Graded] = field(default_factory=dict)
 
@@ -97,21 +105,22 @@ def run_batch(
     start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
     listen: Listener = lambda progress: None, receive: Receiver = lambda graded: None,
 ) -> list[Graded]:  # fmt: skip
-    """Grades every chosen hand-in and returns them in order; `receive` gets each as soon as all of it is known.
+    """Grades what is chosen and returns every hand-in, in order; `receive` gets each as soon as all of it is known.
 
     Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
     graded until then is in the journal.
     """
-    rubric = rubric_text()
     with workspace() as unpacked:
         found = collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool))
-        hand_ins = _chosen(plan, on_roster(found, plan.roster))
+        hand_ins = on_roster(found, plan.roster)
+        chosen = {hand_in.key: hand_in for hand_in in _chosen(plan, hand_ins)}
+        others = [hand_in for hand_in in hand_ins if hand_in.key not in chosen]
         state = _State(BatchProgress(hand_ins=len(hand_ins)))
         with start_engine() as engine:
-            for hand_in, content in _read_all(hand_ins, plan.labs, pool):
-                state.read[hand_in.key] = read = _Read(hand_in, content)
+            for hand_in, content in itertools.chain(*(_read_all(part, plan.labs, pool) for part in (chosen.values(), others))):
+                state.read[hand_in.key] = read = _Read(hand_in, content, hand_in.key in chosen)
                 try:
-                    _dispatch(plan, journal, engine, state, read, rubric)
+                    _dispatch(plan, journal, engine, state, read)
                 except Exception as error:  # a kernel that cannot be sent on is its student's alone
                     if isinstance(error, EngineFailed | JournalFull):
                         raise
@@ -139,19 +148,15 @@ def _unpacker(pool: WorkerPool) -> Unpack:
     return unpack
 
 
-def rubric_text() -> str:
-    """What points and tiers depend on: the rubric and every tier table."""
-    return "\n".join(
-        path.read_text(encoding="utf-8") for path in [HERE / "rubric.toml", *sorted((HERE / "tiers").iterdir())]
-    )
-
-
 def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
-    students = {hand_in.student for hand_in in hand_ins}
-    unknown = sorted(plan.only - students)
+    def names(hand_in: HandIn) -> set[str]:
+        return {hand_in.student, hand_in.label, hand_in.name}
+
+    unknown = sorted(plan.only.difference(*map(names, hand_ins)))
     if unknown:
-        raise UnusableSubmissions(f"{plan.path} has no student {unknown[0]!r}; it has {len(students)} others")
-    chosen = [hand_in for hand_in in hand_ins if not plan.only or hand_in.student in plan.only]
+        count = len({hand_in.student for hand_in in hand_ins})
+        raise UnusableSubmissions(f"{plan.path} has no student {unknown[0]!r}; it has {count} others")
+    chosen = [hand_in for hand_in in hand_ins if not plan.only or plan.only & names(hand_in)]
     if plan.since is not None:
         since = plan.since
         chosen = [hand_in for hand_in in chosen if hand_in.submitted is None or hand_in.submitted >= since]
@@ -161,7 +166,7 @@ def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
 
 
 def _read_all(
-    hand_ins: Sequence[HandIn], labs: tuple[str, ...], pool: WorkerPool
+    hand_ins: Iterable[HandIn], labs: tuple[str, ...], pool: WorkerPool
 ) -> Iterator[tuple[HandIn, Content | Refusal]]:
     """Reads in processes of their own: a file that takes one down costs its student alone."""
     futures = {}
@@ -178,26 +183,50 @@ def _read_all(
             yield hand_in, Refusal("not_graded", f"{hand_in.place} could not be read: {failure}")
 
 
-def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read: _Read, rubric: str) -> None:
-    """Sends each kernel on its way that is neither in the journal nor on its way already."""
+def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read: _Read) -> None:
+    """Sends each kernel on its way that is neither in the journal nor on its way already; of a hand-in that was not chosen, none."""
     if isinstance(read.content, Refusal):
         return
     for lab_id, source in read.content.submission.labs.items():
         if isinstance(source, Refusal):
             continue
-        key = verdict_key(source, plan.setup.device, plan.setup.secrets, rubric)
+        text = work_key(source)
+        if not read.chosen and text not in state.chosen:
+            read.keys[lab_id] = text
+            if text not in state.works:
+                state.works[text] = _kept(journal, source, text, plan.setup.device)
+            continue
+        key = state.chosen[text] = verdict_key(source, plan.setup.device, plan.setup.secrets)
         read.keys[lab_id] = key
         if key in state.works:
             continue
-        state.works[key] = work = _Work(source)
+        state.works[key] = work = _Work(source, plan.setup.device)
         progress = replace(state.progress, kernels=state.progress.kernels + 1)
         known = None if plan.regrade else journal.get(key)
-        if known is not None:
-            work.report = known.report
+        if known is not None and measured_for(known.report, _tiers(work.device)):
+            work.report = _scored(known.report, work.device)
+            journal.use(text, key, work.device)
             state.progress = replace(progress, known=progress.known + 1, graded=progress.graded + 1)
         else:
             state.progress = progress
             engine.submit(key, anonymous(source))
+
+
+def _kept(journal: Journal, source: KernelSource, text: str, device: Device) -> _Work:
+    """A kernel that this run does not grade, with the verdict that it has."""
+    known = journal.in_force(text)
+    if known is None:
+        return _Work(source, device, failure=NOT_CHOSEN)
+    return _Work(source, known[1], _scored(known[0].report, known[1]))
+
+
+def _tiers(device: Device) -> Tiers | None:
+    return load_tiers(device.name, device.capability) if device.kind == "cuda" else None
+
+
+def _scored(report: LabReport, device: Device) -> LabReport:
+    """A verdict with the points that the rubric gives it today."""
+    return scored(report, load_rubric(), _tiers(device))
 
 
 def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, listen: Listener) -> None:
@@ -210,7 +239,10 @@ def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, list
             state.progress = replace(progress, **{event.stage: count + 1})
         elif isinstance(event, Done):
             try:
-                state.works[event.key].report = journal.put(event.key, replace(event.report, source=None)).report
+                work = state.works[event.key]
+                kept = journal.put(event.key, replace(event.report, source=None)).report
+                journal.use(work_key(work.source), event.key, work.device)
+                work.report = _scored(kept, work.device)
                 state.progress = replace(progress, graded=progress.graded + 1)
             except JournalFull:
                 raise
@@ -256,6 +288,7 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
         course = [lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus]  # nobody began a bonus lab in what cannot be read
         labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
         return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _told(content)))
+    device = plan.setup.device
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):
             labs[lab_id] = _refused(lab_id, source, rubric, gpu)
@@ -268,10 +301,10 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
             labs[lab_id] = replace(_refused(lab_id, refusal, rubric, gpu), source=source)
             look.append(f"{lab_id}: {_told(refusal)}")
             continue
-        labs[lab_id] = placed(work.report, source)
+        labs[lab_id], device = placed(work.report, source), work.device
         if work.report.status in ("crash", "timeout"):
             look.append(f"{lab_id}: {labs[lab_id].message}")
-    return Graded(hand_in, _report(plan.setup.device, hand_in, labs, content.submission.notes), tuple(look), content.answers)
+    return Graded(hand_in, _report(device, hand_in, labs, content.submission.notes), tuple(look), content.answers)
 
 
 def _refused(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:

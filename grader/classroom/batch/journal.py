@@ -1,6 +1,7 @@
 """Every verdict, kept as soon as it is known: an SQLite file, a row for each distinct piece of work.
 
-A verdict's key is a digest of all it depends on, so that nothing is graded twice and nothing stale is used.
+A verdict's key is a digest of all it depends on, so that nothing is graded twice and nothing stale is used. Points are no part of it:
+they follow from verdicts whenever these are read (grader/judging/points.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -27,8 +28,12 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdict (
     key TEXT PRIMARY KEY, lab TEXT NOT NULL, graded_at REAL NOT NULL, digest TEXT NOT NULL, report TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS in_force (work TEXT PRIMARY KEY, key TEXT NOT NULL, device TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+"""in_force: of a kernel's text the verdict that the class's files were last made from, and on what it was graded."""
+
+COLUMNS = {"verdict": 5, "in_force": 3, "setting": 2}
 
 
 class JournalBusy(RuntimeError):
@@ -50,6 +55,8 @@ class StoredVerdict:
 
 WITHOUT_A_SAY = ("__main__.py", "cli", "classroom", "authoring", "notebook", "exercises", "reporting")
 """What of grader/ decides no verdict: a new column of a table is no reason to grade a class again."""
+SCORING = ("judging/rubric.toml", "judging/tiers")
+"""What gives points for verdicts: they are given anew whenever a verdict is read."""
 OF_THE_CLASS = ("classroom/batch/verdicts.py", "classroom/hidden_cases.py")
 """What does all the same: how a verdict is kept, and which hidden cases are drawn."""
 
@@ -60,21 +67,25 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
     found = hashlib.sha256()
     for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".toml")):
         name = path.relative_to(root).as_posix()
+        if name.startswith(SCORING):
+            continue
         if name.split("/")[0] not in WITHOUT_A_SAY or name in OF_THE_CLASS:
             found.update(f"{name}\0{_digest(path.read_text(encoding='utf-8'))}\0".encode())
     return found.hexdigest()
 
 
-def verdict_key(source: KernelSource, device: Device, secrets: Secrets, rubric: str) -> str:
-    """The digest of what a verdict depends on: source, grader, rubric, secrets, and the kind of device.
-
-    `rubric`: the text of the rubric and tier tables. Where the source stood (file, cell, line) does not count.
-    """
+def verdict_key(source: KernelSource, device: Device, secrets: Secrets) -> str:
+    """The digest of what a verdict depends on: source, grader, secrets, and the kind of device."""
     parts = [
-        source.lab_id, source.kernel, source.grid, source.module, __version__, grader_digest(), rubric, secrets.fingerprint,
-        device.kind, device.name if device.kind == "cuda" else "", device.torch, device.triton,
+        work_key(source), __version__, grader_digest(), secrets.fingerprint, device.kind, device.name if device.kind == "cuda" else "",
+        device.torch, device.triton,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return _digest(json.dumps(parts))
+
+
+def work_key(source: KernelSource) -> str:
+    """The digest of a kernel's text. Where it stood (file, cell, line) does not count."""
+    return _digest(json.dumps([source.lab_id, source.kernel, source.grid, source.module]))
 
 
 class Journal:
@@ -90,11 +101,12 @@ class Journal:
         self.notes: list[str] = []
         self._lock = _locked(path)
         try:
-            rows, settings = self._salvaged() if path.exists() and not _sound(path) else ([], [])
+            found = self._salvaged() if path.exists() and not _sound(path) else {}
             self._database = _opened(path)
             with self._database:
-                self._database.executemany("INSERT OR IGNORE INTO verdict VALUES (?, ?, ?, ?, ?)", rows)
-                self._database.executemany("INSERT OR IGNORE INTO setting VALUES (?, ?)", settings)
+                for table, rows in found.items():
+                    places = ", ".join("?" * COLUMNS[table])
+                    self._database.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", rows)
         except (sqlite3.Error, OSError) as error:
             self._lock.close()
             raise JournalFull(
@@ -131,6 +143,18 @@ class Journal:
         self._write("INSERT OR REPLACE INTO verdict VALUES (?, ?, ?, ?, ?)", row)
         return verdict
 
+    def use(self, work: str, key: str, device: Device) -> None:
+        """Says that of this text this verdict is in force from now on, graded on `device`."""
+        row = (key, json.dumps(asdict(device)))
+        if self._database.execute("SELECT key, device FROM in_force WHERE work = ?", (work,)).fetchone() != row:
+            self._write("INSERT OR REPLACE INTO in_force VALUES (?, ?, ?)", (work, *row))
+
+    def in_force(self, work: str) -> tuple[StoredVerdict, Device] | None:
+        """The verdict on this text that the class's files were last made from, whatever has changed since; None without one."""
+        row = self._database.execute("SELECT key, device FROM in_force WHERE work = ?", (work,)).fetchone()
+        verdict = self.get(row[0]) if row else None
+        return (verdict, Device(**json.loads(row[1]))) if verdict else None
+
     def setting(self, name: str, default: str) -> str:
         """A setting of this journal: the first value ever given for it."""
         self._write("INSERT OR IGNORE INTO setting VALUES (?, ?)", (name, default))
@@ -149,21 +173,21 @@ class Journal:
                 "same command again"
             ) from None
 
-    def _salvaged(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """Whole rows of a damaged journal, which is put aside."""
+    def _salvaged(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Whole rows of a damaged journal, by table; the file is put aside."""
         aside = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
         os.replace(self.path, aside)
         for suffix in ("-wal", "-shm"):
             companion = self.path.with_name(self.path.name + suffix)
             if companion.exists():
                 os.replace(companion, aside.with_name(aside.name + suffix))
-        rows = [row for row in _readable_rows(aside, "verdict") if len(row) == 5 and _digest(str(row[4])) == row[3]]
-        settings = [row for row in _readable_rows(aside, "setting") if len(row) == 2]
+        rows = {table: [row for row in _readable_rows(aside, table) if len(row) == count] for table, count in COLUMNS.items()}
+        rows["verdict"] = [row for row in rows["verdict"] if _digest(str(row[4])) == row[3]]
         self.notes.append(
-            f"{self.path.name} was damaged: {len(rows)} verdicts could be read, the others are graded again; the damaged "
+            f"{self.path.name} was damaged: {len(rows['verdict'])} verdicts could be read, the others are graded again; the damaged "
             f"file is kept as {aside.name}"
         )
-        return rows, settings
+        return rows
 
 
 def _locked(path: Path) -> TextIO:

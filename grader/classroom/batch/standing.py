@@ -110,12 +110,9 @@ class Standing:
         return self.mark.questions
 
 
-def standings(
-    graded: Iterable[Graded], rules: Rules, roster: Roster | None = None, *, part: bool = False
-) -> list[Standing]:
+def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
     """One for each student and assignment, in order of their names; with a roster also for those who handed in nothing.
 
-    part: only some of the class was asked for, and who is missing is no no-show.
     Raises UnusableRules for corrections by hand that may be meant for another assignment.
     """
     roster = roster or Roster()
@@ -126,7 +123,7 @@ def standings(
     if len(assignments) > 1 and any(person.corrected for person in roster.people):
         raise UnusableRules(MIXED.format(roster.name, ", ".join(assignments)))
     device = next((one.report.device for attempts in groups.values() for one in attempts), None)
-    if device is not None and not part:
+    if device is not None:
         for person in roster.people:
             for assignment in assignments:
                 groups.setdefault((person.login, assignment), [_nothing(person, assignment, device)])

@@ -199,7 +199,7 @@ def test_a_config_and_a_message_of_anything(alone, values, message):
         put(os.fsencode(root / "mal"), b"w8a8.py", HOSTILE.encode())
 
     found = thrown_at(alone, hand_in, Answering((Config(0, values, 4, 1),), message))
-    assert found[0].labs["w8a8"].points == len(found[0].labs["w8a8"].source.module) % 60
+    assert found[0].labs["w8a8"].points == 60.0
 
 
 # ---------------------------------------------------------------- what was seen to end a class

@@ -76,11 +76,12 @@ def test_a_verdict_is_kept_until_the_code_that_decided_it_changes(tmp_path):
 
     before = digest()
     assert before == grader_digest()
-    for path in ("classroom/batch/exports.py", "reporting/terminal.py", "cli/batch.py"):
+    without_a_say = ("classroom/batch/exports.py", "reporting/terminal.py", "cli/batch.py", "judging/rubric.toml", "judging/tiers/sm_90.toml")
+    for path in without_a_say:
         with (tmp_path / "grader" / path).open("a") as file:
             file.write("# another column\n")
     assert digest() == before
-    for path in ("labs/dds/lab.py", "judging/rubric.toml", "sandbox/inside/worker.py", "model.py", "classroom/hidden_cases.py"):
+    for path in ("labs/dds/lab.py", "judging/points.py", "sandbox/inside/worker.py", "model.py", "classroom/hidden_cases.py"):
         with (tmp_path / "grader" / path).open("a") as file:
             file.write("# another tolerance\n")
         before, last = digest(), before
@@ -89,19 +90,31 @@ def test_a_verdict_is_kept_until_the_code_that_decided_it_changes(tmp_path):
 
 def test_keys_follow_what_a_verdict_depends_on():
     secrets = Secrets(1)
-    key = verdict_key(source(), DEVICE, secrets, "rubric")
-    assert key == verdict_key(source(place="elsewhere.py"), DEVICE, secrets, "rubric")
-    assert key == verdict_key(anonymous(source()), DEVICE, secrets, "rubric")
+    key = verdict_key(source(), DEVICE, secrets)
+    assert key == verdict_key(source(place="elsewhere.py"), DEVICE, secrets)
+    assert key == verdict_key(anonymous(source()), DEVICE, secrets)
     hidden = Secrets(1, (("w8a8", replace(get_lab("w8a8").cases[0], name="hidden_1", hidden=True)),))
     others = [
-        verdict_key(source("kernel = 2\n"), DEVICE, secrets, "rubric"),
-        verdict_key(source(), replace(DEVICE, kind="cuda", name="NVIDIA H200"), secrets, "rubric"),
-        verdict_key(source(), replace(DEVICE, triton="3.6.0"), secrets, "rubric"),
-        verdict_key(source(), DEVICE, Secrets(2), "rubric"),
-        verdict_key(source(), DEVICE, hidden, "rubric"),
-        verdict_key(source(), DEVICE, secrets, "other rubric"),
+        verdict_key(source("kernel = 2\n"), DEVICE, secrets),
+        verdict_key(source(), replace(DEVICE, kind="cuda", name="NVIDIA H200"), secrets),
+        verdict_key(source(), replace(DEVICE, triton="3.6.0"), secrets),
+        verdict_key(source(), DEVICE, Secrets(2)),
+        verdict_key(source(), DEVICE, hidden),
     ]
-    assert len({key, *others}) == 7
+    assert len({key, *others}) == 6
+
+
+def test_the_verdict_in_force_is_the_one_that_was_used_last(tmp_path):
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        assert journal.in_force("work") is None
+        for points in (1.0, 2.0):
+            journal.put(f"key {points}", report(points))
+        gpu = replace(DEVICE, kind="cuda", name="NVIDIA H200")
+        journal.use("work", "key 2.0", DEVICE)
+        journal.use("work", "key 1.0", gpu)
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        verdict, device = journal.in_force("work")
+        assert (verdict.report.correctness_points, device) == (1.0, gpu)
 
 
 def test_a_damaged_row_is_graded_again(tmp_path):
@@ -123,6 +136,7 @@ def test_a_damaged_file_is_put_aside_and_what_is_whole_is_kept(tmp_path, damage)
         assert journal.setting("seed", "5") == "5"
         for number in range(200):
             journal.put(f"key {number}", report(number))
+            journal.use(f"work {number}", f"key {number}", DEVICE)
     data = bytearray(path.read_bytes())
     if damage == "truncated":
         path.write_bytes(data[: len(data) // 2])
@@ -137,6 +151,8 @@ def test_a_damaged_file_is_put_aside_and_what_is_whole_is_kept(tmp_path, damage)
         for number in range(200):
             verdict = journal.get(f"key {number}")
             assert verdict is None or verdict.report.correctness_points == number
+            used = journal.in_force(f"work {number}")
+            assert used is None or used[0].report.correctness_points == number
         journal.put("new", report())
         assert journal.get("new")
     assert len(list(tmp_path.glob("journal.sqlite.damaged-*"))) >= 1

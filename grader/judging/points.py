@@ -1,0 +1,106 @@
+"""How many points is each verdict worth? From the verdicts of a report, the rubric and the tiers; no kernel is needed.
+
+What is graded once can so be scored again by another rubric. Nothing of an earlier scoring remains in a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from grader.judging.rubric import Rubric, Tiers
+from grader.model import LabReport, TestResult, TestStatus
+
+MAX_NAMED = 4
+
+
+def scored(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabReport:
+    """The report with its points. tiers: None where speed is not graded."""
+    cases = _of(report, "correctness")
+    worth = rubric.shares(report.lab_id, [test.name for test in cases], rubric.correctness - rubric.memory)
+    cases = [_worth(test, worth[test.name]) for test in cases]
+    correctness = [*cases, *(_memory(test, cases, rubric.memory) for test in _of(report, "memory"))]
+    earned = sum(test.points for test in correctness)
+    if correctness and all(test.status == "passed" for test in correctness):
+        earned = rubric.correctness
+    timed = _of(report, "speed")
+    enough = earned >= rubric.speed_needs_correctness * rubric.correctness
+    worth = rubric.shares(report.lab_id, [test.name for test in timed], rubric.speed)
+    speed = [_speed(test, report.lab_id, rubric, tiers, worth[test.name], enough=enough) for test in timed]
+    fast = bool(speed) and all(test.points == test.max_points for test in speed)
+    skipped = sum(test.max_points for test in correctness if test.status == "skipped")
+    return replace(
+        report,
+        tests=(*_of(report, "build"), *correctness, *speed),
+        correctness_points=earned,
+        correctness_max=rubric.correctness,
+        speed_points=rubric.speed if fast else sum(test.points for test in speed),
+        speed_max=rubric.speed,
+        gradable_points=rubric.correctness - skipped + (rubric.speed if tiers is not None else 0.0),
+    )
+
+
+def measured_for(report: LabReport, tiers: Tiers | None) -> bool:
+    """Whether a report's ratios tell these tiers: a kernel is timed for longer where a boundary lies in its ratio's interval.
+
+    The report must be as it was when it was timed.
+    """
+    return not any(
+        test.metrics["ratio_low"] < boundary < test.metrics["ratio_high"]
+        for test in report.tests if tiers is not None and "ratio" in test.metrics
+        for boundary in set(tiers.boundaries(report.lab_id, test.name)) - set(test.metrics["tiers"])
+    )  # fmt: skip
+
+
+def _of(report: LabReport, kind: str) -> list[TestResult]:
+    return [test for test in report.tests if test.kind == kind]
+
+
+def _worth(test: TestResult, worth: float) -> TestResult:
+    return replace(test, points=worth if test.status == "passed" else 0.0, max_points=worth)
+
+
+def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> TestResult:
+    """The memory test has points in proportion to those of the cases: a kernel that touches nothing earns nothing.
+
+    Hidden cases have no say in it.
+    """
+    metrics = dict(test.metrics)
+    verdict = metrics.pop("verdict", test.message)
+    public = [case for case in cases if not case.hidden]
+    whole = sum(case.max_points for case in public)
+    points = worth * (sum(case.points for case in public) / whole) if whole and test.status == "passed" else 0.0
+    lost = [case.name for case in public if case.points < case.max_points]
+    message = verdict
+    if test.status == "passed" and lost and worth:
+        named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")
+        message += (
+            f"; {worth - points:.3g} of its {worth:.3g} points are lost with the cases that are not right: {named}"
+        )
+        metrics["verdict"] = verdict
+    return replace(test, points=points, max_points=worth, message=message, metrics=metrics)
+
+
+def _speed(
+    test: TestResult, lab_id: str, rubric: Rubric, tiers: Tiers | None, worth: float, *, enough: bool
+) -> TestResult:
+    """A timed case with its tier, its points and what they follow from; any other as it is."""
+    if tiers is None or "ratio" not in test.metrics:
+        return replace(test, points=0.0, max_points=worth)
+    ratio, boundaries = test.metrics["ratio"], tiers.boundaries(lab_id, test.name)
+    tier = sum(ratio >= boundary for boundary in boundaries)
+    part = rubric.tier_shares[min(tier, len(rubric.tier_shares)) - 1] if tier and enough else 0.0
+    times = f"{test.metrics['student_us']:.1f} us against {test.metrics['baseline_us']:.1f} us"
+    next_step = f"next tier at {boundaries[tier]:.2f}x" if tier < len(boundaries) else "top tier"
+    message = f"{ratio:.2f}x of cuBLAS fp16 ({times}), {next_step}"
+    if not tiers.calibrated:
+        message += " (uncalibrated)"
+    if test.metrics["note"]:
+        message += f"; {test.metrics['note']}"
+    if not enough:
+        message += f"; no points before {rubric.speed_needs_correctness:.0%} of the correctness points are earned"
+    table = {"tier": tier, "tiers": list(boundaries), "tier_table": tiers.source, "calibrated": tiers.calibrated}
+    status: TestStatus = "passed" if part else "failed"
+    return replace(
+        test, status=status, points=worth * part, max_points=worth, message=message, metrics={**test.metrics, **table}
+    )

@@ -1,0 +1,113 @@
+"""Points follow from verdicts and the rubric alone: whatever scored a report before leaves nothing in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.judging.checking import Finding
+from grader.judging.judged import Judged
+from grader.judging.points import measured_for, scored
+from grader.judging.rubric import Rubric, Tiers
+from grader.judging.scoring import score
+from grader.labs import get_lab
+from grader.model import KernelBundle, LabReport, MadeModule, Outcome, SpeedSample
+
+LAB = get_lab("w8a8")
+HIDDEN = replace(LAB.cases[0], name="hidden_1", hidden=True)
+NAMES = [case.name for case in LAB.cases]
+numbers = st.floats(0, 100).map(lambda value: round(value, 2))
+weights = st.dictionaries(st.sampled_from([*NAMES, "hidden_1", *(case.name for case in LAB.speed_cases)]), numbers)
+rubrics = st.builds(
+    lambda correctness, memory, speed, needs, shares, table: Rubric(
+        correctness + 1, memory * correctness, speed, needs, tuple(sorted(shares)), {LAB.id: table}
+    ),
+    numbers, st.floats(0, 0.9), numbers, st.floats(0, 1), st.lists(st.floats(0, 1), min_size=1, max_size=5), weights,
+)  # fmt: skip
+tiers = st.lists(st.floats(0.01, 3), min_size=1, max_size=5).map(
+    lambda found: Tiers("a.toml", True, {}, tuple(sorted(found)))
+)
+
+
+def judged(states: list[str], ratios: list[float] | None) -> LabReport:
+    """A report of these states of the cases, the last one hidden, by some rubric."""
+    lab = replace(LAB, cases=(*LAB.cases, HIDDEN))
+    outcomes = [
+        Outcome(case.name, 0, "ran" if state != "skipped" else "unsupported")
+        for case, state in zip(lab.cases, states, strict=False)
+    ]
+    findings = [Finding(state == "passed", "said", skipped=state == "skipped") for state in states]
+    samples = None if ratios is None else [
+        SpeedSample(case.name, 0, "timed", (math.log(ratio),) * 45, (0.0,) * 15, 10.0, 10.0 * ratio)
+        for case, ratio in zip(lab.speed_cases, ratios, strict=False)
+    ]  # fmt: skip
+    bundle = KernelBundle(LAB.id, (), {}, {}, MadeModule("", LAB.kernel, ()))
+    rubric = Rubric(60, 10, 40, 0.5, (0.5, 1.0), {})
+    watched = [outcome for outcome in outcomes if outcome.status == "ran"]
+    return score(
+        lab,
+        Judged(bundle, (90,), outcomes, findings, samples, watched=watched),
+        rubric,
+        Tiers("b.toml", False, {}, (1.0, 2.0)),
+    )
+
+
+states = st.lists(
+    st.sampled_from(["passed", "passed", "failed", "skipped"]), min_size=len(NAMES) + 1, max_size=len(NAMES) + 1
+)
+ratios = st.none() | st.lists(st.floats(0.1, 4), min_size=len(LAB.speed_cases), max_size=len(LAB.speed_cases))
+
+
+@settings(deadline=None)
+@given(states=states, ratios=ratios, before=rubrics, rubric=rubrics, other=tiers, table=tiers)
+def test_nothing_of_an_earlier_scoring_remains(states, ratios, before, rubric, other, table):
+    report = judged(states, ratios)
+    other, table = (None, None) if ratios is None else (other, table)
+    now = scored(report, rubric, table)
+    assert scored(scored(report, before, other), rubric, table) == now
+    earned = sum(test.points for test in now.tests if test.kind != "speed")
+    assert now.correctness_points == pytest.approx(earned)
+    assert now.speed_points == pytest.approx(sum(test.points for test in now.tests if test.kind == "speed"))
+    assert 0 <= now.points <= now.max_points + 1e-9
+    assert now.gradable_points <= now.max_points + 1e-9
+
+
+@settings(deadline=None)
+@given(states=states, rubric=rubrics)
+def test_the_memory_test_says_what_cost_the_rest(states, rubric):
+    report = scored(judged(states, None), rubric, None)
+    memory = next(test for test in report.tests if test.kind == "memory")
+    lost = [
+        test.name
+        for test in report.tests
+        if test.kind == "correctness" and not test.hidden and test.points < test.max_points
+    ]
+    if memory.status == "passed" and lost and memory.max_points:
+        assert memory.points < memory.max_points
+        assert "points are lost with the cases that are not right: " + ", ".join(lost[:4]) in memory.message
+    else:
+        assert "lost" not in memory.message
+    assert "hidden_1" not in memory.message
+
+
+def test_a_ratio_serves_until_a_boundary_comes_to_lie_in_its_interval():
+    report = judged(["passed"] * (len(NAMES) + 1), [1.5])
+    spread = [
+        replace(test, metrics={**test.metrics, "ratio_low": 1.4, "ratio_high": 1.6}) if test.kind == "speed" else test
+        for test in report.tests
+    ]
+    report = replace(report, tests=tuple(spread))
+    assert measured_for(report, None)
+    assert measured_for(report, Tiers("", True, {}, (1.0, 1.7)))
+    assert not measured_for(report, Tiers("", True, {}, (1.0, 1.5)))
+    timed = [
+        replace(test, metrics={**test.metrics, "tiers": [1.5]}) if test.kind == "speed" else test
+        for test in report.tests
+    ]
+    assert measured_for(replace(report, tests=tuple(timed)), Tiers("", True, {}, (1.0, 1.5))), (
+        "it was timed for this one"
+    )
