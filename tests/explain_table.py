@@ -35,6 +35,7 @@ from grader.judging.checking import check
 from grader.judging.rubric import load_rubric
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
+from grader.labs.wrong_kernels import alternatives
 from grader.model import Refusal, Report
 from grader.pipeline.grading import launch_pairs
 from grader.pipeline.judging import Ran, Terms, judge
@@ -42,8 +43,7 @@ from grader.reading import read
 from grader.reporting.document import document
 from grader.running.interpreter import InterpretOptions, interpret
 from grader.sandbox import prewarm
-from tests.ledgers import several
-from tests.submissions import TESTS, all_mistakes, exploits, styles
+from tests.submissions import TESTS, corpus, exploits, styles
 
 SECONDS = 120.0
 """So long a kernel may take; a right one takes five."""
@@ -74,22 +74,16 @@ class Kernel:
 
 def wrong_kernels() -> Iterator[Kernel]:
     """Every entry of the corpus."""
-    for one in all_mistakes():
-        names = (one.diagnosis or "",)
-        kind = "several" if "+" in one.name else "single"
-        yield Kernel(one.lab, one.name, kind, one.source, names, edited(one.base, one.source))
-    for entry in several():
-        lines = edited(entry.base, entry.source) if entry.base else None
-        kind = "several" if len(entry.names) > 1 else "single"
-        yield Kernel(entry.lab, entry.name, kind, entry.source, entry.names, lines)
+    for one in corpus():
+        lines = None if one.base is None else edited(one.base, one.source)
+        yield Kernel(one.lab, one.name, "several" if len(one.names) > 1 else "single", one.source, one.names, lines)
 
 
 def right_kernels() -> Iterator[Kernel]:
     """Kernels of which nothing may be said: styles, solutions, and those whose trick is never run."""
     solutions = TESTS.parent / "solutions"
-    plain = sorted((TESTS / "mistakes").glob("student_*.py"))
-    for path in (*styles(), *plain, *sorted(solutions.glob("*.py")), *sorted((solutions / "ladder").glob("*.py"))):
-        lab = path.stem.removeprefix("student_").split("_")[0]
+    for path in (*styles(), *sorted(solutions.glob("*.py")), *sorted((solutions / "ladder").glob("*.py"))):
+        lab = path.stem.split("_")[0]
         yield Kernel(lab, path.stem, RIGHT, path.read_text(encoding="utf-8"), suffix=path.suffix)
     for one in exploits():
         if one.expect == "inert":
@@ -177,7 +171,7 @@ def verdict(
     """`false`: a name that is not expected, or anything said of a right kernel; `observed`: no name, but a line."""
     if kernel.kind == RIGHT:
         return "false" if said or claimed or memory else "nothing"
-    expected = {name for group in kernel.expected for name in group.split(" or ")}
+    expected = alternatives(kernel.expected)
     if any(not expected & set(name.split(" or ")) for name in claimed):
         return "false"
     if claimed:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import tomllib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -18,52 +16,19 @@ from grader.labs import get_lab
 from grader.labs.divergence import Divergence
 from grader.labs.problems import generator_for, make_problem
 from grader.labs.stages import stages_of
+from grader.labs.wrong_kernels import WrongKernel
 from grader.model import KernelBundle, KernelSource, Outcome
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
-from tests.submissions import TESTS
+from tests.submissions import corpus
 
-SEVERAL = TESTS / "several"
 RECORDED = 24
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """A kernel of tests/several: what must be named, and first. reason: what the first sentence must say."""
-
-    lab: str
-    name: str
-    source: str
-    case: str
-    first: str
-    names: tuple[str, ...]
-    config: int
-    reason: str = ""
-    base: str = ""
-
-
 @cache
-def several() -> tuple[Wrong, ...]:
-    """Every entry of tests/several/*.toml."""
-    found = []
-    entries = [entry for path in sorted(SEVERAL.glob("*.toml")) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["kernel"]]
-    for entry in entries:
-        base = ""
-        if "file" in entry:
-            source = (SEVERAL / entry["file"]).read_text(encoding="utf-8")
-        else:
-            source = base = (TESTS / entry["base"]).read_text(encoding="utf-8")
-            for edit in entry["edits"]:
-                assert source.count(edit["find"]) == 1, f"{entry['name']}: {edit['find']!r} is not there once"
-                source = source.replace(edit["find"], edit["replace"])
-        names = (entry["first"], *entry.get("names", ()))
-        found.append(
-            Wrong(
-                entry["lab"], entry["name"], source, entry["case"], entry["first"], names,
-                entry.get("config", 0), entry.get("reason", ""), base,
-            )
-        )  # fmt: skip
-    return tuple(found)
+def several() -> tuple[WrongKernel, ...]:
+    """The wrong kernels of which one launch shows all that must be named."""
+    return tuple(kernel for kernel in corpus() if kernel.case)
 
 
 def recorded(

@@ -1,4 +1,4 @@
-"""A known mistake in one config: the wrong kernels of tests/mistakes/ with tiles of every kind, run on the all-configs cases."""
+"""A known mistake in one config: the wrong kernels of the corpus with tiles of every kind, run on the all-configs cases."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from grader.building import BuildOptions, describe
 from grader.judging.checking import check
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
+from grader.labs.wrong_kernels import WrongKernel
 from grader.model import KernelBundle, KernelSource
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
-from tests.submissions import LABS, TESTS, Mistake
+from tests.submissions import LABS, plain
 
 TILED = {
     "small tiles": '{"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=4',
@@ -44,7 +45,7 @@ CONFIGS = {lab: OF_ROWS if lab == "dds" else TILED | SPLIT if lab in SLICED else
 """What a mistake is planted behind, by lab; behind SPLIT_K where it is known how the lab's slices begin."""
 
 
-def planted(mistake: Mistake, configs: Sequence[str]) -> str:
+def planted(mistake: WrongKernel, configs: Sequence[str]) -> str:
     """The wrong kernel with these configs alone. With SPLIT_K each program sums a slice of K of its own."""
     lab, text = mistake.lab, mistake.source
     start, stop = text.index("    configs=["), text.index("    key=")
@@ -65,7 +66,7 @@ def planted(mistake: Mistake, configs: Sequence[str]) -> str:
     return f"{head}BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,\n):\n{prologue}{body}"
 
 
-def survivors(mistake: Mistake, configs: Sequence[str], folder: Path, seed: int = 3) -> dict[str, str]:
+def survivors(mistake: WrongKernel, configs: Sequence[str], folder: Path, seed: int = 3) -> dict[str, str]:
     """The configs with which all-configs cases pass and touch no memory they may not, each with its scores.
 
     All of them share one source. A config that has failed a case is run on no other.
@@ -92,14 +93,14 @@ def survivors(mistake: Mistake, configs: Sequence[str], folder: Path, seed: int 
     return alive
 
 
-def plans(mistake: Mistake) -> list[tuple[str, ...]]:
+def plans(mistake: WrongKernel) -> list[tuple[str, ...]]:
     """The configs of a mistake, those together that can share a source."""
     whole = tuple(config for config in CONFIGS[mistake.lab] if "SPLIT_K" not in config)
     sliced = tuple(config for config in CONFIGS[mistake.lab] if "SPLIT_K" in config)
     return [plan for plan in (whole, sliced) if plan]
 
 
-def base(lab: str) -> Mistake:
+def base(lab: str) -> WrongKernel:
     """The right kernel that the lab's mistakes are edits of."""
-    text = (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8")
-    return Mistake(lab, "none", "is right", text, ())
+    text = plain(lab)
+    return WrongKernel(lab, "none", "is right", text, text, (), ())

@@ -1,4 +1,4 @@
-"""Submissions that the tests grade: mistakes (edits of a right kernel), styles, exploits; each graded once a session."""
+"""Submissions that the tests grade: wrong kernels (grader/labs/ID/mistakes.toml), styles, exploits; each graded once a session."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from grader.building import BuildOptions, KeptBinaries, own_folder, read_by_trit
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric
 from grader.labs import Lab, all_labs, get_lab
+from grader.labs.wrong_kernels import WrongKernel, catalogue, wrong_kernels
 from grader.model import Refusal, Report
 from grader.pipeline.grading import GradeOptions, grade, judge_on_cpu
 from grader.reading import read
@@ -26,63 +27,40 @@ LABS = tuple(all_labs())
 CORES = len(os.sched_getaffinity(0))
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """One wrong kernel: what a student got wrong, and the cases that must fail for it.
-
-    diagnosis: the class that the grader must name, or "one or another" where two mistakes come together.
-    out_of_bounds: how the lines begin that the memory checker must name.
-    """
-
-    lab: str
-    name: str
-    says: str
-    base: str
-    source: str
-    fails: tuple[str, ...]
-    diagnosis: str | None = None
-    out_of_bounds: tuple[str, ...] = ()
-
-
 def with_data(folder: str) -> tuple[str, ...]:
     """The labs that have a file of kernels in tests/<folder>/; `check-lab` names the others."""
     return tuple(lab for lab in LABS if (TESTS / folder / f"{lab}.toml").is_file())
 
 
+def with_mistakes() -> tuple[str, ...]:
+    """The labs whose wrong kernels are listed; `check-lab` names the others."""
+    return tuple(lab for lab in LABS if catalogue(lab).is_file())
+
+
+def plain(lab: str) -> str:
+    """The text of the right kernel that most of a lab's wrong ones are edits of."""
+    return (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8")
+
+
 @cache
-def mistakes() -> tuple[Mistake, ...]:
-    """The mistakes that are graded: of bonus labs, whose mistakes are kin to those of the others, every third, or all with BONUS=all."""
+def corpus() -> tuple[WrongKernel, ...]:
+    """Every wrong kernel of every lab, with one mistake or with several."""
+    return tuple(kernel for lab in all_labs().values() for kernel in wrong_kernels(lab))
+
+
+@cache
+def all_mistakes() -> tuple[WrongKernel, ...]:
+    """Those that are graded: they say which cases must fail."""
+    return tuple(kernel for kernel in corpus() if kernel.fails)
+
+
+@cache
+def mistakes() -> tuple[WrongKernel, ...]:
+    """Of bonus labs, whose mistakes are kin to those of the others, every third, or all with BONUS=all."""
     if "BONUS" in os.environ:
         return all_mistakes()
-    by_lab = {lab: [one for one in all_mistakes() if one.lab == lab] for lab in with_data("mistakes")}
+    by_lab = {lab: [one for one in all_mistakes() if one.lab == lab] for lab in with_mistakes()}
     return tuple(one for lab, found in by_lab.items() for one in found[:: 3 if get_lab(lab).bonus else 1])
-
-
-@cache
-def all_mistakes() -> tuple[Mistake, ...]:
-    """Every entry of tests/mistakes/*.toml, its edits applied to its lab's right kernel."""
-    found = []
-    for lab in with_data("mistakes"):
-        data = tomllib.loads((TESTS / "mistakes" / f"{lab}.toml").read_text(encoding="utf-8"))
-        base = (TESTS / "mistakes" / data["base"]).read_text(encoding="utf-8")
-        for entry in data["mistake"]:
-            source = base
-            for edit in entry["edits"]:
-                assert source.count(edit["find"]) == 1, f"{lab}/{entry['name']}: {edit['find']!r} is not there once"
-                source = source.replace(edit["find"], edit["replace"])
-            found.append(
-                Mistake(
-                    lab,
-                    entry["name"],
-                    entry["says"],
-                    base,
-                    source,
-                    tuple(entry["fails"]),
-                    entry.get("diagnosis"),
-                    tuple(entry.get("out_of_bounds", ())),
-                )
-            )
-    return tuple(found)
 
 
 @dataclass(frozen=True)

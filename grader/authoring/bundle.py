@@ -16,6 +16,8 @@ HANDOUTS = "notebooks/*.md"
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip
 """Parts of grader/ that grade classes and write labs; `python -m grader` does without them."""
+TELLING = "mistakes.toml"
+"""Where a lab's wrong kernels are edits of right ones, and so tell what is right."""
 
 
 class SecretTold(ValueError):
@@ -29,7 +31,7 @@ def student_files(root: Path) -> dict[str, bytes]:
         paths += sorted((root / folder).glob(pattern))
     paths = [path for path in paths if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     names = {str(path.relative_to(root)): path for path in paths}
-    return {name: path.read_bytes() for name, path in names.items() if not name.startswith(INSTRUCTORS)}
+    return {name: path.read_bytes() for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name != TELLING}
 
 
 def write_bundle(root: Path, out: Path, secrets: Path | None) -> int:

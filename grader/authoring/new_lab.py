@@ -8,9 +8,10 @@ from pathlib import Path
 from string import Template
 
 from grader.exercises import steps_of
-from grader.labs import all_labs, speed_steps_of
+from grader.labs import Lab, all_labs, speed_steps_of
 from grader.labs.question import questions_of
 from grader.labs.stages import stages_of
+from grader.labs.wrong_kernels import BadMistake, catalogue, wrong_kernels
 
 SKELETON = Path(__file__).parent / "skeleton"
 
@@ -67,11 +68,20 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
     if not speed_steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one"
-    if not (root / "tests" / "mistakes" / f"{lab_id}.toml").is_file():
-        yield False, f"tests/mistakes/{lab_id}.toml: no wrong kernel shows that its cases catch one"
+    yield from _wrong_kernels(lab, root)
     if not (root / "tests" / "broken" / f"{lab_id}.toml").is_file():
         yield False, f"tests/broken/{lab_id}.toml: no kernel that does not build shows what its author is told"
     if not any((root / "tests" / "styles").glob(f"{lab_id}_*")):
         yield False, f"tests/styles/{lab_id}_*.py: no second right kernel shows that its tolerance is fair"
     if not (root / "bench" / "labs" / f"{lab_id}.py").is_file():
         yield False, f"bench/labs/{lab_id}.py: it races against cuBLAS only in its speed cases"
+
+
+def _wrong_kernels(lab: Lab, root: Path) -> Iterator[tuple[bool, str]]:
+    """Whether there are wrong kernels of the lab, and all of them can be made."""
+    if not catalogue(lab.id, root).is_file():
+        yield False, f"grader/labs/{lab.id}/mistakes.toml: no wrong kernel shows that its cases catch one"
+    try:
+        wrong_kernels(lab, root)
+    except BadMistake as problem:
+        yield True, str(problem)

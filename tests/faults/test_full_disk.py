@@ -45,7 +45,7 @@ def submissions(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("class")
     for number in range(6):
         (root / f"s{number}").mkdir()
-        text = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+        text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
         (root / f"s{number}" / "w8a8.py").write_text(text.replace("    pid = ", f"    n = {number}\n    pid = ", 1))
     return root
 

@@ -20,7 +20,7 @@ from tests.submissions import CORES, TESTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 BASES = {
-    lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in ("w8a8", "w4a16", "dds")
+    lab: (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8") for lab in ("w8a8", "w4a16", "dds")
 }
 DESCRIPTOR = (TESTS / "styles" / "w8a8_descriptor.py").read_text(encoding="utf-8")
 TIMED = {"w8a8": "speed_m512", "w4a16": "speed_m16", "dds": "speed_m1024_s90"}

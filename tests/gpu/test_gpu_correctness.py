@@ -14,7 +14,7 @@ from grader.running import cuda
 from tests.submissions import LABS, TESTS, failed_cases
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
 
 

@@ -43,7 +43,7 @@ ROOT = TESTS.parent
 SCREENSHOTS = ROOT / "build" / "screenshots"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ASSIGNMENT = "kernels"
-RIGHT = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+RIGHT = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 WRONG = next(mistake.source for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "no_clamp"))
 SECRETS = """
 seed = 418923477718

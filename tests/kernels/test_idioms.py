@@ -11,7 +11,7 @@ from grader.labs import get_lab
 from grader.pipeline.grading import GradeOptions, grade
 from tests.submissions import TESTS
 
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 TUNE = "@triton.autotune"
 FLOOR = "tl.floor(x + 0.5)"
 AT = "    # dequantise\n"

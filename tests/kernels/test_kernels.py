@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grader.labs import get_lab
-from tests.submissions import LABS, TESTS, graded, graded_as_read, styles, with_data
+from tests.submissions import LABS, TESTS, graded, graded_as_read, styles, with_mistakes
 
 SOLUTIONS = TESTS.parent / "solutions"
 STYLES = styles()
@@ -46,5 +46,5 @@ def test_other_styles_are_right(path):
 
 
 def test_there_are_several_styles_a_lab():
-    for lab in with_data("mistakes"):
+    for lab in with_mistakes():
         assert sum(path.name.startswith(f"{lab}_") for path in STYLES) >= 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.submissions import failed_cases, graded_mistake, mistakes, with_data
+from tests.submissions import failed_cases, graded_mistake, mistakes, with_mistakes
 
 pytestmark = pytest.mark.slow
 
@@ -28,5 +28,5 @@ def test_every_failure_has_a_reason(mistake):
 
 
 def test_every_lab_has_mistakes_enough():
-    for lab in with_data("mistakes"):
+    for lab in with_mistakes():
         assert sum(mistake.lab == lab for mistake in mistakes()) >= 8

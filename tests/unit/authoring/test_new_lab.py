@@ -25,14 +25,14 @@ PLAIN = '''
     key=["M", "N", "K"],
 '''
 MISTAKES = """
-base = "student_w16a16.py"
+base = "tests/styles/w16a16_plain.py"
 
 [[mistake]]
 name = "last_k_block_dropped"
 says = "leaves out what is left of K after the last whole tile"
 edits = [{ find = "range(0, K, BLOCK_K)", replace = "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)" }]
 fails = ["k_tail"]
-diagnosis = "last_k_block_dropped"
+names = ["last_k_block_dropped"]
 """
 
 
@@ -86,11 +86,11 @@ def test_its_stub_is_not_attempted_and_its_notebook_is_there(repository):
 @pytest.mark.xdist_group("new_lab")
 def test_no_test_has_to_be_told_of_it(repository):
     """Those that take the labs from all_labs() pass with a lab that none of them names, and with wrong kernels of its own."""
-    data, solved = repository / "tests" / "mistakes", (repository / "solutions" / "w16a16.py").read_text(encoding="utf-8")
+    solved = (repository / "solutions" / "w16a16.py").read_text(encoding="utf-8")
     student = solved[solved.index("import triton") : solved.index("def naive")]
     student = student.replace('configs=CONFIGS, key=["M", "N", "K"]', PLAIN).replace("### BEGIN", "#").replace("### END", "#")
-    (data / "student_w16a16.py").write_text(student, encoding="utf-8")
-    (data / "w16a16.toml").write_text(MISTAKES, encoding="utf-8")
+    (repository / "tests" / "styles" / "w16a16_plain.py").write_text(student, encoding="utf-8")
+    (repository / "grader" / "labs" / "w16a16" / "mistakes.toml").write_text(MISTAKES, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "markers=gpu\nbrowser\nslow\nxdist_group",
          "-m", "not gpu and not slow", "-k", f"w16a16 and not ({RUN_ELSEWHERE})"],

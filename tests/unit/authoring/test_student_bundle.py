@@ -54,6 +54,29 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
     assert "secrets.toml" not in names
 
 
+def test_no_wrong_kernel_is_in_it_that_tells_what_is_right(repository, tmp_path):
+    """Edits of right kernels: neither in the archive nor, in whatever folder, in the installed package."""
+    listed = sorted(path.relative_to(repository).as_posix() for path in (repository / "grader").rglob("mistakes.toml"))
+    assert len(listed) == len(all_labs())
+    write_bundle(repository, tmp_path / "student.zip", None)
+    for name in zipfile.ZipFile(tmp_path / "student.zip").namelist():
+        assert not name.endswith("mistakes.toml")
+        assert name not in listed
+    packaged = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
+    for pattern in packaged["grader"]:
+        assert not {path.name for path in (repository / "grader").glob(pattern)} & {"mistakes.toml"}
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_no_wrong_kernel(repository, tmp_path):
+    build = "import setuptools.build_meta as backend; backend.build_wheel('made')"
+    subprocess.run([sys.executable, "-c", build], cwd=repository, check=True, capture_output=True)
+    (wheel,) = (repository / "made").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "grader/judging/rubric.toml" in names
+    assert [name for name in names if name.endswith("mistakes.toml")] == []
+
+
 def test_what_its_pages_show_and_link_to_is_in_it():
     """Pictures of every page; links too of the pages that are written for students."""
     files = student_files(ROOT)

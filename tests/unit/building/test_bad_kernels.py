@@ -12,7 +12,7 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS
 
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 CONFIGS = BASE[BASE.index("    configs=[") : BASE.index("    key=")]
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
 

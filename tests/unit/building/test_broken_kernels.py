@@ -51,7 +51,7 @@ def broken() -> tuple[Broken, ...]:
     found = []
     for lab in with_data("broken"):
         data = tomllib.loads((TESTS / "broken" / f"{lab}.toml").read_text(encoding="utf-8"))
-        base = (TESTS / "mistakes" / data["base"]).read_text(encoding="utf-8")
+        base = (TESTS / "styles" / data["base"]).read_text(encoding="utf-8")
         for entry in data["broken"]:
             source = base
             for edit in entry["edits"]:

@@ -95,7 +95,7 @@ def test_what_building_costs_is_counted_in_its_own_seconds_and_a_module_that_did
     monkeypatch.setattr(Spending, "seconds", seconds)
     monkeypatch.setattr(Spending, "asked", [])
     lab = get_lab("w8a8")
-    source = read(TESTS / "mistakes" / "student_w8a8.py", [lab]).labs["w8a8"]
+    source = read(TESTS / "styles" / "w8a8_plain.py", [lab]).labs["w8a8"]
     options = BuildOptions((90,), "check", 1, None, Spending)
     bundle = describe(lab, source, options)
     compiler = Compiler(lab, source, options, lambda done, total: None, 10.0)

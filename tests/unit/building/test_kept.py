@@ -26,7 +26,7 @@ class Counted(Sandbox):
 
 @pytest.fixture
 def described():
-    path = TESTS / "mistakes" / "student_dds.py"
+    path = TESTS / "styles" / "dds_plain.py"
     source = read(path, [LAB]).labs["dds"]
     return source, describe(LAB, source, BuildOptions((80, 90), "check", 1))
 

@@ -33,7 +33,7 @@ from grader.teaching.names import attribute as told_of
 from tests.submissions import TESTS, styles
 
 LAB = get_lab("w8a8")
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 FIRST = "    # which tile of Y does this program compute?\n"
 OPTIONS = BuildOptions((90,), "check", 1)
 

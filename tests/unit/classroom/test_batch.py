@@ -31,7 +31,7 @@ from tests.processes import children, command_line, descendants
 from tests.submissions import TESTS, mistakes
 
 ROOT = TESTS.parent
-RIGHT = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in ("w8a8", "dds")}
+RIGHT = {lab: (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8") for lab in ("w8a8", "dds")}
 DEADLINE = 240.0
 
 

@@ -32,7 +32,7 @@ from tests.submissions import TESTS
 DUE = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DEVICE = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")
 SETUP = Setup(DEVICE, Secrets(1))
-KERNEL = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+KERNEL = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 
 
 def hand_in(student="ann", hours=0.0, **fields):

@@ -27,7 +27,7 @@ from tests.submissions import TESTS
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed: pip install -e .[test]")
 
 ROOT = TESTS.parent
-RIGHT = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+RIGHT = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 WRONG = RIGHT.replace("x = tl.minimum(tl.maximum(x, -128.0), 127.0)", "x = x.to(tl.int32)")
 SECRETS = 'seed = 5\n[[case]]\nlab = "w8a8"\nname = "hidden_1"\nM = 61\nN = 112\nK = 144\nx = "saturating"\n'
 

@@ -27,7 +27,7 @@ from grader.reporting import page as html
 from tests.stub_class import Answering, about, check_files, grade_class
 from tests.submissions import TESTS
 
-RIGHT = {lab: (TESTS / "mistakes" / f"student_{lab}.py").read_text(encoding="utf-8") for lab in ("w8a8", "dds")}
+RIGHT = {lab: (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8") for lab in ("w8a8", "dds")}
 HOSTILE = RIGHT["w8a8"].replace("    pid = ", "    HOSTILE = 0\n    pid = ", 1)
 assert "HOSTILE" in HOSTILE
 EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "25"))

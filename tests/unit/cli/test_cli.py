@@ -21,7 +21,7 @@ from tests.commands import invoked
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
-STUDENT = TESTS / "mistakes" / "student_w8a8.py"
+STUDENT = TESTS / "styles" / "w8a8_plain.py"
 
 
 def run(*arguments, **environment):

@@ -20,9 +20,9 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.planting import base
 from tests.probes import OPTIONS, described, probed
-from tests.submissions import TESTS, all_mistakes, with_data
+from tests.submissions import TESTS, all_mistakes, with_mistakes
 
-PLAIN = {lab: base(lab).source for lab in with_data("mistakes")}
+PLAIN = {lab: base(lab).source for lab in with_mistakes()}
 OWN = {"dds": ("one_block", "rectangular"), "gptq": ("one_tile", "groups_of_32")}
 CASES = {lab: OWN.get(lab, ("one_tile", "all_tails")) for lab in all_labs()}
 Y = "    y = acc.to(tl.float32) * x_scale[:, None] * w_scale[None, :]\n"

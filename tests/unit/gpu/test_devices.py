@@ -39,7 +39,7 @@ def test_no_gpu_at_all(monkeypatch):
 
 def test_int8_does_not_compile_for_7_5_and_says_so():
     lab = get_lab("w8a8")
-    source = read(TESTS / "mistakes" / "student_w8a8.py", [lab]).labs["w8a8"]
+    source = read(TESTS / "styles" / "w8a8_plain.py", [lab]).labs["w8a8"]
     assert isinstance(source, KernelSource)
     refusal = build(lab, source, BuildOptions((75,), "check", 1))
     assert isinstance(refusal, Refusal)

@@ -18,7 +18,7 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS
 
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 SIZES = ((40, 96, 128), (72, 144, 208))
 """Two hidden cases that no public case equals; each kernel below treats every size that it does not know alike, or tells."""
 

@@ -60,7 +60,7 @@ def test_where_nothing_is_tried_or_added_nothing_is_said():
     assert said(STYLE.replace(RESET, ""), additions=None) == ()
 
 
-STUDENT = (TESTS / "mistakes" / "student_w4a16.py").read_text(encoding="utf-8")
+STUDENT = (TESTS / "styles" / "w4a16_plain.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

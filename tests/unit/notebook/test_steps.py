@@ -425,7 +425,7 @@ def test_the_notebooks_kernel_is_the_solutions(lab_id):
 
 
 IMPORTS = "import triton\nimport triton.language as tl"
-KERNEL = (ROOT / "tests" / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+KERNEL = (ROOT / "tests" / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 
 
 def kernel_from(*cells: str) -> KernelSource | Refusal:

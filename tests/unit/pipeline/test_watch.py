@@ -18,7 +18,7 @@ import pytest
 from grader.pipeline.watching import stamp_of
 
 ROOT = Path(__file__).parents[3]
-KERNEL = (ROOT / "tests" / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+KERNEL = (ROOT / "tests" / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 WRONG = KERNEL.replace("x = tl.floor(x + 0.5)", "x = x + 0.5")
 PATIENCE = 90.0
 FIRST_ANSWER_SECONDS = 5.0

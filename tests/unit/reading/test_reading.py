@@ -16,7 +16,7 @@ from grader.reading.answers import answers_for
 from grader.reading.files import MAX_CELLS, MAX_STATEMENTS
 from tests.submissions import TESTS
 
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 LABS = list(all_labs().values())
 W8A8 = [get_lab("w8a8")]
 
@@ -57,7 +57,7 @@ def test_a_bonus_lab_that_was_not_begun_is_not_missed(tmp_path):
 
 def test_a_bonus_lab_that_was_begun_is_graded_and_one_that_was_asked_for_alone_is_told(tmp_path):
     (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
-    (tmp_path / "dds.py").write_text((TESTS / "mistakes" / "student_dds.py").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "dds.py").write_text((TESTS / "styles" / "dds_plain.py").read_text(encoding="utf-8"), encoding="utf-8")
     labs = read(tmp_path, BONUS).labs
     assert isinstance(labs["dds"], KernelSource)
     assert isinstance(labs["w8a8"], KernelSource)
@@ -67,7 +67,7 @@ def test_a_bonus_lab_that_was_begun_is_graded_and_one_that_was_asked_for_alone_i
 
 def test_a_broken_bonus_lab_is_told(tmp_path):
     (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
-    text = (TESTS / "mistakes" / "student_dds.py").read_text(encoding="utf-8")
+    text = (TESTS / "styles" / "dds_plain.py").read_text(encoding="utf-8")
     (tmp_path / "dds.py").write_text(text + "\ndef f(:\n", encoding="utf-8")
     assert isinstance(read(tmp_path, BONUS).labs.get("dds"), Refusal)
 

@@ -26,7 +26,7 @@ LAB = replace(LAB, cases=tuple(case for case in LAB.cases if case.name in ("one_
 
 
 def source() -> KernelSource:
-    found = read(TESTS / "mistakes" / "student_w8a8.py", [LAB]).labs["w8a8"]
+    found = read(TESTS / "styles" / "w8a8_plain.py", [LAB]).labs["w8a8"]
     assert isinstance(found, KernelSource)
     return found
 

@@ -117,7 +117,7 @@ def test_wrong_kernels_come_to_the_same(lab, name, tmp_path):
 
 def edited(tmp_path: Path, *edits: tuple[str, str]) -> Path:
     """The tests' right kernel of w8a8 with some of its text replaced."""
-    text = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+    text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
     for find, replace in edits:
         assert find in text, find
         text = text.replace(find, replace)

@@ -27,7 +27,7 @@ from tests.submissions import TESTS, graded_mistake, mistakes
 OUT_OF_BOUNDS = re.compile(r"which has|the address is wrong|begins outside|near no tensor")
 LAB = get_lab("w8a8")
 SMALL = Case("small", "a test", 33, 80, 208)
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
 IDS = [f"{mistake.lab}-{mistake.name}" for mistake in mistakes()]
 
@@ -524,7 +524,7 @@ print(statistics.median(ratios[1:]))
 @pytest.mark.parametrize("lab", ["w8a8", "w4a16", "dds"])
 def test_the_check_costs_less_than_three_times_the_interpreter(lab, tmp_path):
     """Rounds of the same launch with and without the check, in turn."""
-    made = made_of(read(TESTS / "mistakes" / f"student_{lab}.py", [get_lab(lab)]).labs[lab])
+    made = made_of(read(TESTS / "styles" / f"{lab}_plain.py", [get_lab(lab)]).labs[lab])
     path = tmp_path / "made_module.py"
     path.write_text(made.text, encoding="utf-8")
     tile = {"BLOCK_M": 16} if lab == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
@@ -535,7 +535,7 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab, tmp_path):
     assert ratio < 3
 
 
-DDS = (TESTS / "mistakes" / "student_dds.py").read_text(encoding="utf-8")
+DDS = (TESTS / "styles" / "dds_plain.py").read_text(encoding="utf-8")
 
 
 def test_an_index_read_outside_its_tensor_ends_the_launch_with_its_finding(tmp_path):

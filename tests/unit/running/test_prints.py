@@ -13,7 +13,7 @@ from grader.labs import get_lab
 from grader.pipeline.grading import GradeOptions, grade
 from tests.submissions import TESTS
 
-RIGHT = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+RIGHT = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 SCORE = "FORGED 100 of 100 points"
 MUTED = """
 import ctypes, os, sys

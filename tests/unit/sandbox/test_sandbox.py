@@ -22,7 +22,7 @@ from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, con
 from tests.processes import descendants
 from tests.submissions import TESTS
 
-BASE = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 LAB = get_lab("w8a8")
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
 

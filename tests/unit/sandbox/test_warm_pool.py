@@ -25,7 +25,7 @@ from tests.hostile import load, told
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
-KERNEL = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+KERNEL = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
 

@@ -1,0 +1,108 @@
+"""Wrong kernels are made from the entries of mistakes.toml; an entry that cannot be used is one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.authoring.new_lab import missing
+from grader.labs import get_lab
+from grader.labs.wrong_kernels import BadMistake, catalogue, wrong_kernels
+from tests.submissions import LABS, corpus, plain, with_mistakes
+
+BASE = "one\ntwo\ntwo\nthree\n"
+ENTRY = {
+    "name": '"a"',
+    "says": '"does it wrong"',
+    "edits": '[{ find = "one", replace = "uno" }]',
+    "fails": '["one_tile"]',
+    "names": '["truncation"]',
+}
+
+
+def made(root, *entries, top='base = "plain.py"'):
+    path = catalogue("w8a8", root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (root / "plain.py").write_text(BASE, encoding="utf-8")
+    tables = ["[[mistake]]\n" + "\n".join(f"{key} = {value}" for key, value in entry.items() if value) for entry in entries]
+    path.write_text("\n\n".join([top, *tables]), encoding="utf-8")
+    return wrong_kernels(get_lab("w8a8"), root)
+
+
+def test_edits_are_made_one_after_the_other(tmp_path):
+    edits = '[{ find = "one\\ntwo", replace = "zwei" }, { find = "two", replace = "deux" }]'
+    (kernel,) = made(tmp_path, {**ENTRY, "edits": edits, "names": '["truncation", "no_clamp or zeros"]', "case": '"all_tails"'})
+    assert kernel.source == "zwei\ndeux\nthree\n"
+    assert kernel.base == BASE
+    assert kernel.expected == {"truncation", "no_clamp", "zeros"}
+    assert (kernel.case, kernel.config, kernel.fails) == ("all_tails", 0, ("one_tile",))
+
+
+def test_a_whole_file_has_no_base(tmp_path):
+    (tmp_path / "whole.py").write_text("wrong\n", encoding="utf-8")
+    (kernel,) = made(tmp_path, {**ENTRY, "edits": "", "file": '"whole.py"'})
+    assert (kernel.source, kernel.base, kernel.edits) == ("wrong\n", None, ())
+
+
+def test_a_lab_without_the_file_has_none(tmp_path):
+    assert wrong_kernels(get_lab("w8a8"), tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"edits": '[{ find = "two", replace = "x" }]'}, "'two' is 2 times in plain.py, expected once; give more of the lines around it"),
+        ({"edits": '[{ find = "four", replace = "x" }]'}, "'four' is 0 times in plain.py, expected once; look at the text"),
+        ({"edits": '[{ find = "", replace = "x" }]'}, "times in plain.py, expected once"),
+        ({"edits": '[{ find = "one" }]'}, "expected { find = text, replace = text }"),
+        ({"edits": '[{ find = "one", replace = 1 }]'}, "expected { find = text, replace = text }"),
+        ({"edits": '["one"]'}, "expected { find = text, replace = text }"),
+        ({"edits": "[]"}, "`edits` is empty"),
+        ({"edits": ""}, "expected either `edits` of a right kernel or a `file`"),
+        ({"file": '"plain.py"'}, "expected either `edits` of a right kernel or a `file`"),
+        ({"edits": "", "file": '"plain.py"', "base": '"plain.py"'}, "`base` beside `file`"),
+        ({"base": '"absent.py"'}, "there is no file 'absent.py'"),
+        ({"says": ""}, "there is no `says`"),
+        ({"names": ""}, "there is no `names`"),
+        ({"names": '"truncation"'}, "`names` is 'truncation', expected a list"),
+        ({"names": "[1]"}, "`names` holds 1, expected text"),
+        ({"config": "true"}, "`config` is True, expected a int"),
+        ({"diagnosis": '"truncation"'}, "`diagnosis` is not known, expected one of name, says"),
+        ({"fails": '["one_tail"]'}, "w8a8 has no case `one_tail`"),
+        ({"case": '"dense_blocks"'}, "w8a8 has no case `dense_blocks`"),
+        ({"fails": ""}, "neither `fails` nor `case`"),
+    ],
+)
+def test_a_bad_entry_is_a_sentence(tmp_path, change, sentence):
+    with pytest.raises(BadMistake) as problem:
+        made(tmp_path, {**ENTRY, **change})
+    assert str(problem.value).startswith("grader/labs/w8a8/mistakes.toml, `a`: ")
+    assert sentence in str(problem.value)
+
+
+def test_names_and_kernels_are_there_once(tmp_path):
+    other = {**ENTRY, "edits": '[{ find = "three", replace = "3" }]'}
+    with pytest.raises(BadMistake, match="`a`: the name is there twice"):
+        made(tmp_path, ENTRY, other)
+    with pytest.raises(BadMistake, match="`b`: the same kernel as `a`"):
+        made(tmp_path, ENTRY, {**ENTRY, "name": '"b"'})
+    assert len(made(tmp_path, ENTRY, {**other, "name": '"b"'})) == 2
+
+
+@pytest.mark.parametrize(("top", "sentence"), [("base = ", "expected TOML"), ('bases = "x"', "`bases` at the top")])
+def test_a_bad_file_is_a_sentence(tmp_path, top, sentence):
+    with pytest.raises(BadMistake, match=sentence):
+        made(tmp_path, ENTRY, top=top)
+
+
+def test_check_lab_says_so(tmp_path):
+    made(tmp_path, ENTRY)
+    catalogue("w8a8", tmp_path).write_text('[[mistake]]\nname = "a"\n', encoding="utf-8")
+    assert any(must and "there is no `says`" in sentence for must, sentence in missing("w8a8", tmp_path))
+    catalogue("w8a8", tmp_path).unlink()
+    assert (False, "grader/labs/w8a8/mistakes.toml: no wrong kernel shows that its cases catch one") in missing("w8a8", tmp_path)
+
+
+def test_every_lab_here_has_wrong_kernels():
+    assert with_mistakes() == LABS
+    assert {kernel.lab for kernel in corpus() if kernel.base == plain(kernel.lab)} == set(LABS)
+    assert any(len(kernel.names) > 1 for kernel in corpus())
