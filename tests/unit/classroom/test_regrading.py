@@ -24,7 +24,7 @@ from grader.model import KernelSource, LabReport, TestResult
 from tests.stub_class import SETUP, Answering, PoolHere
 from tests.submissions import TESTS
 
-KERNEL = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+KERNEL = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 WORKS = {"ann": "1", "ben": "2", "cat": "3", "dan": "1"}
 """Whose kernel is whose: ann and dan have the same text."""
 CASES = [case.name for case in get_lab("w8a8").cases]

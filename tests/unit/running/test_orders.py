@@ -115,6 +115,6 @@ def test_what_is_not_shows(differ):
 
 def test_every_order_has_a_sentence_with_its_lines(seen):
     assert sorted(LEFT_OPEN) == sorted(seen["kinds"])
-    source, _ = described((TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8"), "w8a8")
+    source, _ = described((TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8"), "w8a8")
     found = [("combining", 3), ("elements", 4), ("combining", None), ("combining", 5)]
     assert order_left_open(source, found).endswith(f"({source.locate(3)}, {source.locate(5)})")
