@@ -13,11 +13,16 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from grader.sandbox.inside.places import GRADER, PRIVATE, SCRATCH, enclosing
+
 INSIDE = Path(__file__).parent / "inside"
 """The modules that run in there."""
 
+CHECKOUT = str(INSIDE.parents[2]) if (INSIDE.parents[2] / "pyproject.toml").is_file() else ""
+"""The repository that the grader runs from, if it does: secrets and solutions lie there, so in a sandbox it is empty but for the
+packages in it, also where a folder that Python needs encloses it."""
+
 TMPFS_BYTES = 512 << 20
-SCRATCH = "/tmp/grading"
 USER = 1000
 """Who a confined process is to itself; not root, which could not be given a user namespace of its own again."""
 
@@ -67,11 +72,11 @@ def _readable() -> tuple[str, ...]:
         spec = importlib.util.find_spec(package)
         if spec and spec.origin:
             python.add(str(Path(spec.origin).parent.parent))
-    project = str(INSIDE.parent.parent)
-    paths = sorted(os.path.abspath(path) for path in python if os.path.isdir(path) and os.path.abspath(path) != project)
+    paths = {os.path.abspath(path) for path in python if os.path.isdir(path)}
     roots: list[str] = []
-    for path in [*system, *paths]:
-        if not any(path.startswith(f"{root}/") for root in roots):
+    for path in [*system, *sorted({*paths, CHECKOUT})]:
+        around = max((root for root in roots if path.startswith(f"{root}/")), key=len, default=None)
+        if around in (None, CHECKOUT) if path != CHECKOUT else around or path in paths:
             roots.append(path)
     return tuple(roots)
 
@@ -82,15 +87,21 @@ def confinement(environment: Mapping[str, str]) -> list[str]:
         "--unshare-all", "--unshare-user", "--uid", str(USER), "--gid", str(USER),
         "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
         "--proc", "/proc", "--dev", "/dev",
-        "--size", str(TMPFS_BYTES), "--tmpfs", "/tmp", "--size", str(TMPFS_BYTES), "--tmpfs", "/dev/shm",
-        "--remount-ro", "/dev",
     ]  # fmt: skip
-    for path in _readable():
-        if os.path.islink(path):
+    readable = _readable()
+    around = sorted({top for path in readable if (top := enclosing(path))})
+    for folder in (*PRIVATE, *around):
+        arguments += ["--size", str(TMPFS_BYTES), "--tmpfs", folder]
+    for path in readable:
+        if path == CHECKOUT:
+            arguments += ["--tmpfs", path]
+        elif os.path.islink(path):
             arguments += ["--symlink", os.readlink(path), path]
         else:
             arguments += ["--ro-bind", path, path]
-    arguments += ["--ro-bind", str(INSIDE), "/grader", "--dir", SCRATCH, "--chdir", SCRATCH, "--remount-ro", "/"]
+    arguments += ["--ro-bind", str(INSIDE), GRADER, "--dir", SCRATCH, "--chdir", SCRATCH]
+    closed = (*around, *({CHECKOUT} & {*readable}), "/dev", "/")
+    arguments += [part for folder in closed for part in ("--remount-ro", folder)]
     return [*arguments, *(part for name, value in environment.items() for part in ("--setenv", name, value))]
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from grader.sandbox import confinement
 from grader.sandbox.failures import SandboxLost
+from grader.sandbox.inside import places
 
 END_SECONDS = 5.0
 """How long a process that closed its pipes, or was killed, is given to be gone."""
@@ -90,10 +91,10 @@ class Cold:
     def __init__(self, interpret: bool, bwrap: str | None) -> None:
         self._place = Place() if bwrap is None else None
         user = self._place.user if self._place else None
-        home = self._place.path if self._place else confinement.SCRATCH
+        home = self._place.path if self._place else places.SCRATCH
         variables = confinement.environment(interpret, home)
         pipes = Pipes()
-        folder = "/grader" if bwrap else str(confinement.INSIDE)
+        folder = places.GRADER if bwrap else str(confinement.INSIDE)
         command = [sys.executable, f"{folder}/worker.py", str(pipes.theirs_out)]
         if bwrap:
             command = [bwrap, *confinement.confinement(variables), "--", *command]

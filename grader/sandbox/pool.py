@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from grader.sandbox import confinement
 from grader.sandbox.failures import SandboxDied
+from grader.sandbox.inside import places
 from grader.sandbox.lives import Cold, Fork, Life, Pipes, Place
 
 START_SECONDS = 240.0
@@ -50,9 +51,9 @@ class WarmParent:
     def __init__(self, interpret: bool, bwrap: str | None) -> None:
         self.confined = bwrap is not None
         self.proven = False
-        variables = confinement.environment(interpret, confinement.SCRATCH if bwrap else tempfile.gettempdir())
+        variables = confinement.environment(interpret, places.SCRATCH if bwrap else tempfile.gettempdir())
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        folder = "/grader" if bwrap else str(confinement.INSIDE)
+        folder = places.GRADER if bwrap else str(confinement.INSIDE)
         command = [sys.executable, f"{folder}/forking.py", str(theirs.fileno()), *IMPORTED[interpret]]
         if bwrap:
             command = [bwrap, *confinement.confinement(variables), "--", *command]

@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 
+import places
 import system_calls
 
 MEMORY_BYTES = 6 << 30
@@ -24,11 +25,10 @@ OPEN_FILES = 256
 """MEMORY_BYTES is what one process may hold; what a family holds together is watched from outside. Files are counted
 by their file system, which is bounded too, in bytes and in number."""
 
-SCRATCH = "/tmp/grading"
-
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 0x1000, 0x4000, 0x40000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 1, 4, 24, 28
 PR_SET_CHILD_SUBREAPER, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 36, 47, 4
 NO_ROOT_NO_FIXUP_LOCKED = 0b101111
@@ -58,25 +58,32 @@ def own_files() -> None:
     """Empty file systems of its own, of bounded size, where anything can be written; nothing of /proc, no terminals."""
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     hidden = MS_NOSUID | MS_NODEV
-    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for path in _packages_below("/tmp/")]
+    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for path in _packages_in_private()]
     _mount("tmpfs", "/tmp", "tmpfs", hidden, f"mode=755,size={FILE_BYTES},nr_inodes={FILES}")
     _mount("tmpfs", "/dev/shm", "tmpfs", hidden, f"mode=755,size={SHARED_MEMORY_BYTES},nr_inodes=1024")
     for folder in ("/proc", "/dev/pts"):
         _mount("tmpfs", folder, "tmpfs", hidden | MS_NOEXEC | MS_RDONLY, "mode=555,size=4096,nr_inodes=1")
+    around = {top for path, _ in kept if (top := places.enclosing(path))}
+    for top in around:
+        os.mkdir(top)
+        _mount("tmpfs", top, "tmpfs", hidden, "mode=755")
     for path, folder in kept:
         os.makedirs(path, exist_ok=True)
         os.fchdir(folder)
         _mount(".", path, None, MS_BIND | MS_REC)
         os.close(folder)
-    os.mkdir(SCRATCH)
-    os.chdir(SCRATCH)
+    for top in around:
+        _mount(None, top, None, hidden | MS_REMOUNT | MS_BIND | MS_RDONLY)
+    os.mkdir(places.SCRATCH)
+    os.chdir(places.SCRATCH)
 
 
-def _packages_below(folder: str) -> list[str]:
+def _packages_in_private() -> list[str]:
     """This Python and its packages, as far as they lie in there: mounted read-only, and read from long after the fork."""
     found: list[str] = []
     for path in sorted({sys.prefix, sys.base_prefix, *filter(os.path.isdir, sys.path)}):
-        if path.startswith(folder) and not any(path.startswith(f"{root}/") for root in found):
+        inside = path.startswith(tuple(f"{private}/" for private in places.PRIVATE))
+        if inside and not any(path.startswith(f"{root}/") for root in found):
             found.append(path)
     return found
 

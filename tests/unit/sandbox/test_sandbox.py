@@ -116,8 +116,7 @@ def test_a_forged_answer_is_no_answer():
 
 def test_a_forged_frame_ends_the_conversation_or_is_checked():
     forged = """
-    import os, sys
-    sys.path.insert(0, '/grader')
+    import os
     import wire
     for d in range(3, 256):
         try:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
+from functools import cache
+from pathlib import Path
 
 import psutil
 import pytest
 
-from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap
+from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, process
 from grader.sandbox.inside import system_calls, wire
 from grader.sandbox.lives import Cold, Fork
 from grader.sandbox.pool import Pool, pool
@@ -139,27 +143,69 @@ def test_a_sibling_sees_none_of_the_files(start):
         assert told(first, code) == [True] * 3
 
 
-def test_nothing_but_the_scratch_folders_can_be_written(box):
-    code = """
-    import os
-    answer = []
-    for folder, folders, files in os.walk('/'):
+WRITABLE = """
+import os
+answer = []
+for folder, folders, files in os.walk('/'):
+    try:
+        os.close(os.open(os.path.join(folder, 'new'), os.O_CREAT | os.O_WRONLY))
+        answer.append(folder)
+    except OSError:
+        pass
+    for name in files:
         try:
-            os.close(os.open(os.path.join(folder, 'new'), os.O_CREAT | os.O_WRONLY))
-            answer.append(folder)
+            os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+            answer.append(os.path.join(folder, name))
         except OSError:
             pass
-        for name in files:
-            try:
-                os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
-                answer.append(os.path.join(folder, name))
-            except OSError:
-                pass
-        folders[:] = [name for name in folders if os.path.join(folder, name) not in ('/proc', '/usr/share', '/root')]
-    answer = [name for name in answer if not name.startswith('/tmp/grading/')]
-    """
-    devices = {f"/dev/{name}" for name in ("full", "null", "ptmx", "pts/ptmx", "random", "tty", "urandom", "zero")}
-    assert set(told(box, code, 120)) <= {"/tmp", "/tmp/grading", "/dev/shm"} | devices
+    folders[:] = [name for name in folders if os.path.join(folder, name) not in ('/proc', '/usr/share', '/root')]
+answer = [name for name in answer if not name.startswith('/tmp/grading/')]
+"""
+SCRATCH_FOLDERS = {"/tmp", "/tmp/grading", "/dev/shm"}
+DEVICES = {f"/dev/{name}" for name in ("full", "null", "ptmx", "pts/ptmx", "random", "tty", "urandom", "zero")}
+
+
+def test_nothing_but_the_scratch_folders_can_be_written(box):
+    assert set(told(box, WRITABLE, 120)) <= SCRATCH_FOLDERS | DEVICES
+
+
+CLONE = "a clone é"
+
+
+@pytest.fixture
+def clone(request, monkeypatch):
+    """A checkout of the grader in a folder, whose packages lie in it; sandboxes start from there."""
+    home = Path(tempfile.mkdtemp(dir=request.param))
+    folder = home / CLONE
+    packages = folder / ".venv" / "packages"
+    packages.mkdir(parents=True)
+    (packages / "borrowed.py").write_text("here = 1")
+    (folder / "secrets.toml").write_text("seed = 1")
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    monkeypatch.setattr(confinement, "CHECKOUT", str(folder))
+    monkeypatch.setattr(process, "pool", cache(Pool))
+    confinement._readable.cache_clear()
+    yield folder
+    process.pool().end()
+    confinement._readable.cache_clear()
+    shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("clone", [tempfile.gettempdir(), "/tmp", "/dev/shm", Path.home()], indirect=True)
+def test_a_clone_may_lie_anywhere(clone, start):
+    with start() as box:
+        assert told(box, "import borrowed; answer = borrowed.here") == 1
+        assert set(told(box, WRITABLE, 120)) <= SCRATCH_FOLDERS | DEVICES
+
+
+@pytest.mark.parametrize("clone", ["/tmp", "/dev/shm", Path.home()], indirect=True)
+@pytest.mark.parametrize("around", [".", ".."])
+def test_the_clone_is_empty_even_where_packages_lie_around_it(clone, start, around, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.environ["PYTHONPATH"], str(clone / around)]))
+    with start() as box:
+        seen = f"import os, borrowed; answer = [os.listdir(os.path.normpath({str(clone / around)!r})), os.listdir({str(clone)!r})]"
+        assert set(told(box, WRITABLE, 120)) <= SCRATCH_FOLDERS | DEVICES
+        assert told(box, seen) == [[CLONE] if around == ".." else [".venv"], [".venv"]]
 
 
 DESCRIPTORS = """
