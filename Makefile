@@ -87,7 +87,10 @@ notebook: $(NOTEBOOK_INSTALLED) ## open the notebooks in JupyterLab
 release: $(NOTEBOOK_INSTALLED) ## regenerate assignment/ and notebooks/ from their sources
 	@$(PY) -m grader release
 
-.PHONY: course gradescope
+.PHONY: course gradescope secrets
+secrets: $(INSTALLED) ## write secrets.toml: a seed and hidden cases
+	@$(PY) -m grader secrets
+
 COURSE ?= course
 course: $(COURSE_INSTALLED) ## make an nbgrader course in COURSE
 	@$(PY) -m grader course $(COURSE) $(ARGS)

@@ -12,8 +12,8 @@ from grader.cli.arguments import refuse
 
 def release(
     secrets_file: Annotated[
-        Path, typer.Option("--secrets", help="Secrets that must not get into the archive.")
-    ] = Path("secrets.toml"),
+        Path | None, typer.Option("--secrets", help="Secrets that must not get into the archive (default: the repository's secrets.toml).")
+    ] = None,
     bundle: Annotated[Path, typer.Option(help="The archive to write for students.")] = Path("build/student.zip"),
 ) -> None:
     """Regenerate assignment/ and notebooks/*.ipynb from their sources, and pack what students get (for instructors)."""
@@ -23,23 +23,25 @@ def release(
     from grader.authoring.notebooks import MissingJupytext
     from grader.authoring.release import BadMarkers
     from grader.authoring.release import release as write
+    from grader.classroom.hidden_cases import BadSecrets
+    from grader.classroom.secrets_file import secrets_in_force
 
     root = _repository()
     try:
+        secrets = secrets_in_force(secrets_file, near=root).path
         changed = write(root)
-    except (BadMarkers, BadSource, MissingJupytext) as problem:
+    except (BadSecrets, BadMarkers, BadSource, MissingJupytext) as problem:
         raise refuse(str(problem)) from None
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
     typer.echo("assignment/ and notebooks/ match their sources")
     if unset(repository_url(root)):
         typer.echo("the badges lead nowhere yet: write your repository's address into [project.urls] of pyproject.toml")
-    secrets_there = secrets_file if secrets_file.is_file() else None
     try:
-        count = write_bundle(root, bundle, secrets_there)
+        count = write_bundle(root, bundle, secrets)
     except SecretTold as problem:
         raise refuse(str(problem)) from None
-    proven = f" and nothing of {secrets_file} among them" if secrets_there else f" among them; there is no {secrets_file} to look for"
+    proven = f" and nothing of {secrets} among them" if secrets else " among them; there is no secrets.toml to look for"
     typer.echo(f"{bundle} holds the {count} files that students get, no solution{proven}")
 
 

@@ -64,7 +64,7 @@ def batch(
     ] = None,
     secrets_file: Annotated[
         Path | None,
-        typer.Option("--secrets", help="Seed and hidden cases (default: ./secrets.toml if it exists, else a random seed)."),
+        typer.Option("--secrets", help="Seed and hidden cases (default: the repository's secrets.toml if it exists, else a random seed)."),
     ] = None,
     roster_file: Annotated[
         Path | None, typer.Option("--roster", help="Who is in the class, extensions and corrections (CSV).")
@@ -111,6 +111,7 @@ def batch(
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.roster import BadRoster, Roster, load_roster
+    from grader.classroom.secrets_file import secrets_in_force
     from grader.judging.rubric import BadRubric, load_rubric
 
     labs = labs_named(lab)
@@ -129,7 +130,9 @@ def batch(
             with Journal(journal_file or out / "journal.sqlite") as journal:
                 for note in journal.notes:
                     errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
-                setup = Setup(chosen, _secrets(secrets_file, journal))
+                found_secrets = secrets_in_force(secrets_file, near=Path.cwd())
+                errors.print(escape(found_secrets.sentence(labs)), soft_wrap=True)
+                setup = Setup(chosen, found_secrets.secrets or _random_secrets(journal))
                 lab_ids = tuple(lab.id for lab in labs)
                 plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade, roster)
                 with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
@@ -161,11 +164,20 @@ def batch(
 
 
 def secrets() -> None:
-    """Print a new secrets file: a seed, and hidden cases for every lab. Keep it away from students."""
-    from grader.classroom.hidden_cases import draw
+    """Write the repository's secrets.toml: a seed, and hidden cases for every lab. Keep it away from students."""
+    from grader.classroom.hidden_cases import BadSecrets
+    from grader.classroom.secrets_file import secrets_in_force, write_secrets
     from grader.labs import all_labs
 
-    typer.echo(draw(all_labs().values()), nl=False)
+    labs = list(all_labs().values())
+    try:
+        path = write_secrets(labs)
+    except BadSecrets as problem:
+        raise refuse(str(problem)) from None
+    except OSError as problem:
+        raise refuse(f"{problem.filename} cannot be written ({problem.strerror}); set GRADER_SECRETS to another path") from None
+    typer.echo(f"wrote {path}; a batch, the nbgrader course and Gradescope use it")
+    typer.echo(secrets_in_force().sentence(labs))
 
 
 # ---------------------------------------------------------------- arguments
@@ -201,14 +213,10 @@ def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> 
     return chosen
 
 
-def _secrets(path: Path | None, journal: Journal) -> Secrets:
-    """The secrets file's, or a seed that the journal keeps, so that an interrupted run goes on with the same."""
-    from grader.classroom.hidden_cases import Secrets, from_entropy, load_secrets
+def _random_secrets(journal: Journal) -> Secrets:
+    """A seed that the journal keeps, so that an interrupted run goes on with the same."""
+    from grader.classroom.hidden_cases import Secrets, from_entropy
 
-    if path is None and Path("secrets.toml").exists():
-        path = Path("secrets.toml")
-    if path is not None:
-        return load_secrets(path)
     return Secrets(int(journal.setting("seed", str(from_entropy().seed))))
 
 

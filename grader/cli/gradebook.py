@@ -29,10 +29,14 @@ def course(
     from grader.authoring.notebooks import MissingJupytext
     from grader.authoring.release import BadMarkers
     from grader.classroom.gradebook.course import CannotMakeCourse, make_course
+    from grader.classroom.hidden_cases import BadSecrets
+    from grader.classroom.secrets_file import secrets_in_force
+    from grader.labs import all_labs
 
     try:
+        hidden = secrets_in_force(near=folder).sentence(all_labs().values())
         written = make_course(Path.cwd(), folder, assignment, "zh" if language is CourseLanguage.zh else "en")
-    except (CannotMakeCourse, BadMarkers, BadSource, MissingJupytext) as problem:
+    except (CannotMakeCourse, BadSecrets, BadMarkers, BadSource, MissingJupytext) as problem:
         raise refuse(str(problem)) from None
     except OSError as problem:
         raise refuse(
@@ -40,6 +44,7 @@ def course(
         ) from None
     for path in written:
         typer.echo(f"wrote {path}")
+    typer.echo(hidden)
     typer.echo(
         f"Hand out {folder}/release/{assignment}, put what comes back into {folder}/submitted/STUDENT/{assignment}, then "
         f"run `nbgrader autograde {assignment}` in {folder}"

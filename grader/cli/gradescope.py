@@ -27,18 +27,20 @@ def gradescope(
         HiddenChoice, typer.Option(help="When students see the verdicts on hidden cases.")
     ] = HiddenChoice.after_published,
     secrets_file: Annotated[
-        Path | None, typer.Option("--secrets", help="Put this file's seed and hidden cases into the archive.")
+        Path | None,
+        typer.Option("--secrets", help="Seed and hidden cases for the archive (default: the repository's secrets.toml if it exists)."),
     ] = None,
 ) -> None:
     """Write the autograder archive to upload to Gradescope."""
     from grader.classroom.gradescope.archive import write_archive
-    from grader.classroom.hidden_cases import BadSecrets, load_secrets
+    from grader.classroom.hidden_cases import BadSecrets
+    from grader.classroom.secrets_file import secrets_in_force
 
-    labs = [lab.id for lab in labs_named(lab)]
+    wanted = labs_named(lab)
+    labs = [lab.id for lab in wanted]
     try:
-        if secrets_file:
-            load_secrets(secrets_file)
-        members = write_archive(Path.cwd(), out, labs, hidden.value, secrets_file)
+        found = secrets_in_force(secrets_file, near=Path.cwd())
+        members = write_archive(Path.cwd(), out, labs, hidden.value, found.path)
     except BadSecrets as problem:
         raise refuse(str(problem)) from None
     except OSError as problem:
@@ -47,3 +49,4 @@ def gradescope(
             "folder that is there"
         ) from None
     typer.echo(f"wrote {out}: {len(members)} files, {out.stat().st_size / 1e3:.0f} kB, labs {', '.join(labs)}")
+    typer.echo(found.sentence(wanted))

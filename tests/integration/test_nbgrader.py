@@ -83,7 +83,8 @@ class Course:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "GRADER_SECRETS": str(self.folder / "secrets.toml")}
 
     def grades(self, student: str) -> dict[str, tuple[float | None, bool]]:
         """Score and whether a human has to look, by cell, of one student's w8a8 notebook."""

@@ -18,8 +18,8 @@ from traitlets import Enum, Integer, Unicode
 from grader.classroom.gradebook.feedback import answer_outputs, cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
 from grader.classroom.gradebook.scores import cell_score, graded_part
-from grader.classroom.hidden_cases import Secrets, load_secrets
 from grader.classroom.questions import answer_score, asked
+from grader.classroom.secrets_file import SecretsInForce, secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.labs.question import Question
@@ -27,8 +27,6 @@ from grader.model import Device, Report
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
 from grader.reporting.document import document
-
-SECRETS = "secrets.toml"
 
 
 class CannotAutograde(RuntimeError):
@@ -66,7 +64,7 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
     )
     jobs = Integer(0, help="Parallel sandboxes (0: one per core).").tag(config=True)
     secrets = Unicode(
-        SECRETS, help="File with the seed and the hidden cases, in the course's folder; none when it is not there."
+        "", help="File with the seed and the hidden cases, from the course's folder; empty: the repository's secrets.toml."
     ).tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
@@ -100,18 +98,29 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
         """The submitted file."""
         return _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
 
+    def _secrets(self) -> SecretsInForce:
+        course = Path(_course(self).root)
+        found = secrets_in_force(course / self.secrets if self.secrets else None, near=course)
+        _say(self.log, found.sentence(all_labs().values()))
+        return found
+
     def _graded(self, wanted: set[str], resources: Any) -> Report:
         path = self._path(resources)
-        secrets = _secrets(Path(_course(self).root) / self.secrets)
-        labs = [secrets.lab(lab) if secrets else lab for lab in all_labs().values() if lab.id in wanted]
-        options = GradeOptions(
-            _device(self.device), secrets.seed if secrets else None, self.jobs or None, confined=True
-        )
+        found = self._secrets()
+        labs = found.labs(lab for lab in all_labs().values() if lab.id in wanted)
+        seed = found.secrets.seed if found.secrets else None
+        options = GradeOptions(_device(self.device), seed, self.jobs or None, confined=True)
         student = resources["nbgrader"]["student"]
         report = grade(path, labs, options, all_labs=True)
         for lab in report.labs.values():
             self.log.info("%s, %s: %s, %.6g points", student, lab.lab_id, lab.status, lab.points)
         return report
+
+
+@cache
+def _say(log: Any, sentence: str) -> None:
+    """Once a run."""
+    log.info("%s", sentence)
 
 
 def _graded_id(cell: Any) -> str | None:
@@ -130,11 +139,6 @@ def _place(preprocessor: Any, directory: str, student: str, resources: Any) -> P
     course, names = _course(preprocessor), resources["nbgrader"]
     folder = course.format_path(getattr(course, directory), student, names["assignment"])
     return Path(folder) / f"{names['notebook']}.ipynb"
-
-
-@cache
-def _secrets(path: Path) -> Secrets | None:
-    return load_secrets(path) if path.is_file() else None
 
 
 @cache

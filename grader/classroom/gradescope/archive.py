@@ -1,4 +1,4 @@
-"""Which files make Gradescope's archive? The grader and two scripts: no solution, no notebook, no secrets by default."""
+"""Which files make Gradescope's archive? The grader and two scripts: no solution and no notebook."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from grader.authoring import archive
-from grader.classroom.gradescope.autograder import SECRETS, SETTINGS
+from grader.classroom.gradescope.autograder import SETTINGS
 from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Visibility
+from grader.classroom.secrets_file import NAME
 
 HERE = Path(__file__).parent
 SCRIPTS = ("setup.sh", "run_autograder")
@@ -26,7 +27,7 @@ def write_archive(root: Path, out: Path, labs: Sequence[str], hidden: Visibility
     members |= {str(path.relative_to(root)): path.read_bytes() for path in _package(root)}
     members[SETTINGS] = settings.encode()
     if secrets:
-        members[SECRETS] = secrets.read_bytes()
+        members[NAME] = secrets.read_bytes()
     archive.write_archive(out, members, SCRIPTS)
     return sorted(members)
 

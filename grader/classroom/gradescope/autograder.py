@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Results, Visibility, results
-from grader.classroom.hidden_cases import Secrets, load_secrets
+from grader.classroom.secrets_file import SecretsInForce, secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.pipeline.grading import GradeOptions, grade
@@ -21,7 +21,6 @@ from grader.reporting.atomic import write_whole
 from grader.reporting.text import json_text, name
 
 SETTINGS = "settings.toml"
-SECRETS = "secrets.toml"
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,11 @@ def read_settings(path: Path) -> Settings:
     return Settings(tuple(data["labs"]), data["hidden"])
 
 
-def grade_submission(folder: Path, settings: Settings, secrets: Secrets | None) -> Results:
+def grade_submission(folder: Path, settings: Settings, found: SecretsInForce) -> Results:
     """Grades what a student handed in; every lab of the settings counts."""
     device = choose("auto")[0]
-    labs = [all_labs()[lab_id] for lab_id in settings.labs]
-    if secrets:
-        labs = [secrets.lab(lab) for lab in labs]
-    options = GradeOptions(device, seed=secrets.seed if secrets else None)
+    labs = found.labs(all_labs()[lab_id] for lab_id in settings.labs)
+    options = GradeOptions(device, seed=found.secrets.seed if found.secrets else None)
     report = grade(_sources(folder), labs, options, all_labs=True, listen=lambda news: print(name(f"{news.lab_id}: {news}")))
     hidden = [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden]
     return results(report, hidden, settings.hidden)
@@ -63,13 +60,11 @@ def _sources(folder: Path) -> Path:
 
 def main(root: Path) -> None:
     """Grades and writes results.json; any exception is the grader's own failure."""
-    secrets = root / "source" / SECRETS
-    found = grade_submission(
-        root / "submission",
-        read_settings(root / "source" / SETTINGS),
-        load_secrets(secrets) if secrets.is_file() else None,
-    )
-    write_whole(root / "results" / "results.json", json_text(found.json(), indent=1) + "\n")
+    settings = read_settings(root / "source" / SETTINGS)
+    found = secrets_in_force(near=root / "source")
+    print(found.sentence(all_labs()[lab_id] for lab_id in settings.labs))  # Gradescope shows it to the staff alone
+    graded = grade_submission(root / "submission", settings, found)
+    write_whole(root / "results" / "results.json", json_text(graded.json(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -200,10 +200,11 @@ class Container:
         path.write_text(text, encoding="utf-8")
 
     def run(self, **environment: str) -> ResultsFile:
+        inherited = {name: value for name, value in os.environ.items() if name != "GRADER_SECRETS"}
         done = subprocess.run(
             ["bash", self.root / "source" / "run_autograder"],
             cwd=self.root,
-            env={**os.environ, "AUTOGRADER_ROOT": str(self.root), "AUTOGRADER_PYTHON": sys.executable, **environment},
+            env={**inherited, "AUTOGRADER_ROOT": str(self.root), "AUTOGRADER_PYTHON": sys.executable, **environment},
             capture_output=True,
             timeout=500,
         )
