@@ -39,7 +39,7 @@ def test_the_file_lies_in_the_repository_from_wherever_a_command_runs(repository
 
 
 def test_the_repository_is_the_one_that_the_grader_runs_from():
-    assert secrets_file.REPOSITORY == TESTS.parent
+    assert TESTS.parent == secrets_file.REPOSITORY
 
 
 def test_without_a_file_it_says_so(repository):
