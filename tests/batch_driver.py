@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from grader.classroom.batch.coordinating import Plan, run_batch
@@ -28,7 +29,7 @@ CASE_SECONDS = 3.0
 """Of CPU time; a kernel without an end uses them up twice."""
 
 
-def table(graded: list[Graded]) -> dict[str, dict[str, list[object]]]:
+def table(graded: Sequence[Graded]) -> dict[str, dict[str, list[object]]]:
     """By hand-in and lab: status, points of correctness, and the verdict of every test; of speed, that it was graded."""
     return {one.hand_in.key: {lab_id: row(lab) for lab_id, lab in one.report.labs.items()} for one in graded}
 
@@ -49,11 +50,11 @@ def main(folder: Path, journal_file: Path, out: Path, engine: str = "local", dev
                 from grader.classroom.batch.ray_engine import RayEngine, connect
 
                 setup = Setup(connect(os.environ.get("RAY_ADDRESS"), device), Secrets(SEED), CASE_SECONDS, (80,), CASES)
-                graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: RayEngine(setup))
+                graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: RayEngine(setup)).graded
             else:
                 setup = Setup(choose(device)[0], Secrets(SEED), CASE_SECONDS, (80,), CASES)
                 gpus = visible_gpus() if device == "cuda" else 0
-                graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: LocalEngine(setup, pool, gpu_count=gpus))
+                graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: LocalEngine(setup, pool, gpu_count=gpus)).graded
     except (JournalBusy, JournalFull, UnusableSubmissions, EngineFailed) as problem:
         print(f"{type(problem).__name__}: {problem}", flush=True)
         return 3

@@ -20,7 +20,7 @@ from grader.classroom.batch.exports import write_exports
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import Pages, page_name
-from grader.classroom.batch.standing import Graded, Standing, standings
+from grader.classroom.batch.standing import Standing, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkFailed
 from grader.classroom.hidden_cases import Secrets
@@ -81,11 +81,11 @@ def grade_class(folder: Path, out: Path, engine: Answering | None = None) -> lis
     pool: Any = PoolHere()
     pages = Pages(pool)
     with Journal(out / "journal.sqlite") as journal:
-        graded: list[Graded] = run_batch(
+        outcome = run_batch(
             Plan(folder, LABS, SETUP), journal, pool, lambda: engine or Answering(), receive=pages.draw
         )
-    found = standings(graded, Rules())
-    write_exports(out, found)
+    found = standings(outcome.graded, Rules())
+    write_exports(out, found, files=outcome.accounts(found))
     pages.write(out, found, SETUP, names=True)
     return found
 
@@ -101,7 +101,7 @@ def about(found: list[Standing], student: str) -> list[object]:
 
 def check_files(out: Path, found: list[Standing]) -> None:
     """Every file of the report is there, whole, and as its format wants it."""
-    for table in ("grades.csv", "canvas.csv", "moodle.csv"):
+    for table in ("grades.csv", "canvas.csv", "moodle.csv", "files.csv"):
         rows = list(csv.reader(io.StringIO((out / table).read_bytes().decode("utf-8"))))
         assert len({len(row) for row in rows}) == 1, table
         assert not [cell for row in rows for cell in row if cell[:1] in set("=+@\t\r＝＋＠")], table

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from grader.classroom.batch.accounts import Accounted
     from grader.classroom.batch.coordinating import BatchProgress
     from grader.classroom.batch.engine import Engine
+    from grader.classroom.batch.exports import Part, Titles
     from grader.classroom.batch.journal import Journal
     from grader.classroom.batch.pages import Pages
     from grader.classroom.batch.standing import Standing
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from grader.classroom.hidden_cases import Secrets
     from grader.model import Device, LabReport
 
+
+FILES_SHOWN = 10
+"""Files that are nobody's and shown; files.csv has all."""
 
 LOG_SECONDS = 30.0
 """Between two lines of progress in a log file."""
@@ -45,6 +50,13 @@ class AttemptChoice(StrEnum):
 
     last = "last"
     best = "best"
+
+
+class OutOf(StrEnum):
+    """What the gradebook's columns are out of."""
+
+    all = "all"
+    gradable = "gradable"
 
 
 class EngineChoice(StrEnum):
@@ -80,6 +92,11 @@ def batch(
     due: Annotated[datetime | None, typer.Option(help="Deadline (UTC).")] = None,
     late_percent: Annotated[float, typer.Option(min=0, max=100, help="Percent of the points that each day late costs.")] = 0.0,
     free_days: Annotated[int, typer.Option(min=0, help="Days late that cost nothing.")] = 0,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help='Title of the column in canvas.csv and moodle.csv, such as "Lab 1 (12345)"; also questions=TITLE, bonus=TITLE.'),
+    ] = None,
+    out_of: Annotated[OutOf, typer.Option(help="Points possible in canvas.csv: all, or those to be earned on this machine.")] = OutOf.all,
     names: Annotated[bool, typer.Option("--names", help="Name students on the leaderboard.")] = False,
     gradebook: Annotated[
         str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")
@@ -122,6 +139,7 @@ def batch(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise refuse(f"{out} cannot be created ({error.strerror}); choose another folder with --out") from None
+    titles = _titles(column or (), out_of)
     rules = Rules(attempts.value, _utc(due), late_percent, free_days)
     try:
         load_rubric()
@@ -138,9 +156,10 @@ def batch(
                 with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
                     pages = Pages(pool)
                     start_engine = _engine(engine, accelerator, setup, pool)
-                    graded = run_batch(plan, journal, pool, start_engine, listen, pages.draw)
-            found = standings(graded, rules, roster)
-            _publish(out, found, pages, setup, names=names)
+                    outcome = run_batch(plan, journal, pool, start_engine, listen, pages.draw)
+            found = standings(outcome.graded, rules, roster)
+            files = outcome.accounts(found)
+            _publish(out, found, pages, setup, titles, files, names=names)
     except (UnusableSubmissions, UnusableRules, BadRoster, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed, WorkFailed) as problem:
@@ -157,6 +176,7 @@ def batch(
         errors.print("stopped; every verdict so far is kept: rerun the same command to resume")
         raise typer.Exit(INTERRUPTED) from None
     _summary(found, out, time.monotonic() - started)
+    _say_what_became_of(files, out)
     if sentence := unknown_times(found, rules):
         errors.print(f"[yellow]note:[/] {escape(sentence)}", soft_wrap=True)
     if gradebook:
@@ -288,11 +308,13 @@ def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:
     return Text(f"{timedelta(seconds=round(seconds))}  " + ", ".join(parts))
 
 
-def _publish(out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, *, names: bool) -> None:
+def _publish(
+    out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, titles: Titles, files: Sequence[Accounted], *, names: bool
+) -> None:
     from grader.classroom.batch.exports import write_exports
 
     try:
-        write_exports(out, found)
+        write_exports(out, found, titles, files)
         pages.write(out, found, setup, names=names)
     except OSError as error:
         errors.print(
@@ -323,6 +345,31 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
         except UnusableGradebook as problem:
             raise refuse(f"{problem}; the verdicts and the report are safe") from None
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
+
+
+def _say_what_became_of(files: Sequence[Accounted], out: Path) -> None:
+    """The count of all files that came in, and the first of those that are nobody's."""
+    from grader.classroom.batch.accounts import tally
+    from grader.reporting.text import name
+
+    errors.print(escape(tally(files)), soft_wrap=True)
+    nobodys = [one for one in files if one.reason and not one.student]
+    for one in nobodys[:FILES_SHOWN]:
+        errors.print(f"  [yellow]{one.fate}:[/] {escape(name(one.file))}: {escape(name(one.reason))}", soft_wrap=True)
+    if len(nobodys) > FILES_SHOWN:
+        errors.print(f"  and {len(nobodys) - FILES_SHOWN} more, in {escape(str(out / 'files.csv'))}", soft_wrap=True)
+
+
+def _titles(columns: Sequence[str], out_of: OutOf) -> Titles:
+    """What the instructor calls the gradebook's columns: TITLE, or PART=TITLE."""
+    from grader.classroom.batch.exports import PARTS, Titles
+
+    found: dict[Part, str] = {}
+    for text in columns:
+        part, equals, title = text.partition("=")
+        known = next((one for one in PARTS if equals and one == part.strip()), None)
+        found[known or "kernels"] = title.strip() if known else text.strip()
+    return Titles(found, out_of.value)
 
 
 def _points(report: LabReport | None) -> str:

@@ -79,8 +79,8 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
                 left -= size
                 if reason:
                     refused.append(RefusedMember(member.filename, reason))
-            if len(members) > MAX_FILES:
-                refused.append(RefusedMember("...", f"{len(members)} files, only the first {MAX_FILES} were unpacked"))
+            late = f"is one of {len(members)} files, and only the first {MAX_FILES} were unpacked"
+            refused += [RefusedMember(_name(member), late) for member in members[MAX_FILES:] if not member.is_dir()]
     except (DiskFull, UnreadableFile) as error:
         if isinstance(error, DiskFull):
             raise
@@ -218,12 +218,11 @@ def _stamp(path: Path, member: zipfile.ZipInfo) -> None:
     os.utime(path, (seconds, seconds))
 
 
-def newest_of(archives: list[Path]) -> tuple[list[Path], tuple[str, ...]]:
-    """Those of a hand-in's archives that are unpacked, and a note when they are not all."""
-    if len(archives) <= MAX_ARCHIVES:
-        return archives, ()
-    newest = sorted(archives, key=lambda archive: archive.lstat().st_mtime_ns)[-MAX_ARCHIVES:]
-    return sorted(newest), (f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked",)
+def newest_of(archives: list[Path]) -> tuple[list[Path], list[tuple[Path, str]]]:
+    """Those of a hand-in's archives that are unpacked, the newest first, and the others, each with a sentence."""
+    by_time = sorted(archives, key=lambda archive: -archive.lstat().st_mtime_ns)
+    why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
+    return by_time[:MAX_ARCHIVES], [(archive, why) for archive in by_time[MAX_ARCHIVES:]]
 
 
 def notes_on(archive: str, refused: list[RefusedMember]) -> tuple[str, ...]:

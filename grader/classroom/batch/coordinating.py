@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from grader.classroom.batch.accounts import Accounted, Came, account
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
 from grader.classroom.batch.exports import rehearse
@@ -17,7 +18,7 @@ from grader.classroom.batch.folders import Unpack
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.intake import UnusableSubmissions, collect
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key, work_key
-from grader.classroom.batch.standing import Graded
+from grader.classroom.batch.standing import Graded, Standing
 from grader.classroom.batch.tasks import Content, Setup, read_hand_in, unpack_archive
 from grader.classroom.batch.verdicts import anonymous, placed
 from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
@@ -96,6 +97,19 @@ class _State:
     graded: dict[str, Graded] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a run comes to: the chosen hand-ins, graded and in order; all hand-ins; and every file that came in."""
+
+    graded: Sequence[Graded]
+    hand_ins: Sequence[HandIn]
+    came: Sequence[Came]
+
+    def accounts(self, standings: Sequence[Standing]) -> list[Accounted]:
+        """What became of every file."""
+        return account(self.came, self.hand_ins, standings)
+
+
 Listener = Callable[[BatchProgress], None]
 Receiver = Callable[[Graded], None]
 
@@ -104,15 +118,15 @@ def run_batch(
     plan: Plan, journal: Journal, pool: WorkerPool,
     start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
     listen: Listener = lambda progress: None, receive: Receiver = lambda graded: None,
-) -> list[Graded]:  # fmt: skip
-    """Grades what is chosen and returns every hand-in, in order; `receive` gets each as soon as all of it is known.
+) -> Outcome:  # fmt: skip
+    """Grades what is chosen; the outcome has every hand-in, in order. `receive` gets each as soon as all of it is known.
 
     Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
     graded until then is in the journal.
     """
     with workspace() as unpacked:
-        found = collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool))
-        hand_ins = on_roster(found, plan.roster)
+        intake = collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool))
+        hand_ins = on_roster(intake.hand_ins, plan.roster)
         chosen = {hand_in.key: hand_in for hand_in in _chosen(plan, hand_ins)}
         others = [hand_in for hand_in in hand_ins if hand_in.key not in chosen]
         state = _State(BatchProgress(hand_ins=len(hand_ins)))
@@ -132,7 +146,7 @@ def run_batch(
             while len(state.graded) < len(state.read):
                 _drain(journal, engine, state, POLL_SECONDS, listen)
                 _collect(plan, state, receive)
-        return [state.graded[hand_in.key] for hand_in in hand_ins]
+        return Outcome([state.graded[hand_in.key] for hand_in in hand_ins], [*hand_ins, *intake.others], intake.came)
 
 
 def _unpacker(pool: WorkerPool) -> Unpack:

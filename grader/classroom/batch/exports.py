@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from xml.etree import ElementTree
 
+from grader.classroom.batch.accounts import Accounted
 from grader.classroom.batch.marks import Mark
 from grader.classroom.batch.platforms import Platform
 from grader.classroom.batch.standing import Graded, Standing
@@ -21,6 +22,7 @@ from grader.reporting.junit import junit
 from grader.reporting.text import cell, json_text
 
 Part = Literal["kernels", "questions", "bonus"]
+PARTS: tuple[Part, ...] = get_args(Part)
 
 HEADER = """student name email section assignment points max_points points_before_lateness days_late extension_days submitted override
 reason bonus_points bonus_max_points question_points question_max_points look"""
@@ -40,12 +42,15 @@ class Titles:
         return self.given.get(column.part, plain)
 
 
-def write_exports(out: Path, standings: Sequence[Standing], titles: Titles | None = None) -> None:
-    """Writes grades.csv, canvas.csv, moodle.csv, grades.jsonl and junit.xml into `out`."""
+def write_exports(
+    out: Path, standings: Sequence[Standing], titles: Titles | None = None, files: Sequence[Accounted] = ()
+) -> None:
+    """Writes grades.csv, canvas.csv, moodle.csv, files.csv, grades.jsonl and junit.xml into `out`."""
     titles = titles or Titles()
     write_whole(out / "grades.csv", grades_csv(standings))
     write_whole(out / "canvas.csv", canvas_csv(standings, titles))
     write_whole(out / "moodle.csv", moodle_csv(standings, titles))
+    write_whole(out / "files.csv", _csv(["file", "fate", "student", "reason"], [[*asdict(one).values()] for one in files]))
     write_whole(out / "grades.jsonl", grades_jsonl(standings))
     reports = [
         replace(standing.graded.report, submission=_name(standing)) for standing in standings if not standing.absent

@@ -48,10 +48,11 @@ def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMemb
 
 @dataclass(frozen=True)
 class Unpacking:
-    """Where archives are unpacked and files put together, and by what."""
+    """Where archives are unpacked and files put together, and by what. assignments: a student's folders are nbgrader's assignments."""
 
     workspace: Path
     unpack: Unpack
+    assignments: bool = False
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def fresh(self, name: str) -> Path:
@@ -61,22 +62,36 @@ class Unpacking:
         folder.mkdir(parents=True)
         return folder
 
-    def all(self, archives: Sequence[Path], name: str, room: int = MAX_STUDENT_BYTES) -> tuple[Path, tuple[str, ...]]:
-        """One student's archives, unpacked side by side to `room` bytes in all, and what was left out of them.
+    def all(self, archives: Sequence[Path], name: str, room: int = MAX_STUDENT_BYTES) -> tuple[Path, Sources]:
+        """One student's archives, unpacked side by side to `room` bytes in all: the folder, and which were unpacked.
 
         The newest come first: of files of one name, those count.
         """
-        chosen, left_out = newest_of(list(archives))
-        chosen = sorted(chosen, key=lambda archive: -archive.lstat().st_mtime_ns)
-        folder, notes = self.fresh(name), list(left_out)
+        chosen, left = newest_of(list(archives))
+        folder, taken, notes = self.fresh(name), [], list(dict.fromkeys(why for _, why in left))
         for number, archive in enumerate(chosen):
             target = folder if len(chosen) == 1 else folder / f"{number} {archive.stem[:40]}"
             target.mkdir(exist_ok=True)
             try:
                 notes += notes_on(archive.name, self.unpack(archive, target, room // len(chosen)))
+                taken.append(archive)
             except UnusableArchive as error:
+                left.append((archive, str(error)))
                 notes.append(str(error))
-        return folder, tuple(notes)
+        return folder, Sources(folder, tuple(taken), tuple(left), tuple(notes))
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is graded: a folder, None where there are no sources; the files in it as they came; those left out, each with a sentence.
+
+    notes: what has to be said to the student.
+    """
+
+    root: Path | None
+    files: tuple[Path, ...] = ()
+    left: tuple[tuple[Path, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def children(folder: Path) -> list[Path]:
@@ -96,25 +111,37 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def source_root(folder: Path, unpacking: Unpacking) -> tuple[Path | None, tuple[str, ...]]:
-    """The folder to grade, with what has to be said of it: the topmost that holds sources itself, looking through those that wrap others.
+def source_root(folder: Path, unpacking: Unpacking) -> Sources:
+    """What to grade of a folder: the topmost that holds sources itself, looking through those that wrap others.
 
-    Where several side by side hold some, their files are copied into one. None where there are no sources.
+    Where several side by side hold some, their files are copied into one.
     """
-    level = [folder]
-    for _ in range(DEEPEST):
+    for level in _levels(folder):
         clone = next(filter(is_repository, level), None)
         if clone is not None:
             return _work_in(clone, unpacking)
-        holding = [candidate for candidate in level if any(map(is_source, children(candidate)))]
+        holding = {candidate: found for candidate in level if (found := list(filter(is_source, children(candidate))))}
         if len(holding) == 1:
-            return holding[0], ()
+            ((root, files),) = holding.items()
+            return Sources(root, tuple(files))
         if holding:
-            together = unpacking.fresh(folder.name)
-            files = [(file, file.name) for place in holding for file in children(place) if is_source(file)]
-            return together, copied(files[:MAX_LISTED], together)
-        level = [child for candidate in level for child in children(candidate) if child.is_dir() and not child.is_symlink()][:MAX_FOLDERS]
-    return None, ()
+            files = [file for found in holding.values() for file in found]
+            return copied([(file, file.name) for file in files[:MAX_LISTED]], unpacking.fresh(folder.name))
+    return Sources(None)
+
+
+def topmost_archives(folder: Path) -> list[Path]:
+    """The archives of the first level that holds some."""
+    levels = ([child for held in level for child in children(held) if is_archive(child)] for level in _levels(folder))
+    return next(filter(None, levels), [])
+
+
+def _levels(folder: Path) -> Iterator[list[Path]]:
+    """The folder, the folders in it, those in these, and so on."""
+    level = [folder]
+    for _ in range(DEEPEST):
+        yield level
+        level = [child for held in level for child in children(held) if child.is_dir() and not child.is_symlink()][:MAX_FOLDERS]
 
 
 def is_repository(folder: Path) -> bool:
@@ -122,13 +149,12 @@ def is_repository(folder: Path) -> bool:
     return (folder / "grader").is_dir() and any(_plain_folder(folder, place) for place in PLACES)
 
 
-def _work_in(repository: Path, unpacking: Unpacking) -> tuple[Path, tuple[str, ...]]:
+def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
     """The files of a student's repository that are not as they were given out; all of them where nothing was begun."""
     places = [repository / place for place in PLACES if _plain_folder(repository, place)]
     files = [file for place in places for file in children(place) if is_source(file)]
     begun = [file for file in files if not _as_given_out(file, repository)]
-    together = unpacking.fresh(repository.name)
-    return together, copied([(file, _told_apart(file, repository)) for file in begun or files], together)
+    return copied([(file, _told_apart(file, repository)) for file in begun or files], unpacking.fresh(repository.name))
 
 
 def _plain_folder(repository: Path, place: str) -> bool:
@@ -146,31 +172,34 @@ def _told_apart(file: Path, repository: Path) -> str:
     return PLACES[file.parent.relative_to(repository).as_posix()] + file.name
 
 
-def copied(files: Iterable[tuple[Path, str]], folder: Path) -> tuple[str, ...]:
-    """Copies plain files into a folder, each under the name beside it; returns what was left out and why."""
-    notes = []
+def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
+    """Copies plain files into a folder, each under the name beside it."""
+    taken, left = [], []
     for file, name in files:
         target = folder / Path(name).name
         try:
             if file.is_symlink():
-                notes.append(f"{file.name} is a link and was left out")
+                left.append((file, f"{file.name} is a link and was left out"))
             elif file.stat().st_size > MAX_FILE_BYTES:
-                notes.append(f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out")
+                left.append((file, f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out"))
             elif target.exists():
                 other = file.name if file.name != target.name else f"that of {file.parent.name}"
-                notes.append(f"{target.name} was handed in more than once; {other} was left out")
+                left.append((file, f"{target.name} was handed in more than once; {other} was left out"))
             else:
                 with opened_plain(file) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)
+                taken.append(file)
         except UnreadableFile as error:
-            notes.append(str(error))
+            left.append((file, str(error)))
         except PermissionError as error:
-            notes.append(unreadable(file, error))
-    return tuple(notes)
+            left.append((file, unreadable(file, error)))
+    return Sources(folder if taken else None, tuple(taken), tuple(left), tuple(why for _, why in left))
 
 
 def nothing_to_grade(place: str, found: Sequence[Path]) -> str:
     """The sentence for a hand-in without sources, which says what is there instead."""
+    while len(found) == 1 and found[0].is_dir() and not found[0].is_symlink():
+        place, found = found[0].name, children(found[0])
     names = ", ".join(path.name for path in found[:FEW]) + (" and more" if len(found) > FEW else "")
     what = f"holds {names} and no .py, .ipynb or .zip file" if found else "holds no .py or .ipynb file"
     return f"{place} {what}; ask for the notebook itself"

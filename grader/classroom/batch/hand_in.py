@@ -18,7 +18,9 @@ class HandIn:
     where somebody of the roster handed in nothing. `label` is the name that was found, where the roster has another for `student`;
     `name` and `email` are what the platform knows. `number` is the student's on `platform`, where that named the files.
     `late` is the learning platform's own word for it, where it gives one without a time. `failed` says why the grader
-    itself could not take it in; then there is no verdict on it.
+    itself could not take it in; then there is no verdict on it. `holds` are the files and folders of the class that are this hand-in's,
+    `taken` the files of them that are graded, and `left` those that are not, each with a sentence; `read` are files that only tell names
+    and times. `reply` is what the name of a file begins with that goes back to the student through the platform.
     """
 
     student: str
@@ -35,6 +37,11 @@ class HandIn:
     label: str = ""
     name: str = ""
     email: str = ""
+    holds: tuple[Path, ...] = ()
+    taken: tuple[Path, ...] = ()
+    left: tuple[tuple[Path, str], ...] = ()
+    read: tuple[Path, ...] = ()
+    reply: str = ""
 
     @property
     def key(self) -> str:

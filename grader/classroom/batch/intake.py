@@ -1,23 +1,24 @@
-"""Who handed in what, and when? Turns a folder or a bulk download into a list of hand-ins.
+"""Who handed in what, and when? Turns a folder or a bulk download into a list of hand-ins, and of every file that came.
 
-Read are nbgrader's submitted/{student}/{assignment}/, a folder of folders, and the bulk downloads of Canvas, Moodle
-and Gradescope, as a zip archive or unpacked.
+Read are nbgrader's submitted/{student}/{assignment}/, a folder of folders or of cloned repositories, and the bulk downloads of Canvas,
+Moodle and Gradescope, as a zip archive or unpacked.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.batch.archives import MAX_NOTES, MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, UnusableArchive, notes_on
+from grader.classroom.batch.accounts import Came, everything_below, with_unread_named
+from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
 from grader.classroom.batch.folders import (
     MAX_LISTED,
+    Sources,
     Unpack,
     Unpacking,
     children,
@@ -26,54 +27,88 @@ from grader.classroom.batch.folders import (
     is_repository,
     nothing_to_grade,
     source_root,
+    topmost_archives,
     unpack_here,
     unreadable,
 )
 from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.marks import ordered
 from grader.classroom.batch.platforms import Named, Platform, named, owner, student_of_folder
-from grader.classroom.batch.times import modified, moment, newest, timestamp
+from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.reading.files import is_source, opened_plain
 
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""
 
+SUBMITTED = "submitted"
+"""nbgrader's folder of what was handed in: only there do the folders of a student name assignments."""
+
 TIMESTAMP = "timestamp.txt"
 GRADESCOPE_METADATA = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 << 20
+FEW = 5
+"""Files that a sentence names."""
 
 
 class UnusableSubmissions(ValueError):
     """Nothing here can be a class's submissions; the message is one sentence."""
 
 
-def collect(
-    path: Path, workspace: Path, *, assignment: str | None = None, unpack: Unpack = unpack_here
-) -> list[HandIn]:
-    """Every hand-in below `path`, by student and time; archives are unpacked below `workspace`.
+@dataclass(frozen=True)
+class Intake:
+    """What came in: hand-ins by student and time, those for other assignments, and every file."""
+
+    hand_ins: tuple[HandIn, ...]
+    others: tuple[HandIn, ...]
+    came: tuple[Came, ...]
+
+
+def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpack: Unpack = unpack_here) -> Intake:
+    """Every hand-in below `path`, and every file there; archives are unpacked below `workspace`.
 
     `assignment`: of nbgrader's folders only this one. What goes wrong with one hand-in costs that one. Raises
-    UnusableSubmissions when there is nothing to grade.
+    UnusableSubmissions when there is nothing to grade, or when the archive of a class is damaged.
     """
     if not path.exists():
         raise UnusableSubmissions(f"{path} does not exist; give the folder or the zip archive of the submissions")
-    unpacking = Unpacking(workspace, unpack)
-    found = list(_archive(path, path.name, unpacking) if path.is_file() else _folder(path, unpacking))
-    if assignment is not None:
-        names = sorted({hand_in.assignment for hand_in in found if hand_in.assignment})
-        found = [hand_in for hand_in in found if hand_in.assignment in ("", assignment)]
-        if not found:
-            raise UnusableSubmissions(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
-    if not found:
-        raise UnusableSubmissions(
-            f"{path} holds no submissions; expected a folder for each student with .py or .ipynb files in it, or the "
-            "bulk download of Canvas, Moodle or Gradescope"
-        )
-    return sorted(found, key=lambda hand_in: (hand_in.student, hand_in.assignment, _time(hand_in), hand_in.place))
+    unpacking = Unpacking(workspace, unpack, assignments=assignment is not None)
+    if path.is_file():
+        found, came = _archive(path, unpacking)
+    else:
+        found, came = list(_folder(path, unpacking)), everything_below(path)
+    if not any(hand_in.taken or hand_in.failed for hand_in in found):
+        raise UnusableSubmissions(_nothing_recognised(path, found, came))
+    whole = sorted(
+        with_unread_named(_told_apart(found), came), key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place)
+    )
+    others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
+    asked = [one for one in whole if assignment is None or one.assignment in ("", assignment)]
+    if not asked:
+        names = sorted({hand_in.assignment for hand_in in whole if hand_in.assignment})
+        raise UnusableSubmissions(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
+    return Intake(tuple(asked), tuple(others), tuple(came))
 
 
-def _time(hand_in: HandIn) -> datetime:
-    return hand_in.submitted or datetime.min.replace(tzinfo=UTC)
+def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came]) -> str:
+    names = ", ".join(one.name for one in came[:FEW]) + (" and more" if len(came) > FEW else "")
+    why = next((f" ({one.refused})" for one in found if one.refused), "")
+    return (
+        f"{path} holds no submissions: of its {len(came)} files{f' ({names})' if came else ''} none was recognised{why}; expected a folder "
+        "for each student with .py or .ipynb files in it, or the bulk download of Canvas, Moodle or Gradescope"
+    )
+
+
+def _told_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
+    """Students whom a platform gave one name and different numbers are different students."""
+    numbers: dict[str, set[str]] = {}
+    for one in hand_ins:
+        numbers.setdefault(one.student, set()).add(one.number)
+    shared = {student for student, found in numbers.items() if len(found - {""}) > 1}
+    return [
+        replace(one, student=f"{one.student} ({one.number})", name=one.student) if one.student in shared and one.number else one
+        for one in hand_ins
+    ]
 
 
 def _guarded(student: str, place: str, path: Path, take: Callable[[], Iterable[HandIn]]) -> list[HandIn]:
@@ -86,7 +121,7 @@ def _guarded(student: str, place: str, path: Path, take: Callable[[], Iterable[H
             "free some space and run the same command again" if _disk_full(error) else "grade it by itself and look"
         )
         found = reason if isinstance(error, WorkFailed) else f"{type(error).__name__}: {reason}; {advice}"
-        return [HandIn(student, "", place, path, failed=f"the hand-in could not be taken in: {found}")]
+        return [HandIn(student, "", place, path, failed=f"the hand-in could not be taken in: {found}", holds=(path,))]
 
 
 def _disk_full(error: Exception) -> bool:
@@ -108,6 +143,7 @@ def _folder(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     else:
         for file in files:
             yield from _guarded(file.stem, file.name, file, partial(_loose, file, unpacking))
+    unpacking = replace(unpacking, assignments=unpacking.assignments or root.name == SUBMITTED)
     for child in within:
         if child.is_dir() and not child.is_symlink():
             student = student_of_folder(child.name)
@@ -116,33 +152,47 @@ def _folder(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
 
 def _loose(file: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     """A file that lies among the students' folders is named after its student."""
+    hand_in = HandIn(file.stem, "", file.name, file, modified(file), holds=(file,))
     if is_archive(file):
-        yield _unpacked(HandIn(file.stem, "", file.name, file, modified(file)), [file], unpacking)
+        yield _unpacked(hand_in, [file], unpacking)
     elif is_source(file):
-        yield HandIn(file.stem, "", file.name, file, modified(file))
+        yield replace(hand_in, taken=(file,))
 
 
 def _student(student: str, folder: Path, unpacking: Unpacking) -> Iterator[HandIn]:
-    """A folder named after a student: its files, or a folder for each assignment. Moodle's is one submission, whatever is in it."""
+    """A folder named after a student is one hand-in, whatever is in it; in nbgrader's submitted/ its folders may be assignments."""
     name = named(folder.name)
-    known = name if name is not None and name.platform == "moodle" else None
-    whole = HandIn(student, "", folder.name, folder, platform="moodle" if known else "", number=known.number if known else "")
+    whole = HandIn(student, "", folder.name, folder, holds=(folder,))
+    if name is not None and name.platform == "moodle":
+        whole = replace(whole, platform="moodle", number=name.number, reply=name.reply)
+    elif is_repository(folder):
+        whole = replace(whole, platform="clone", submitted=committed(folder))
     try:
         within = children(folder)
     except PermissionError as error:
         yield replace(whole, refused=unreadable(folder, error))
         return
     folders = [child for child in within if child.is_dir() and not child.is_symlink()]
-    if known or any(map(is_source, within)) or not folders or is_repository(folder):
+    if not unpacking.assignments or whole.platform or any(map(is_source, within)) or not folders:
         yield _one(whole, within, unpacking)
         return
     room = MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS)
     for child in folders[:MAX_ASSIGNMENTS]:
-        one = replace(whole, assignment=child.name, place=f"{folder.name}/{child.name}", path=child)
+        one = replace(whole, assignment=child.name, place=f"{folder.name}/{child.name}", path=child, holds=(child,))
         try:
-            yield _one(one, children(child), unpacking, room)
+            yield _one(_at_its_time(one), children(child), unpacking, room)
         except PermissionError as error:
             yield replace(one, refused=unreadable(child, error))
+
+
+def _at_its_time(hand_in: HandIn) -> HandIn:
+    """With the time that nbgrader wrote beside an assignment; anywhere else such a file is the student's own."""
+    stamp = hand_in.path / TIMESTAMP
+    hand_in = replace(hand_in, submitted=timestamp(stamp), read=(stamp,))
+    if hand_in.submitted is None and os.path.lexists(stamp):
+        note = f"{hand_in.place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so when it was handed in is not known"
+        return replace(hand_in, notes=(note,))
+    return hand_in
 
 
 def _one(hand_in: HandIn, within: list[Path], unpacking: Unpacking, room: int = MAX_STUDENT_BYTES) -> HandIn:
@@ -150,33 +200,35 @@ def _one(hand_in: HandIn, within: list[Path], unpacking: Unpacking, room: int = 
 
     room: the bytes to which its archives may be unpacked.
     """
-    folder, stamp = hand_in.path, hand_in.path / TIMESTAMP
-    hand_in = replace(hand_in, submitted=timestamp(stamp))
-    notes: tuple[str, ...] = ()
-    if hand_in.submitted is None and os.path.lexists(stamp):
-        notes += (f"{hand_in.place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so it counts as in time",)
+    folder = hand_in.path
     if len(within) >= MAX_LISTED:
-        notes += (f"{folder.name} holds {MAX_LISTED} entries or more",)
-    clone = is_repository(folder)
-    if any(map(is_source, within)) and not clone:
-        return replace(hand_in, notes=notes)
-    archives = [child for child in within if is_archive(child)]
-    if archives and not clone:
-        return _unpacked(replace(hand_in, notes=notes), archives, unpacking, room)
-    root, said = source_root(folder, unpacking)
-    if root is None:
-        said = (nothing_to_grade(folder.name, [child for child in within if child != stamp]),)
-    return replace(hand_in, path=root or folder, notes=said + notes)
+        hand_in = replace(hand_in, notes=(*hand_in.notes, f"{folder.name} holds {MAX_LISTED} entries or more"))
+    own = any(map(is_source, within)) or is_repository(folder)
+    archives = [] if own else [child for child in within if is_archive(child)]
+    found = Sources(None) if archives else source_root(folder, unpacking)
+    if found.root is None and (archives := archives or topmost_archives(folder)):
+        return _unpacked(hand_in, archives, unpacking, room)
+    if found.root is None:
+        nothing = nothing_to_grade(folder.name, [child for child in within if child not in hand_in.read])
+        found = replace(found, root=folder, notes=(*found.notes, nothing))
+    return _taking(hand_in, found)
+
+
+def _taking(hand_in: HandIn, found: Sources) -> HandIn:
+    """The hand-in with what is graded of it."""
+    return replace(hand_in, path=found.root or hand_in.path, taken=found.files, left=found.left, notes=found.notes + hand_in.notes)
 
 
 def _unpacked(hand_in: HandIn, archives: list[Path], unpacking: Unpacking, room: int = MAX_STUDENT_BYTES) -> HandIn:
     """The hand-in that archives hold together."""
-    folder, notes = unpacking.all(archives, f"{hand_in.student} {archives[0].stem}", room)
-    root, said = source_root(folder, unpacking)
+    folder, opened = unpacking.all(archives, f"{hand_in.student} {archives[0].stem}", room)
+    inside = source_root(folder, unpacking)
     place = archives[0].name if len(archives) == 1 else hand_in.place
-    refused = "" if root else "; ".join(notes) or nothing_to_grade(place, children(folder) if len(archives) == 1 else ())
+    refused = "" if inside.root else "; ".join(opened.notes) or nothing_to_grade(place, children(folder) if len(archives) == 1 else ())
     place = hand_in.place if hand_in.place.endswith(archives[0].name) else f"{hand_in.place}/{archives[0].name}"
-    return replace(hand_in, place=place, path=root or archives[0], refused=refused, notes=hand_in.notes + notes + said)
+    taken = opened.files if inside.root else ()
+    path, notes = inside.root or archives[0], hand_in.notes + opened.notes + inside.notes
+    return replace(hand_in, place=place, path=path, refused=refused, notes=notes, taken=taken, left=opened.left)
 
 
 def _named_files(files: Iterable[Path], platform: Platform, unpacking: Unpacking) -> Iterator[HandIn]:
@@ -190,21 +242,26 @@ def _named_files(files: Iterable[Path], platform: Platform, unpacking: Unpacking
         group.sort(key=lambda one: -one[0].attachment)
         whose = replace(group[0][0], late=any(found.late for found, _ in group))
         place, parts = whose.submission, [(file, found.file) for found, file in group]
-        yield from _guarded(whose.student, place, parts[0][0], partial(_together, whose, place, parts, unpacking))
+        for hand_in in _guarded(whose.student, place, parts[0][0], partial(_together, whose, place, parts, unpacking)):
+            yield replace(hand_in, holds=tuple(file for file, _ in parts))
 
 
 def _together(whose: Named, place: str, parts: list[tuple[Path, str]], unpacking: Unpacking) -> Iterator[HandIn]:
-    """Files that lay beside those of others, copied under their own names into a folder of their own, with what archives hold."""
+    """Files that lay beside those of others, copied under their own names into a folder of their own, with what archives hold.
+
+    Platforms pack anew for each download, and some stamp files with that time: it says nothing of when they were handed in.
+    """
+    parts = [(file, name) for file, name in parts if not name.startswith(".")]
     archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
-    folder, left_out = unpacking.all(archives, f"{whose.student} {place}")
-    notes = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder) + left_out
-    root, said = source_root(folder, unpacking)
-    refused = "" if root else "; ".join(notes) or nothing_to_grade(place, [Path(name) for _, name in parts])
-    # Canvas packs anew for each download, and stamps the files with that time: only LATE in their names says anything.
-    submitted = None if whose.platform == "canvas" else newest(file for file, _ in parts)
+    folder, opened = unpacking.all(archives, f"{whose.student} {place}")
+    own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
+    inside = source_root(folder, unpacking)
+    notes = own.notes + opened.notes
+    refused = "" if inside.root else "; ".join(notes) or nothing_to_grade(place, [Path(name) for _, name in parts])
     yield HandIn(
-        whose.student, "", place, root or folder, submitted, refused, notes + said, whose.late,
-        platform=whose.platform, number=whose.number,
+        whose.student, "", place, inside.root or folder, None, refused, notes + inside.notes, whose.late,
+        platform=whose.platform, number=whose.number, reply=whose.reply,
+        taken=own.files + opened.files if inside.root else (), left=own.left + opened.left,
     )  # fmt: skip
 
 
@@ -231,51 +288,59 @@ def _listed(name: str, entry: Any, folder: Path, unpacking: Unpacking) -> Iterat
     known = entry if isinstance(entry, dict) else {}
     people = known.get(":submitters")
     submitters = [person for person in people if isinstance(person, dict)] if isinstance(people, list) else []
-    submitted = moment(known.get(":created_at"))
-    notes: tuple[str, ...] = ()
-    source: Path | None = None
+    whole = HandIn("", "", name, folder, moment(known.get(":created_at")), platform="gradescope", holds=(folder,))
+    whole = replace(whole, read=(folder.parent / GRADESCOPE_METADATA,))
     if not folder.is_dir():
-        refused = f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing"
+        whole = replace(whole, refused=f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing")
     else:
-        source, notes = source_root(folder, unpacking)
-        refused = "" if source else nothing_to_grade(name, children(folder))
+        whole = _one(whole, children(folder), unpacking)
+        refused = "" if whole.taken else whole.refused or nothing_to_grade(name, children(folder))
+        whole = replace(whole, place=name, refused=refused)
     for person in submitters or [{}]:
-        label = person.get(":sid") or person.get(":email") or person.get(":name") or name
-        yield HandIn(str(label), "", name, source or folder, submitted, refused, notes)
+        sid, email, full = (str(person.get(key) or "") for key in (":sid", ":email", ":name"))
+        yield replace(whole, student=sid or email or full or name, number=sid, name=full, email=email)
 
 
-# ---------------------------------------------------------------- pieces
+# ---------------------------------------------------------------- the archive of a class
 
 
-def _archive(path: Path, place: str, unpacking: Unpacking) -> Iterator[HandIn]:
-    """The download of a whole class, or one student's zip (sources at its root) given by itself.
+def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]]:
+    """The download of a whole class, or one student's zip (sources at its root) given by itself; and every entry of it.
 
     An archive that lies among those of others is never read as a class: its owner could speak for the others.
     """
-    folder = unpacking.fresh(path.stem)
+    top = unpacking.fresh(path.stem)
     try:
-        refused = unpacking.unpack(path.resolve(), folder, MAX_TOTAL_BYTES)
+        refused = unpacking.unpack(path.resolve(), top, MAX_TOTAL_BYTES)
     except UnusableArchive as error:
-        yield HandIn(path.stem, "", place, path, refused=str(error))
-        return
-    notes = tuple(f"{place}: {entry.name} {entry.reason}" for entry in refused)
-    folder = _unwrapped(folder)
+        raise UnusableSubmissions(str(error)) from None
+    came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
+    folder = _unwrapped(top)
     if is_repository(folder) or _is_one_students(folder):
-        root, said = source_root(folder, unpacking)
-        yield HandIn(path.stem, "", place, root or folder, modified(path), notes=notes_on(place, refused) + said)
-        return
+        whole = HandIn(path.stem, "", path.name, folder, modified(path), notes=notes_on(path.name, refused), holds=(top,))
+        return [_taking(whole, source_root(folder, unpacking))], came
     inside = list(_folder(folder, unpacking))
-    if not inside:
-        sentence = "; ".join(notes) or nothing_to_grade(place, ())
-        yield HandIn(path.stem, "", place, path, refused=sentence)
-    for hand_in in inside:
-        own = tuple(note for note in notes if hand_in.student in note)[:MAX_NOTES]
-        yield replace(hand_in, place=f"{place}/{hand_in.place}", notes=hand_in.notes + own)
+    lost = _lost(refused, folder.relative_to(top).parts)
     known = {hand_in.student for hand_in in inside}
+    found = [
+        replace(one, place=f"{path.name}/{one.place}", notes=one.notes + notes_on(path.name, lost.get(one.student, []))) for one in inside
+    ]
+    for student, entries in lost.items():
+        if student not in known:
+            sentence = "; ".join(notes_on(path.name, entries))
+            found.append(HandIn(student, "", f"{path.name}/{entries[0].name}", path, refused=sentence))
+    return found, came
+
+
+def _lost(refused: Sequence[RefusedMember], wrappers: Sequence[str]) -> dict[str, list[RefusedMember]]:
+    """By student, what could not be unpacked."""
+    found: dict[str, list[RefusedMember]] = {}
     for entry in refused:
-        whose = owner(entry.name)
-        if whose and whose not in known:
-            yield HandIn(whose, "", f"{place}/{entry.name}", path, refused=f"{entry.name} {entry.reason}")
+        parts = [part for part in entry.name.replace("\\", "/").split("/") if part not in ("", ".")]
+        whose = owner(parts[len(wrappers) :] if parts[: len(wrappers)] == list(wrappers) else parts)
+        if whose is not None:
+            found.setdefault(whose, []).append(entry)
+    return found
 
 
 def _unwrapped(folder: Path) -> Path:
@@ -290,6 +355,8 @@ def _unwrapped(folder: Path) -> Path:
 
 
 def _is_one_students(folder: Path) -> bool:
-    """Whether sources lie there whose names are those of no class download."""
-    plain = [child.name for child in children(folder) if is_source(child)]
-    return bool(plain) and not any(map(named, plain))
+    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources."""
+    within = children(folder)
+    if any(named(child.name) for child in within) or not any(is_source(child) and not child.is_dir() for child in within):
+        return False
+    return sum(child.is_dir() and any(map(is_source, children(child))) for child in within if not child.is_symlink()) < 2

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from grader.reading.files import opened_plain
+
+GIT_SECONDS = 20.0
+MAX_REFS_BYTES = 4 << 20
+_GIT = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_NO_LAZY_FETCH": "1"}
 
 
 def timestamp(path: Path) -> datetime | None:
@@ -39,6 +46,50 @@ def modified(path: Path) -> datetime | None:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, OverflowError, ValueError):  # a file system keeps years that no calendar has
         return None
+
+
+def committed(clone: Path) -> datetime | None:
+    """When the newest commit of a clone was made, by its own clock; nothing of the clone's settings is read, which could run a program."""
+    try:
+        commit = _head(clone / ".git")
+        with tempfile.TemporaryDirectory() as place:
+            subprocess.run(["git", "init", "-q", "--bare", place], check=True, timeout=GIT_SECONDS, capture_output=True, env=_GIT)
+            found = subprocess.run(
+                ["git", f"--git-dir={place}", "cat-file", "commit", commit],
+                env={**_GIT, "GIT_OBJECT_DIRECTORY": str((clone / ".git" / "objects").resolve())},
+                timeout=GIT_SECONDS, check=True, capture_output=True,
+            )  # fmt: skip
+        line = re.search(rb"^committer .* (\d{1,12}) [+-]\d{4}$", found.stdout.partition(b"\n\n")[0], re.MULTILINE)
+        return datetime.fromtimestamp(int(line[1]), UTC) if line else None
+    except (OSError, ValueError, OverflowError, subprocess.SubprocessError):
+        return None
+
+
+def _head(folder: Path) -> str:
+    """The commit that is checked out. Raises OSError or ValueError where there is none."""
+    head = _line(folder / "HEAD")
+    if not head.startswith("ref: "):
+        return _commit(head)
+    name = head.removeprefix("ref: ")
+    if not re.fullmatch(r"refs/[\w./-]{1,200}", name) or ".." in name:
+        raise ValueError(f"{name} is no branch")
+    try:
+        return _commit(_line(folder / name))
+    except OSError:
+        with opened_plain(folder / "packed-refs") as file:
+            packed = file.read(MAX_REFS_BYTES).decode("utf-8", "replace")
+        return _commit(next((line.split()[0] for line in packed.splitlines() if line.endswith(f" {name}")), ""))
+
+
+def _line(path: Path) -> str:
+    with opened_plain(path) as file:
+        return file.read(300).decode("utf-8", "replace").strip()
+
+
+def _commit(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text):
+        raise ValueError(f"{text[:20]} is no commit")
+    return text
 
 
 def newest(files: Iterable[Path]) -> datetime | None:

@@ -13,9 +13,14 @@ import pytest
 from grader.classroom.batch import archives
 from grader.classroom.batch.archives import UnusableArchive, unpack
 from grader.classroom.batch.folders import ROOT
-from grader.classroom.batch.intake import UnusableSubmissions, collect
+from grader.classroom.batch.intake import UnusableSubmissions
+from grader.classroom.batch.intake import collect as take_in
 
 KERNEL = "x = 1\n"
+
+
+def collect(path, workspace, **options):
+    return take_in(path, workspace, **options).hand_ins
 
 
 def by_student(path, tmp_path, **options):
@@ -286,7 +291,7 @@ def test_a_clone_of_the_repository_is_one_hand_in(tmp_path, packed):
 
 @pytest.mark.parametrize("name", ["work.tar.gz", "work.rar", "w8a8.txt"])
 def test_what_cannot_be_read_is_named(tmp_path, name):
-    root = write(tmp_path / "class", f"ann/kernels/{name}")
+    root = write(tmp_path / "class", f"ann/kernels/{name}", "zoe/w8a8.py")
     assert by_student(root, tmp_path)["ann"].notes == (
         f"kernels holds {name} and no .py, .ipynb or .zip file; ask for the notebook itself",
     )

@@ -64,7 +64,7 @@ def run(
     pool: Any = PoolHere()
     with Journal(root.parent / "journal.sqlite") as kept:
         plan = Plan(root, ("w8a8",), setup, only=frozenset(only), regrade=regrade)
-        graded = run_batch(plan, kept, pool, lambda: contextlib.nullcontext(engine))
+        graded = run_batch(plan, kept, pool, lambda: contextlib.nullcontext(engine)).graded
     return {one.student: one for one in standings(graded, Rules())}
 
 

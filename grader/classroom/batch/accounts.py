@@ -1,0 +1,169 @@
+"""Where did every file go that came in? Each has one fate, and what nobody claims is not recognised: none can be lost."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from grader.classroom.batch.folders import ROOT, is_archive
+from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.standing import Standing
+from grader.reading.files import is_source
+
+Fate = Literal[
+    "graded", "superseded", "not graded", "unreadable", "left out", "not recognised", "not asked for", "as given out",
+    "read for names and times", "of a system",
+]  # fmt: skip
+FATES: tuple[Fate, ...] = get_args(Fate)
+"""Of a file that several share, the first counts."""
+
+WORTH_A_LOOK: frozenset[Fate] = frozenset({"not graded", "unreadable", "left out", "not recognised"})
+SYSTEMS = (".DS_Store", "._", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".ipynb_checkpoints", "__pycache__")
+"""What the names of files and folders begin with that a computer leaves behind, not a student."""
+
+FEW = 3
+"""Files that a student's notes name."""
+
+UNCLAIMED = "nobody's: its name is not one that the platform of the others gives, and it lies in no student's folder"
+
+
+@dataclass(frozen=True)
+class Came:
+    """A file that came in: its place below what was given, and where it lies; nowhere if it could not be unpacked, with the reason."""
+
+    name: str
+    path: Path | None
+    reason: str = ""
+
+    @property
+    def systems(self) -> bool:
+        return any(part.startswith(SYSTEMS) for part in Path(self.name).parts)
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """What became of a file, whose it is if anybody's, and why where a human should look."""
+
+    file: str
+    fate: Fate
+    student: str = ""
+    reason: str = ""
+
+
+def everything_below(root: Path) -> list[Came]:
+    """Every file, link and device below a folder; of a folder that cannot be read, and of a .git, the folder itself."""
+    found: list[Came] = []
+
+    def unreadable(error: OSError) -> None:
+        place = Path(os.fsdecode(error.filename))
+        found.append(Came(f"{place.relative_to(root)}/", place, f"cannot be read ({error.strerror}); check its permissions"))
+
+    for folder, folders, files in os.walk(root, onerror=unreadable):
+        whole = [name for name in folders if name == ".git" or os.path.islink(os.path.join(folder, name))]
+        folders[:] = [name for name in folders if name not in whole]
+        found += [Came(str((path := Path(folder, name)).relative_to(root)), path) for name in (*files, *whole)]
+    return sorted(found, key=lambda one: one.name)
+
+
+def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[HandIn]:
+    """The hand-ins, each saying which sources and archives of it are not graded: what lies deeper, or beside the sources."""
+    claims = Claims(hand_ins)
+    unread: dict[str, list[tuple[Path, str]]] = {}
+    for one in came:
+        if one.path is None or one.systems or not (is_source(one.path) or is_archive(one.path)):
+            continue
+        for hand_in in claims.owners(one.path):
+            if not (claims.decided(one.path, hand_in) or hand_in.refused or hand_in.failed or hand_in.platform == "clone"):
+                unread.setdefault(hand_in.key, []).append((one.path, f"{one.name} was not read: {_why(one.path)}"))
+    found = []
+    for hand_in in hand_ins:
+        left = unread.get(hand_in.key, [])
+        more = (f"{len(left) - FEW} more files were not read",) if len(left) > FEW else ()
+        notes = (*hand_in.notes, *(why for _, why in left[:FEW]), *more)
+        found.append(replace(hand_in, left=(*hand_in.left, *left), notes=notes))
+    return found
+
+
+def _why(path: Path) -> str:
+    if any(part.startswith(".") for part in path.parts[-2:]):
+        return "it is hidden"
+    return "it is an archive beside files that are graded" if is_archive(path) else "it lies below files that are graded"
+
+
+def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
+    """What became of every file. hand_ins: all that came in, those too that were not asked for."""
+    claims, outcomes = Claims(hand_ins), _outcomes(standings)
+    found = []
+    for one in came:
+        mine = [_fate(one, hand_in, claims, outcomes) for hand_in in (claims.owners(one.path) if one.path else ())]
+        if one.path in claims.read:
+            found.append(Accounted(one.name, "read for names and times"))
+        elif mine:
+            found.append(min(mine, key=lambda fate: FATES.index(fate.fate)))
+        elif one.systems:
+            found.append(Accounted(one.name, "of a system"))
+        else:
+            found.append(Accounted(one.name, "unreadable" if one.reason else "not recognised", "", one.reason or UNCLAIMED))
+    return found
+
+
+def tally(found: Sequence[Accounted]) -> str:
+    """The count, such as "24 files: 22 graded, 1 superseded, 1 not recognised"."""
+    counts = Counter(one.fate for one in found)
+    assert sum(counts.values()) == len(found)
+    return f"{len(found)} files: " + ", ".join(f"{counts[fate]} {fate}" for fate in FATES if counts[fate])
+
+
+class Claims:
+    """Which hand-in a file belongs to, and what that hand-in says of it. read: what only tells names and times."""
+
+    def __init__(self, hand_ins: Sequence[HandIn]) -> None:
+        self._holders: dict[Path, list[HandIn]] = {}
+        for hand_in in hand_ins:
+            for path in hand_in.holds:
+                self._holders.setdefault(path, []).append(hand_in)
+        self.read = {path for hand_in in hand_ins for path in hand_in.read}
+        self.taken = {hand_in.key: set(hand_in.taken) for hand_in in hand_ins}
+        self.left = {hand_in.key: dict(hand_in.left) for hand_in in hand_ins}
+
+    def owners(self, path: Path) -> list[HandIn]:
+        """The hand-ins that a file belongs to: several where people submitted together."""
+        return next((self._holders[place] for place in (path, *path.parents) if place in self._holders), [])
+
+    def decided(self, path: Path, hand_in: HandIn) -> bool:
+        return path in self.taken[hand_in.key] or path in self.left[hand_in.key]
+
+
+def _outcomes(standings: Iterable[Standing]) -> dict[str, Fate]:
+    """What became of each hand-in that was asked for."""
+    found: dict[str, Fate] = {}
+    for one in standings:
+        found[one.graded.hand_in.key] = "not graded" if one.graded.earned.points is None else "graded"
+        found |= {other.hand_in.key: "superseded" for other in one.others}
+    return found
+
+
+def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fate]) -> Accounted:
+    """What became of a file of a hand-in."""
+    outcome, left = outcomes.get(hand_in.key, "not asked for"), claims.left[hand_in.key]
+    if one.path in claims.taken[hand_in.key]:
+        return Accounted(one.name, outcome, hand_in.student, "the grader came to no verdict" if outcome == "not graded" else "")
+    if one.systems:
+        return Accounted(one.name, "of a system", hand_in.student)
+    if outcome == "not asked for":
+        return Accounted(one.name, outcome, hand_in.student)
+    if one.reason or hand_in.refused or hand_in.failed:
+        return Accounted(one.name, "unreadable", hand_in.student, one.reason or hand_in.refused or hand_in.failed)
+    if one.path not in left and hand_in.platform == "clone" and _given_out(one, hand_in):
+        return Accounted(one.name, "as given out", hand_in.student)
+    return Accounted(one.name, "left out", hand_in.student, left.get(one.path or Path(), "is no .py, .ipynb or .zip file"))
+
+
+def _given_out(one: Came, hand_in: HandIn) -> bool:
+    """Whether a file of a clone is one that students were given, begun or not."""
+    assert one.path is not None
+    return any((ROOT / one.path.relative_to(place)).exists() for place in hand_in.holds if one.path.is_relative_to(place))

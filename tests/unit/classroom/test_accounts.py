@@ -1,0 +1,235 @@
+"""Whatever comes in, every file of it has one fate, the sum comes out, and a file is called graded only where it is."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+import zipfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from grader.classroom.batch.accounts import FATES, WORTH_A_LOOK, account, everything_below, tally
+from grader.classroom.batch.intake import UnusableSubmissions, collect
+from grader.classroom.batch.marks import Rules
+from grader.classroom.batch.standing import Graded, standings
+from grader.model import Report
+from grader.reading.files import is_source
+from tests.stub_class import DEVICE
+from tests.unit.classroom.test_intake import write, zipped
+
+LAYOUTS = ("nbgrader", "folders", "canvas", "moodle", "gradescope")
+EXAMPLES = int(os.environ.get("ACCOUNT_EXAMPLES", "60"))
+
+names = st.sampled_from(
+    ["w8a8.py", "dds.ipynb", "W4A16.PY", "notes.pdf", "timestamp.txt", ".DS_Store", ".hidden.py", "__MACOSX/._w8a8.py", "a_1_2_w8a8.py",
+     "sub/w8a8.py", "sub/deep/dds.py", "lab1/w8a8.py", "lab2/w8a8.py", ".ipynb_checkpoints/w8a8-checkpoint.ipynb", "work.zip", "sub/x.zip",
+     "broken.zip", "smith_bob_w8a8.py", "\u202eten.py", "submission_metadata.yml", "grader/model.py", "assignment/w8a8.py"]
+)  # fmt: skip
+students = st.sampled_from(["ann", "ben", "Ann Lovelace", "李雷", "team_1", "a_1_2", "anon"])
+numbers = st.integers(1, 4)
+
+
+@st.composite
+def placed(draw, layout: str) -> str:
+    """Where a file of somebody lies in a layout, or where nobody's does."""
+    student, number, name = draw(students), draw(numbers), draw(names)
+    if draw(st.integers(0, 5)) == 0:
+        return name
+    if layout == "canvas":
+        flat, late = name.replace("/", "_"), draw(st.sampled_from(["", "LATE_"]))
+        who = draw(st.sampled_from([f"{late}anon_Xy{number}", f"{student.replace(' ', '').lower()}_{late}{90000 + number}"]))
+        return draw(st.sampled_from([f"{who}_{draw(st.integers(1, 99))}_{flat}", f"{who}_text.html"]))
+    if layout == "moodle":
+        one = f"{student}_{500 + number}_assignsubmission_{draw(st.sampled_from(['file', 'onlinetext']))}"
+        return draw(st.sampled_from([f"{one}_/{name}", f"{one}/{name}", f"{one}_{name.replace('/', '_')}"]))
+    if layout == "gradescope":
+        return f"submission_{number}/{name}"
+    if layout == "nbgrader":
+        return f"{student}/{draw(st.sampled_from(['lab1', 'lab2']))}/{name}"
+    return draw(st.sampled_from([f"{student}/{name}", f"{student}.py", f"{student}.zip"]))
+
+
+def content(place: str, number: int) -> bytes:
+    """Text that is found again wherever it is copied or unpacked to; in an archive, inside it."""
+    text = f"# marker {number}.\nx = 1\n".encode()
+    if place.endswith("broken.zip"):
+        return b"PK\x03\x04" + text
+    if not place.endswith(".zip"):
+        return text
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as bundle:
+        bundle.writestr("inner/w8a8.py", text)
+    return out.getvalue()
+
+
+METADATA = """submission_1:
+  :submitters:
+  - :name: Ann Lovelace
+    :sid: s1
+  - :name: Ben
+  :created_at: 2026-11-20 22:00:00 Z
+submission_2:
+  :submitters:
+  - :email: cat@example.org
+submission_9:
+  :submitters: []
+"""
+
+
+@st.composite
+def trees(draw) -> tuple[bool, dict[str, bytes]]:
+    """Whether it comes as an archive, and the files of one of the layouts."""
+    layout = draw(st.sampled_from(LAYOUTS))
+    places = draw(st.lists(placed(layout), max_size=14, unique=True))
+    if layout == "gradescope":
+        places = [place for place in places if place != "submission_metadata.yml"]
+    files = {place: content(place, number) for number, place in enumerate(places)}
+    if layout == "gradescope":
+        files["submission_metadata.yml"] = METADATA.encode()
+    top = draw(st.sampled_from(["", "download/", "submitted/"]))
+    return draw(st.booleans()), {f"{top}{place}": data for place, data in files.items()}
+
+
+def laid_out(root: Path, files: dict[str, bytes]) -> int:
+    """Writes those of the files that a file system can hold together; returns how many."""
+    count = 0
+    for place, data in files.items():
+        with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+            (root / place).parent.mkdir(parents=True, exist_ok=True)
+            (root / place).write_bytes(data)
+            count += 1
+    return count
+
+
+def accounted(path: Path, work: Path):
+    """What became of everything in `path`, by name; and the texts that are graded."""
+    intake = collect(path, work)
+    found = standings([Graded(one, Report(one.place, DEVICE, None, {})) for one in intake.hand_ins], Rules())
+    graded = [one.graded.hand_in for one in found if not one.graded.hand_in.refused]
+    texts = b""
+    for hand_in in graded:
+        inside = [hand_in.path] if hand_in.path.is_file() else list(filter(is_source, hand_in.path.iterdir()))
+        texts += b"".join(child.read_bytes() for child in inside if child.is_file() and not child.name.startswith("."))
+    return account(intake.came, intake.hand_ins, found), texts, {one.name: one.path for one in intake.came}
+
+
+@settings(
+    max_examples=EXAMPLES, deadline=None, derandomize="ACCOUNT_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
+@given(trees())
+def test_the_sum_comes_out_and_graded_means_graded(tree):
+    packed, files = tree
+    place = Path(tempfile.mkdtemp())
+    try:
+        if packed:
+            path, count = zipped(place / "class.zip", files), len(files)
+        else:
+            path = place / "class"
+            path.mkdir()
+            count = laid_out(path, files)
+        try:
+            found, texts, paths = accounted(path, place / "work")
+        except UnusableSubmissions as problem:
+            said = str(problem)
+            found, texts, paths = [], b"", {}
+        if not found:
+            assert f"of its {count} files" in said or "submission_metadata.yml cannot be read" in said
+            return
+        assert sum(Counter(one.fate for one in found).values()) == len(found) == count, tally(found)
+        assert tally(found).startswith(f"{count} files: ")
+        for one in found:
+            assert one.fate in FATES
+            assert one.reason or one.fate not in WORTH_A_LOOK
+            data = files[one.file]
+            is_text = is_source(Path(one.file)) and paths[one.file] is not None
+            marker = data[: data.index(b"\n")] if data.startswith(b"# marker") else None
+            if one.fate == "graded" and is_text:
+                assert marker in texts, one
+            if marker and marker in texts:
+                assert one.fate == "graded", one
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def fates(path, tmp_path):
+    return {one.file: one.fate for one in accounted(path, tmp_path / "work")[0]}
+
+
+def test_what_vanished_once(tmp_path):
+    """Three names in one Canvas archive: anonymous ones are students, and what is nobody's is listed."""
+    names = ["lovelaceada_90000_500100_w8a8.py", "anon_Xy1zQ_500900_w8a8.py", "LATE_anon_Qq_500901_dds.py", "smith_bob_w8a8.py"]
+    archive = zipped(tmp_path / "submissions.zip", dict.fromkeys(names, "x"))
+    intake = collect(archive, tmp_path / "w")
+    assert [(one.student, one.late) for one in intake.hand_ins] == [("anon_Qq", True), ("anon_Xy1zQ", False), ("lovelaceada_90000", False)]
+    found = accounted(archive, tmp_path / "work")[0]
+    assert tally(found) == "4 files: 3 graded, 1 not recognised"
+    (lost,) = [one for one in found if one.fate == "not recognised"]
+    assert (lost.file, "nobody's" in lost.reason) == ("smith_bob_w8a8.py", True)
+
+
+def test_a_damaged_archive_of_a_class_is_no_student(tmp_path):
+    path = zipped(tmp_path / "class.zip", {f"ann_{n}_1_w8a8.py": "x" * 2000 for n in range(9)})
+    path.write_bytes(path.read_bytes()[:-300])
+    with pytest.raises(UnusableSubmissions, match="no readable zip archive"):
+        collect(path, tmp_path / "w")
+
+
+@pytest.mark.parametrize("files", [{"notes.pdf": "x"}, {"a.docx": "x", "b/c.txt": "y"}, {}])
+def test_nothing_recognised_is_no_class(tmp_path, files):
+    with pytest.raises(UnusableSubmissions, match=f"of its {len(files)} files"):
+        collect(zipped(tmp_path / "class.zip", files), tmp_path / "w")
+
+
+def test_folders_of_a_student_name_no_column(tmp_path):
+    """Sixty folders of one student were fifty columns of a hundred points; only below nbgrader's submitted/ do folders name assignments."""
+    root = write(tmp_path / "class", *(f"mal/Triton kernels (bonus) {n}/w8a8.py" for n in range(60)), "zoe/lab1/w8a8.py")
+    write(root / "zoe" / "lab1", "timestamp.txt", text="2020-01-01 00:00 UTC")
+    intake = collect(root, tmp_path / "w")
+    assert {(one.student, one.assignment, one.submitted) for one in intake.hand_ins} == {("mal", "", None), ("zoe", "", None)}
+    found = fates(root, tmp_path)
+    assert Counter(found.values())["graded"] == 2
+    assert found["zoe/lab1/timestamp.txt"] == "left out"
+    shutil.move(root, tmp_path / "submitted")
+    assert ("zoe", "lab1") in {(one.student, one.assignment) for one in collect(tmp_path / "submitted", tmp_path / "w").hand_ins}
+    assert fates(tmp_path / "submitted", tmp_path)["zoe/lab1/timestamp.txt"] == "read for names and times"
+
+
+def test_superseded_deeper_doubled_and_links(tmp_path):
+    root = write(tmp_path / "class", "ann/w8a8.py", "ann/more/dds.py", "ben.py", "ben/w8a8.py", "stray.xlsx")
+    write(root, "cat/a/w8a8.py", "cat/b/w8a8.py")
+    (root / "dan").symlink_to(root / "ann")
+    (root / "ann" / "link.py").symlink_to("/etc/passwd")
+    assert fates(root, tmp_path) == {
+        "ann/w8a8.py": "graded", "ann/link.py": "graded", "ann/more/dds.py": "left out", "ben.py": "graded", "ben/w8a8.py": "superseded",
+        "cat/a/w8a8.py": "graded", "cat/b/w8a8.py": "left out", "stray.xlsx": "not recognised", "dan": "not recognised",
+    }  # fmt: skip
+
+
+def test_a_stray_file_beside_a_class_swallows_nobody(tmp_path):
+    archive = zipped(tmp_path / "class.zip", dict.fromkeys(["stray.py", "ann/w8a8.py", "ben/w8a8.py"], "x"))
+    assert {one.student for one in collect(archive, tmp_path / "w").hand_ins} == {"stray", "ann", "ben"}
+    one = zipped(tmp_path / "ann.zip", dict.fromkeys(["w8a8.py", "helpers/dds.py"], "x"))
+    assert [one.student for one in collect(one, tmp_path / "w").hand_ins] == ["ann"]
+
+
+def test_two_of_one_name_are_two(tmp_path):
+    names = [f"Wei Zhang_{number}_assignsubmission_file_/w8a8.py" for number in (501, 502)]
+    intake = collect(write(tmp_path / "class", *names), tmp_path / "w")
+    assert [(one.student, one.name) for one in intake.hand_ins] == [("Wei Zhang (501)", "Wei Zhang"), ("Wei Zhang (502)", "Wei Zhang")]
+
+
+def test_a_folder_that_cannot_be_read_is_an_entry(tmp_path):
+    root = write(tmp_path / "class", "ann/w8a8.py")
+    (root / "ben").mkdir(mode=0)
+    if os.access(root / "ben", os.R_OK):
+        assert len(everything_below(root)) == 1, "root reads everything"
+    else:
+        assert fates(root, tmp_path) == {"ann/w8a8.py": "graded", "ben/": "unreadable"}
