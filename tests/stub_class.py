@@ -20,6 +20,7 @@ from grader.classroom.batch.exports import write_exports
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import Pages, page_name
+from grader.classroom.batch.replies import write_replies
 from grader.classroom.batch.standing import Standing, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkFailed
@@ -87,6 +88,7 @@ def grade_class(folder: Path, out: Path, engine: Answering | None = None) -> lis
     found = standings(outcome.graded, Rules())
     write_exports(out, found, files=outcome.accounts(found))
     pages.write(out, found, SETUP, names=True)
+    write_replies(out, found)
     return found
 
 

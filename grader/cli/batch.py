@@ -312,10 +312,13 @@ def _publish(
     out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, titles: Titles, files: Sequence[Accounted], *, names: bool
 ) -> None:
     from grader.classroom.batch.exports import write_exports
+    from grader.classroom.batch.replies import write_replies
 
     try:
         write_exports(out, found, titles, files)
         pages.write(out, found, setup, names=names)
+        for archive, count in write_replies(out, found).items():
+            errors.print(f"{escape(str(out / archive))}: {_some(count, 'page')} of feedback to upload", soft_wrap=True)
     except OSError as error:
         errors.print(
             f"[red]stopped:[/] the report could not be written to {out} ({error.strerror}); the verdicts are safe: free "

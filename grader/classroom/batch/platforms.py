@@ -48,7 +48,7 @@ def named(name: str) -> Named | None:
     if canvas := CANVAS.fullmatch(name):
         file = canvas["file"] or canvas["file2"] or canvas["entry"]
         late, attachment = bool(canvas["late"] or canvas["late2"]), int(canvas["attachment"] or canvas["attachment2"] or 0)
-        reply = name.removesuffix(file)
+        reply = name.removesuffix(file) if attachment else ""
         if canvas["anonymous"]:
             student = f"anon_{canvas['code']}"
             return Named("canvas", student, "", file, f"canvas user {student}", late, attachment, reply)

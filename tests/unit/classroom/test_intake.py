@@ -179,6 +179,7 @@ submission_102:
     assert set(found) == {"jd1", "Nobody"}
     assert found["jd1"].submitted == datetime(2026, 11, 20, 22, tzinfo=UTC)
     assert "folder is missing" in found["Nobody"].refused
+    assert (found["jd1"].name, found["jd1"].email) == ("Jane Doe", "jane@example.org")
 
 
 def test_hostile_archives_lose_entries_not_neighbours(tmp_path, monkeypatch):

@@ -1,0 +1,34 @@
+"""The pages of feedback as archives that go back through the platform that the hand-ins came from: Canvas's and Moodle's re-upload.
+
+Both find the student by what the downloaded file's name began with. Canvas wants the number of an attachment there, so what was typed
+into Canvas has no way back; Moodle takes a file in the folder that it had packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.authoring.archive import write_archive
+from grader.classroom.batch.pages import page_name
+from grader.classroom.batch.standing import Standing
+
+FEEDBACK = "feedback.html"
+
+
+def write_replies(out: Path, standings: Sequence[Standing]) -> dict[str, int]:
+    """Writes feedback_canvas.zip and feedback_moodle.zip for hand-ins that came from there; returns how many pages each holds."""
+    written = {}
+    for platform in ("canvas", "moodle"):
+        pages = {
+            f"{one.graded.hand_in.reply}{FEEDBACK}": (out / "feedback" / page_name(one)).read_bytes()
+            for one in standings
+            if one.graded.hand_in.platform == platform and one.graded.hand_in.reply
+        }
+        name = f"feedback_{platform}.zip"
+        if pages:
+            write_archive(out / name, pages)
+            written[name] = len(pages)
+        else:
+            (out / name).unlink(missing_ok=True)
+    return written

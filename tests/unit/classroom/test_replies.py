@@ -1,0 +1,72 @@
+"""Feedback goes back under names by which Canvas and Moodle find the student, as their own code reads them."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+
+import pytest
+
+from grader.classroom.batch.intake import UnusableSubmissions
+from grader.reporting import page as html
+from tests.stub_class import grade_class
+from tests.submissions import TESTS
+from tests.unit.classroom.test_intake import zipped
+
+KERNEL = TESTS.parent / "solutions" / "w8a8.py"
+
+
+def canvas_reads(name: str) -> tuple[str, str]:
+    """User and attachment, as Canvas's infer_comment_context_from_filename takes them."""
+    user, attachment = [part for part in name.split("_") if re.fullmatch(r"\d+", part)][:2]
+    return user, attachment
+
+
+def moodle_reads(name: str) -> tuple[str, str, str] | None:
+    """Participant, plugin and file, as Moodle's is_valid_filename_for_import takes them."""
+    parts = name.split("/")
+    while parts:
+        info = parts.pop(0).split("_", 4)
+        if len(info) >= 4 and info[1].isdigit():
+            return info[1], f"{info[2]}_{info[3]}", "/".join([info[4] if len(info) > 4 else "", *parts])
+    return None
+
+
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch):
+    monkeypatch.setattr(html, "_drawn", lambda: None)
+
+
+def returned(tmp_path, names, platform):
+    """What goes back of a download with these files, by its name."""
+    text = KERNEL.read_text(encoding="utf-8")
+    found = grade_class(zipped(tmp_path / "class.zip", dict.fromkeys(names, text)), tmp_path / "out")
+    archive = zipfile.ZipFile(tmp_path / "out" / f"feedback_{platform}.zip")
+    assert all(archive.read(name).startswith(b"<!doctype html>") for name in archive.namelist())
+    return found, archive.namelist()
+
+
+def test_canvas(tmp_path):
+    names = ["doejane_90000_500100_w8a8.py", "doejane_90000_500105_dds.py", "team_1x_LATE_90001_500200_w8a8.py", "anon_Xy_7_w8a8.py",
+             "typed_90002_text.html"]  # fmt: skip
+    found, back = returned(tmp_path, names, "canvas")
+    assert len(found) == 4
+    assert sorted(back) == ["anon_Xy_7_feedback.html", "doejane_90000_500105_feedback.html", "team_1x_LATE_90001_500200_feedback.html"]
+    assert [canvas_reads(name) for name in back[1:]] == [("90000", "500105"), ("90001", "500200")]
+
+
+def test_moodle(tmp_path):
+    names = ["Jane Doe_501_assignsubmission_file_/w8a8.py", "Wei Zhang_502_assignsubmission_file/w8a8.py", "Bo_503_assignsubmission_file_x.py"]
+    _, back = returned(tmp_path, names, "moodle")
+    assert sorted(map(moodle_reads, back)) == [
+        ("501", "assignsubmission_file", "/feedback.html"),
+        ("502", "assignsubmission_file", "/feedback.html"),
+        ("503", "assignsubmission_file", "feedback.html"),
+    ]
+
+
+def test_folders_have_no_way_back(tmp_path):
+    grade_class(zipped(tmp_path / "class.zip", {"ann/w8a8.py": "x = 1\n"}), tmp_path / "out")
+    assert not list((tmp_path / "out").glob("feedback_*.zip"))
+    with pytest.raises(UnusableSubmissions):
+        grade_class(zipped(tmp_path / "none.zip", {"a.pdf": "x"}), tmp_path / "out")
