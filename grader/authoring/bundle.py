@@ -12,6 +12,8 @@ from grader.reporting.whole_models import SHOWN_MODELS
 SINGLE = ("Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore",
           "bench/results/nvidia_h200.json", *(path.as_posix() for path in SHOWN_MODELS.values()))  # fmt: skip
 FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "model": "**/*", "docs": "*.md", "bench/figures": "*.svg"}
+ELSEWHERE = {".github/workflows/grade.yml": "docs/examples/grade.yml"}
+"""What lies elsewhere here, by its name there."""
 HANDOUTS = "notebooks/*.md"
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip
@@ -31,6 +33,7 @@ def student_files(root: Path) -> dict[str, bytes]:
         paths += sorted((root / folder).glob(pattern))
     paths = [path for path in paths if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     names = {str(path.relative_to(root)): path for path in paths}
+    names |= {name: path for name, place in ELSEWHERE.items() if (path := root / place).is_file()}
     return {name: path.read_bytes() for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name != TELLING}
 
 

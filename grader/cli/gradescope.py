@@ -1,4 +1,4 @@
-"""`python -m grader gradescope`: the archive for Gradescope on the command line."""
+"""`python -m grader gradescope` and `classroom50`: what is uploaded there, on the command line."""
 
 from __future__ import annotations
 
@@ -50,3 +50,17 @@ def gradescope(
         ) from None
     typer.echo(f"wrote {out}: {len(members)} files, {out.stat().st_size / 1e3:.0f} kB, labs {', '.join(labs)}")
     typer.echo(found.sentence(wanted))
+
+
+def classroom50(
+    out: Annotated[Path, typer.Argument(help="The archive to write.")] = Path("classroom50.zip"),
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
+) -> None:
+    """Write an assignment's bundle to unpack into the autograders of Classroom 50."""
+    from grader.classroom.gradescope.archive import write_classroom50
+
+    try:
+        members = write_classroom50(Path.cwd(), out, [lab.id for lab in labs_named(lab)])
+    except OSError as problem:
+        raise refuse(f"{problem.filename} cannot be used ({problem.strerror}); run this in the repository's root") from None
+    typer.echo(f"wrote {out}: {len(members)} files, {out.stat().st_size / 1e3:.0f} kB, without secrets: anybody can fetch it")

@@ -22,8 +22,8 @@ if (Path(__file__).parents[1] / "classroom").is_dir():  # a student's copy has n
     from grader.cli.authoring import check_lab, new_lab, release
     from grader.cli.batch import batch, secrets
     from grader.cli.gradebook import course
-    from grader.cli.gradescope import gradescope
+    from grader.cli.gradescope import classroom50, gradescope
 
-    for command in (batch, secrets, course, gradescope, release, new_lab, check_lab):
+    for command in (batch, secrets, course, gradescope, classroom50, release, new_lab, check_lab):
         app.command()(command)
 app.command()(calibrate)

