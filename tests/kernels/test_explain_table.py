@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests import explain_table
 from tests.explain_table import (
     Kernel,
+    Worker,
     compared,
     edited,
     every,
@@ -86,3 +88,19 @@ def test_a_right_kernel_that_is_wrong_is_accused():
     record = judged(replace(kernel, kind="right"), graded(kernel))
     assert record["verdict"] == "false"
     assert "accused" in summary([record])
+
+
+@pytest.mark.slow
+def test_a_kernel_that_takes_too_long_is_a_row_and_the_next_one_is_graded(monkeypatch):
+    kernel = next(kernel for kernel in wrong_kernels() if (kernel.lab, kernel.name) == ("w8a8", "truncation"))
+    worker = Worker()
+    with monkeypatch.context() as patched:
+        patched.setattr(explain_table, "SECONDS", 0.5 - explain_table.START_SECONDS)
+        late = worker.ask(kernel)
+    assert (late["verdict"], late["status"]) == ("nothing", "not graded")
+    assert "took more than" in late["message"]
+    assert f"{kernel.lab}-{kernel.name} (single): took more than" in summary([late])
+    try:
+        assert worker.ask(kernel)["verdict"] == "named"
+    finally:
+        worker.end()
