@@ -7,14 +7,19 @@ import tomllib
 from pathlib import Path
 
 from grader.authoring.archive import write_archive
+from grader.reporting.benchmarks import SHOWN
 from grader.reporting.whole_models import SHOWN_MODELS
 
-SINGLE = ("Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore",
-          "bench/results/nvidia_h200.json", *(path.as_posix() for path in SHOWN_MODELS.values()))  # fmt: skip
-FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "model": "**/*", "docs": "*.md", "bench/figures": "*.svg"}
-ELSEWHERE = {".github/workflows/grade.yml": "docs/examples/grade.yml"}
-"""What lies elsewhere here, by its name there."""
+DOCUMENTS = ("student", "timing", "tolerance", "references", "benchmarks")
+SINGLE = (
+    *("Makefile", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore", ".dockerignore", ".devcontainer/devcontainer.json"),
+    *(f"docs/{name}.md" for name in DOCUMENTS),
+    *(path.as_posix() for path in (SHOWN, *SHOWN_MODELS.values())),
+)
+FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "model": "**/*", "bench/figures": "*.svg"}
 HANDOUTS = "notebooks/*.md"
+OWN = Path("grader/authoring/student")
+"""What students get in place of the repository's own: a README, a Dockerfile, a workflow; laid out as in the archive."""
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip
 """Parts of grader/ that grade classes and write labs; `python -m grader` does without them."""
@@ -33,8 +38,9 @@ def student_files(root: Path) -> dict[str, bytes]:
         paths += sorted((root / folder).glob(pattern))
     paths = [path for path in paths if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     names = {str(path.relative_to(root)): path for path in paths}
-    names |= {name: path for name, place in ELSEWHERE.items() if (path := root / place).is_file()}
-    return {name: path.read_bytes() for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name != TELLING}
+    shared = {name: path for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name != TELLING}
+    own = {str(path.relative_to(root / OWN)): path for path in sorted((root / OWN).rglob("*")) if path.is_file()}
+    return {name: path.read_bytes() for name, path in {**shared, **own}.items()}
 
 
 def write_bundle(root: Path, out: Path, secrets: Path | None) -> int:

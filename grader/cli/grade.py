@@ -146,8 +146,11 @@ def _grade(
     path: Path, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, *, all_labs: bool
 ) -> Report:
     from grader.building import KeptBinaries, own_folder
-    from grader.pipeline.grading import GradeOptions, grade
+    from grader.pipeline.grading import GradeOptions, grade_submission
+    from grader.reading import read
+    from grader.reading.elsewhere import with_work_elsewhere
 
+    submission = with_work_elsewhere(read(path, labs, all_labs=all_labs), labs)
     options = GradeOptions(device, seed=seed, jobs=jobs, kept=KeptBinaries(own_folder()))
     columns = (
         SpinnerColumn(),
@@ -164,7 +167,7 @@ def _grade(
             total, done = (1, 1) if scored else (news.total or None, news.done)
             bars.update(tasks[news.lab_id], description=str(news), total=total, completed=done)
 
-        return grade(path, labs, options, all_labs=all_labs, listen=listen)
+        return grade_submission(submission, labs, options, listen)
 
 
 def _import_page() -> None:

@@ -18,7 +18,7 @@ from tests.submissions import TESTS, mistakes
 pytest.importorskip("nbgrader", reason="nbgrader is not installed: pip install -e .[test]")
 
 ROOT = TESTS.parent
-FILES = ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+FILES = ("Makefile", "course.mk", "pyproject.toml", "constraints.txt", "README.md", "LICENSE")
 PARTS = ("grader", "solutions", "notebooks/source", "bench/results", *FILES)
 WRONG = next(mistake.source for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "no_clamp"))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "GRADER_SECRETS"}

@@ -15,6 +15,7 @@ import typer
 import yaml
 
 from bench.__main__ import app as racing
+from grader.authoring.bundle import OWN
 from grader.cli.main import app
 from model.__main__ import app as modelling
 from tests.submissions import mistakes
@@ -26,7 +27,7 @@ PAGES = sorted(
                  ROOT / "notebooks" / "HANDOUT.zh.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "solutions").glob("*.md"),
                  *(ROOT / "model").glob("*.md"), *(ROOT / "tests").glob("*/README.md"), *(ROOT / ".github").rglob("*.md"))
 )  # fmt: skip
-WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), *(ROOT / "docs" / "examples").glob("*.yml")])
+WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), *(ROOT / OWN).rglob("*.yml")])
 SHOWN = (".ci", ".devcontainer", ".github")
 FOLDERS = tuple(
     f"{path.name}/" for path in sorted(ROOT.iterdir())
@@ -40,9 +41,9 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def anchors(page: str) -> set[str]:
+def anchors(text: str) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -61,7 +62,7 @@ def test_links_lead_somewhere(page):
         place = (ROOT / page).parent / target if target else ROOT / page
         assert place.exists(), f"{page} links to {link}"
         if anchor:
-            assert anchor in anchors(os.path.relpath(place, ROOT)), f"{page} links to {link}"
+            assert anchor in anchors(place.read_text(encoding="utf-8")), f"{page} links to {link}"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -97,11 +98,11 @@ def test_options_are_there(page):
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text_of(page))) <= options() | OF_OTHERS
 
 
-@pytest.mark.parametrize("page", [*PAGES, "Dockerfile", ".devcontainer/devcontainer.json",
+@pytest.mark.parametrize("page", [*PAGES, "Dockerfile", (OWN / "Dockerfile").as_posix(), ".devcontainer/devcontainer.json",
                                   *(path.relative_to(ROOT).as_posix() for path in WORKFLOWS)])  # fmt: skip
 def test_commands_are_there(page):
     text = text_of(page)
-    targets = set(re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", text_of("Makefile") + text_of("course.mk"), re.MULTILINE))
     said = re.findall(r"(?:`|^    |run: |&& |\n {10})make ([a-z][\w-]*)", text, re.MULTILINE)
     assert set(said) <= targets
     commands = {(command.name or command.callback.__name__).replace("_", "-") for command in app.registered_commands}

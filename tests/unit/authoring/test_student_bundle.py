@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import posixpath
 import re
 import shutil
@@ -19,6 +19,7 @@ from grader.labs import all_labs
 from grader.reporting.benchmarks import SHOWN
 from grader.reporting.whole_models import SHOWN_MODELS
 from tests.submissions import TESTS
+from tests.unit.test_docs import anchors
 
 ROOT = TESTS.parent
 
@@ -32,7 +33,7 @@ def repository(tmp_path):
     root = tmp_path / "repository"
     for folder in ("assignment", "notebooks", "grader", "bench", "model"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt"):
+    for name in ("Makefile", "LICENSE", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, root / name)
     (root / "secrets.toml").write_text(draw(all_labs().values()))
     return root
@@ -77,18 +78,44 @@ def test_the_wheel_holds_no_wrong_kernel(repository, tmp_path):
     assert [name for name in names if name.endswith("mistakes.toml")] == []
 
 
-def test_what_its_pages_show_and_link_to_is_in_it():
-    """Pictures of every page; links too of the pages that are written for students."""
+PAGES = {name: data.decode() for name, data in student_files(ROOT).items() if name.endswith((".md", ".ipynb"))}
+
+
+def written(text: str, name: str) -> str:
+    """A page's text: a notebook's cells of text."""
+    if not name.endswith(".ipynb"):
+        return text
+    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_and_picture_of_every_page_is_in_it(page):
     files = student_files(ROOT)
-    pages = {name: data.decode() for name, data in files.items() if name.endswith((".md", ".ipynb"))}
-    for page, text in pages.items():
-        for_students = page in ("README.md", "docs/student.md") or page.startswith("notebooks/HANDOUT")
-        shown = re.findall(r"\]\(([^)#\s]+)" if for_students else r"!\[[^\]]*\]\(([^)\s]+)|<img[^>]* src=.([^'\" ]+)", text)
-        for found in shown:
-            link = found if isinstance(found, str) else found[0] or found[1]
-            if not link.startswith(("http:", "https:", "data:", "attachment:")):
-                assert posixpath.normpath(posixpath.join(posixpath.dirname(page), link)) in files, f"{page} needs {link}"
-    assert {"bench/figures/roofline.svg", ".github/workflows/grade.yml"} <= set(files)
+    text = written(PAGES[page], page)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"<img[^>]* src=.([^'\" ]+)", text):
+        target, _, anchor = link.partition("#")
+        if link.startswith(("http:", "https:", "data:", "attachment:")):
+            continue
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) if target else page
+        assert place in files, f"{page} links to {link}"
+        if anchor:
+            assert anchor in anchors(PAGES[place]), f"{page} links to {link}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".md")])
+def test_no_page_sends_a_student_to_what_only_others_have(page):
+    """Paths in backticks that begin with a folder of the repository, unless the page says that they are not handed out."""
+    ours = ("docs/", "grader/", "assignment/", "notebooks/", "model/", ".github/", ".devcontainer/")
+    text, files = PAGES[page], student_files(ROOT)
+    named = [code for code in re.findall(r"`([^`\s<>*]+)`", text) if code.startswith(ours) and "ID" not in code]
+    assert [code for code in named if not any(name == code or name.startswith(f"{code.rstrip('/')}/") for name in files)] == []
+    assert [name for name in ("instructor.md", "CONTRIBUTING.md", "CHANGELOG.md") if name in text] == []
+
+
+def test_it_has_what_its_readme_names_and_nothing_for_instructors():
+    names = set(student_files(ROOT))
+    assert {"README.md", "Dockerfile", ".devcontainer/devcontainer.json", ".github/workflows/grade.yml", "docs/student.md"} <= names
+    assert [name for name in names if "instructor" in name or name in ("course.mk", "CHANGELOG.md", "docs/security.md")] == []
 
 
 @pytest.mark.parametrize(
@@ -107,20 +134,3 @@ def test_a_leak_stops_the_release(repository, tmp_path, place, what, sentence):
     with pytest.raises(SecretTold, match=f"{place} {sentence}"):
         write_bundle(repository, tmp_path / "student.zip", repository / "secrets.toml")
     assert not (tmp_path / "student.zip").exists()
-
-
-@pytest.mark.slow
-def test_a_student_can_grade_with_it(repository, tmp_path):
-    write_bundle(repository, tmp_path / "student.zip", None)
-    home = tmp_path / "home"
-    zipfile.ZipFile(tmp_path / "student.zip").extractall(home)
-    command = ["make", "grade", "ARGS=", "VENV=", f"PYTHON={sys.executable}"]
-    environment = {**os.environ, "MAKEFLAGS": ""}
-    done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("not_attempted") == sum(not lab.bonus for lab in all_labs().values())
-    listed = subprocess.run(
-        [sys.executable, "-m", "grader", "--help"], cwd=home, env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    assert "doctor" in listed
-    assert "batch" not in listed

@@ -137,7 +137,8 @@ def test_what_is_handed_out_is_not_attempted_and_exits_0(handed_out, monkeypatch
 
 def test_a_grader_that_fails_exits_3(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
-        "import grader.pipeline.grading\ndef broken(*a, **k): raise RuntimeError('boom')\ngrader.pipeline.grading.grade = broken\n"
+        "import grader.pipeline.grading\ndef broken(*a, **k): raise RuntimeError('boom')\n"
+        "grader.pipeline.grading.grade_submission = broken\n"
     )
     done = run("grade", STUDENT, "--device", "cpu", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert done.returncode == 3
