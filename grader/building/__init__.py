@@ -67,7 +67,8 @@ def compile_described(
         return Refusal("build_error", _why_nothing_builds(bundle))
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     if options.scope != "all":
-        bundle = compiler.read(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
+        built = {index: launch for index in bundle.working if (launch := bundle.launches.get((first.name, index)))}
+        bundle = compiler.launchable(bundle, [(newest, bundle.configs[index], case) for case, index in pairs], built)
     else:
         pairs += [(case.name, index) for case in lab.speed_cases for index in bundle.working]
         bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])

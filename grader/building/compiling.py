@@ -25,7 +25,8 @@ MAX_TIMEOUTS = 2
 NO_TIME_LEFT = "not compiled: what was compiled before it used up the time for building"
 HIDDEN = "a hidden case does not compile"
 
-Operation = Literal["compile", "lower", "read"]
+Operation = Literal["compile", "lower", "allocate", "read"]
+"""How far to compile: to a binary, to LLVM IR, until shared memory is allocated, or to the end of Triton's front end."""
 
 Compiled = Callable[[int, int], None]
 """Called with how many binaries are compiled, and of how many."""
@@ -100,13 +101,51 @@ class Compiler:
         """The bundle without the launches that Triton's front end refuses, and why."""
         pairs = list(wanted)
         jobs = [job for job in self._jobs(bundle, pairs) if job.key not in bundle.binaries]
+        return self._without(bundle, pairs, self._run("read", bundle.made, jobs, None))
+
+    def launchable(
+        self, bundle: KernelBundle, wanted: Sequence[tuple[int, Config, str]], compiled: Mapping[int, Launch]
+    ) -> KernelBundle:
+        """The bundle without the launches of which no binary can be made, and why; none is kept.
+
+        Each specialisation is compiled until its shared memory is known, and to the end where heuristics give a config values that
+        it has in none before, since then it may have another tile. compiled: a launch of each config that compiles, by index.
+        """
+        own = {parameter.name for parameter in self.lab.parameters}
+
+        def values(index: int, launch: Launch) -> str:
+            return repr((index, [pair for pair in launch.folded if pair[0] not in own]))
+
+        tried = {values(index, launch) for index, launch in compiled.items()}
+        done = {(index, launch.key) for index, launch in compiled.items()}
+        jobs = [job for job in self._jobs(bundle, wanted) if (job.config.index, job.launch.key) not in done]
+        broken: dict[str, BuildFailure] = {}
+        for public in (True, False):  # of hidden cases last, as `_jobs` says
+            results = self._run("allocate", bundle.made, [job for job in jobs if job.public is public], None)
+            given = [(values(job.config.index, job.launch), job) for job, result in results if result is None]
+            whole = {value: job for value, job in reversed(given) if value not in tried}
+            tried |= set(whole)
+            for job, result in self._run("compile", bundle.made, list(whole.values()), None):
+                if isinstance(result, BuildFailure):
+                    broken[values(job.config.index, job.launch)] = result
+            results += [(job, broken[value] if public else job.failure("")) for value, job in given if value in broken]
+            bundle = self._without(bundle, wanted, results)
+        return bundle
+
+    def _without(
+        self,
+        bundle: KernelBundle,
+        wanted: Sequence[tuple[int, Config, str]],
+        results: Sequence[tuple[_Job, _Made]],
+    ) -> KernelBundle:
+        """The bundle without the wanted launches of jobs that failed."""
         refused, failures = dict(bundle.refused), {(f.config, f.capability): f for f in bundle.failures}
-        for job, result in self._run("read", bundle.made, jobs, 0):
+        for job, result in results:
             if not isinstance(result, BuildFailure):
                 continue
             if job.public or result.ours:
                 failures.setdefault((job.config.index, job.capability), result)
-            for _, config, case in pairs:
+            for _, config, case in wanted:
                 launch = bundle.launches.get((case, config.index))
                 if config.index == job.config.index and launch is not None and launch.key == job.launch.key:
                     refused[case, config.index] = result.message
@@ -126,9 +165,12 @@ class Compiler:
         return sorted(jobs.values(), key=lambda job: not job.public)
 
     def _run(
-        self, operation: Operation, made: MadeModule, jobs: Sequence[_Job], before: int
+        self, operation: Operation, made: MadeModule, jobs: Sequence[_Job], before: int | None
     ) -> list[tuple[_Job, _Made]]:
-        """What became of each job: a binary, a failure, or None where nothing was to be had against it."""
+        """What became of each job: a binary, a failure, or None where nothing was to be had against it.
+
+        before: how many binaries there were already; None: nobody is told how many there are.
+        """
         waiting: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
@@ -146,7 +188,7 @@ class Compiler:
                     sandbox, result = self._one(operation, made, sandbox, job)
                     with lock:
                         results.append((job, result))
-                        if operation != "read":
+                        if before is not None:
                             self.compiled(before + len(results), before + len(jobs))
             finally:
                 if sandbox:
@@ -204,12 +246,15 @@ class Compiler:
             return job.failure(sentence, ours=is_defect(answer))
         if operation == "read":
             return None
+        too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
+        if too_large:
+            return job.failure(teach_config(self.source, job.config.index, too_large))
+        if operation == "allocate":
+            return None
         if operation == "lower":
-            too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
-            if too_large:
-                return job.failure(teach_config(self.source, job.config.index, too_large))
             return PLAIN if answer.header["plain"] is True else None
-        return _binary(self.source, answer, job.capability, job.config, job.launch)
+        made_of = _binary(answer, job.capability, job.config, job.launch)
+        return job.failure(made_of) if isinstance(made_of, str) else made_of
 
 
 @dataclass(frozen=True)
@@ -268,8 +313,8 @@ def _compile_sentence(source: KernelSource, answer: Answer, made: MadeModule, ca
     return sentence
 
 
-def _binary(source: KernelSource, answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | BuildFailure:
-    """Checks what the sandbox sent before anything trusts it."""
+def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | str:
+    """Checks what the sandbox sent before anything trusts it. A sentence where it is a cubin that is not launched."""
     header, (cubin,) = answer.header, answer.blobs
     entry = str(header["entry"])
     machine = struct.unpack_from("<H", cubin, 18)[0] if len(cubin) > 64 and cubin[:4] == b"\x7fELF" else 0
@@ -280,13 +325,9 @@ def _binary(source: KernelSource, answer: Answer, capability: int, config: Confi
         for name in ("num_warps", "shared_bytes", "scratch_bytes_per_program", "profile_scratch_bytes", "registers",
                      "local_bytes")
     }  # fmt: skip
-    too_large = _shared_fault(numbers["shared_bytes"], capability)
-    if too_large:
-        told = teach_config(source, config.index, too_large)
-        return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {told}")
     fault = cubin_fault(cubin, entry)
     if fault:
-        return BuildFailure(config.index, capability, f"{config} for sm_{capability}: {fault}")
+        return fault
     if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
         raise ValueError("numbers out of range")
     return Binary(

@@ -17,9 +17,9 @@ class BuildOptions:
     """For which compute capabilities to build, with how many sandboxes at once, confined or not.
 
     Binaries are made for the newest; for the others each config is compiled down to LLVM IR, which says whether it builds.
-    `scope` "all" builds what a GPU run launches; "check" builds each config once and has the compiler's front end read
-    the rest; "verdict" is "check" with one binary: the other configs go down to LLVM IR, and further only where that leaves open
-    what a binary would own. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
+    `scope` "all" builds what a GPU run launches; "check" builds each config once and tries of the other launches whether they could
+    be built (`Compiler.launchable`); "verdict" is "check" with one binary: the other configs go down to LLVM IR, and further only
+    where that leaves open what a binary would own. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
     result is unusable. `kept`: where binaries of earlier runs may come from; None: nowhere.
     """
 

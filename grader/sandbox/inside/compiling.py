@@ -56,18 +56,40 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
 
     What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
     """
-    from triton.compiler.compiler import Language
-
-    backend, target, options, _context, made = _front_end(module, request)
-    metadata = {"target": target, **options.__dict__}
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, Language.TRITON)
+    stages, metadata, made, _alive = _stages(module, request)
     with _not_optimised():
         for name, stage in stages.items():
             made = stage(made, metadata)
             if name == "llir":
                 break
     return {"shared_bytes": metadata["shared"], "plain": is_plain(made)}
+
+
+def allocate_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
+    """Compiles as the request says, until shared memory is allocated, and returns its bytes. Raises what Triton raises."""
+    from triton._C.libtriton import nvidia
+
+    stages, metadata, made, _alive = _stages(module, request)
+    made = stages["ttgir"](stages["ttir"](made, metadata), metadata)
+    allocate = nvidia.passes.ttgpuir.add_allocate_shared_memory_nv
+
+    def last(passes: Any, *rest: Any) -> None:
+        allocate(passes, *rest)
+        passes.run(made, "allocate_shared_memory")
+        raise _Allocated
+
+    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv = last
+    try:
+        stages["llir"](made, metadata)
+    except _Allocated:
+        return {"shared_bytes": made.get_int_attr("ttg.shared")}
+    finally:
+        nvidia.passes.ttgpuir.add_allocate_shared_memory_nv = allocate
+    raise NotImplementedError("this Triton allocates shared memory elsewhere")
+
+
+class _Allocated(Exception):
+    """Shared memory is allocated; what comes after it is not wanted."""
 
 
 def is_plain(llvm_ir: str) -> bool:
@@ -86,6 +108,16 @@ def _not_optimised() -> Iterator[None]:
         yield
     finally:
         llvm.optimize_module = kept
+
+
+def _stages(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any, Any]:
+    """The compiler's stages by name, the metadata that they fill, what the front end made, and what must live as long as that."""
+    from triton.compiler.compiler import Language
+
+    backend, target, options, context, made = _front_end(module, request)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, Language.TRITON)
+    return stages, {"target": target, **options.__dict__}, made, context
 
 
 def read_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,10 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
                 import compiling
 
                 answer = compiling.lower_one(module, header)
+            elif header["op"] == "allocate":
+                import compiling
+
+                answer = compiling.allocate_one(module, header)
             elif header["op"] == "read":
                 import compiling
 

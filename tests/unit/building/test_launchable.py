@@ -1,0 +1,89 @@
+"""Without a GPU, what a GPU would have to launch is compiled as far as it takes to know that it could be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from grader.building import BuildOptions, assignments, compile_described, describe
+from grader.building.compiling import HIDDEN
+from grader.labs import get_lab
+from grader.model import KernelBundle
+from grader.reading import read
+from grader.sandbox import Sandbox
+from tests.submissions import TESTS, with_data
+
+
+class Noted(Sandbox):
+    """A sandbox that notes what is compiled, how far, and the shared memory that came of it."""
+
+    asked: ClassVar[list[tuple[str, str, int | None]]] = []
+
+    def ask(self, header, blobs=(), **limits):
+        answer = super().ask(header, blobs, **limits)
+        if header["op"] in ("compile", "lower", "allocate"):
+            parts = {key: value for key, value in header.items() if key != "op"}
+            self.asked.append((header["op"], repr(parts), answer.header.get("shared_bytes")))
+        return answer
+
+
+def built(lab, text, folder, scope="verdict") -> KernelBundle:
+    path = folder / f"{lab.id}.py"
+    path.write_text(text, encoding="utf-8")
+    source = read(path, [lab]).labs[lab.id]
+    Noted.asked.clear()
+    options = BuildOptions((90,), scope, 1, None, Noted)
+    described = describe(lab, source, options)
+    assert isinstance(described, KernelBundle), described
+    bundle = compile_described(lab, source, described, options)
+    assert isinstance(bundle, KernelBundle), bundle
+    return bundle
+
+
+@pytest.mark.parametrize("scope", ["check", "verdict"])
+@pytest.mark.parametrize("lab_id", with_data("mistakes"))
+def test_every_specialisation_is_compiled_once_until_its_shared_memory_is_known(lab_id, scope, tmp_path):
+    lab = get_lab(lab_id)
+    bundle = built(lab, (TESTS / "mistakes" / f"student_{lab_id}.py").read_text(encoding="utf-8"), tmp_path, scope)
+    pairs = [(case, index) for case, indices in assignments(lab, bundle).items() for index in indices]
+    assert not bundle.refused
+    assert len({(index, bundle.launches[case, index].key) for case, index in pairs}) == len(
+        {request for _, request, _ in Noted.asked}
+    )
+    assert [operation for operation, _, _ in Noted.asked].count("compile") == (
+        len(bundle.configs) if scope == "check" else 1
+    )
+
+
+def test_shared_memory_is_that_of_the_binary(tmp_path):
+    """Each launch that was compiled until then only, compiled to the end."""
+    lab = get_lab("w8a8")
+    text = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+    built(lab, text, tmp_path)
+    early = {request: shared for operation, request, shared in Noted.asked if operation == "allocate"}
+    built(replace(lab, speed_cases=()), text, tmp_path, "all")
+    late = {request: shared for operation, request, shared in Noted.asked if operation == "compile"}
+    assert len(early) > 3
+    assert early == {request: late[request] for request in early}
+
+
+DEEP = """@triton.heuristics({"DEEP": lambda args: args["BLOCK_K"] if args["M"] != 7 else 8192})
+@triton.jit
+def W8A8_MM"""
+
+
+def test_of_a_hidden_case_no_word_and_no_number_is_told(tmp_path):
+    lab = get_lab("w8a8")
+    hidden = replace(lab.case("one_tile"), name="hidden_1", M=7, hidden=True)
+    text = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+    text = text.replace("@triton.jit\ndef W8A8_MM", DEEP).replace(
+        "BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, DEEP: tl.constexpr,\n"
+    )
+    text = text.replace("arange(0, BLOCK_K)", "arange(0, DEEP)").replace("cdiv(K, BLOCK_K)", "cdiv(K, DEEP)")
+    bundle = built(replace(lab, cases=(*lab.cases, hidden)), text, tmp_path)
+    ((pair, message),) = bundle.refused.items()
+    assert pair[0] == "hidden_1"
+    assert message.endswith(HIDDEN)
+    assert not bundle.failures
