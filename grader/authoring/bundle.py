@@ -23,8 +23,8 @@ OWN = Path("grader/authoring/student")
 INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
                "grader/cli/gradescope.py")  # fmt: skip
 """Parts of grader/ that grade classes and write labs; `python -m grader` does without them."""
-TELLING = "mistakes.toml"
-"""Where a lab's wrong kernels are edits of right ones, and so tell what is right."""
+TELLING = ("mistakes.toml", "slips.toml")
+"""Wrong kernels and wrong steps as edits of right ones, which tell what is right. What slips give is for students."""
 
 
 class SecretTold(ValueError):
@@ -38,7 +38,7 @@ def student_files(root: Path) -> dict[str, bytes]:
         paths += sorted((root / folder).glob(pattern))
     paths = [path for path in paths if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     names = {str(path.relative_to(root)): path for path in paths}
-    shared = {name: path for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name != TELLING}
+    shared = {name: path for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name not in TELLING}
     own = {str(path.relative_to(root / OWN)): path for path in sorted((root / OWN).rglob("*")) if path.is_file()}
     return {name: path.read_bytes() for name, path in {**shared, **own}.items()}
 

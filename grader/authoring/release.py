@@ -1,4 +1,4 @@
-"""From solutions/ and notebooks/source/ to what students get: the same, stripped between the solution markers."""
+"""From solutions/ and notebooks/source/ to what students get: the same, stripped between the solution markers; and what slips give."""
 
 from __future__ import annotations
 
@@ -58,15 +58,18 @@ def assignment_files(solutions: Path) -> dict[str, str]:
 
 
 def release(root: Path) -> list[Path]:
-    """Writes assignment/ and the notebooks, and returns what changed; a file that has no source any more is removed.
+    """Writes assignment/, the notebooks and what the slips of their steps give, and returns what changed.
 
-    Raises BadMarkers and, where there are sources of notebooks, what grader.authoring.notebooks raises.
+    A file that has no source any more is removed. Raises BadMarkers and, where there are sources of notebooks, BadSlip and what
+    grader.authoring.notebooks raises.
     """
     changed = _write(root / "assignment", "*.py", assignment_files(root / "solutions"))
     if (root / "notebooks" / "source").is_dir():
         from grader.authoring.notebooks import student_files
+        from grader.authoring.slips import write_slips
 
         changed += _write(root / "notebooks", "**/*.ipynb", student_files(root))
+        changed += write_slips(root)
     return changed
 
 

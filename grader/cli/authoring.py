@@ -16,13 +16,14 @@ def release(
     ] = None,
     bundle: Annotated[Path, typer.Option(help="The archive to write for students.")] = Path("build/student.zip"),
 ) -> None:
-    """Regenerate assignment/ and notebooks/*.ipynb from their sources, and pack what students get (for instructors)."""
+    """Regenerate assignment/, notebooks/*.ipynb and what slips give from their sources, and pack what students get (for instructors)."""
     from grader.authoring.bundle import SecretTold, write_bundle
     from grader.authoring.hosted import repository_url, unset
     from grader.authoring.measured import BadSource
     from grader.authoring.notebooks import MissingJupytext
     from grader.authoring.release import BadMarkers
     from grader.authoring.release import release as write
+    from grader.authoring.slips import BadSlip
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.secrets_file import secrets_in_force
 
@@ -30,11 +31,11 @@ def release(
     try:
         secrets = secrets_in_force(secrets_file, near=root).path
         changed = write(root)
-    except (BadSecrets, BadMarkers, BadSource, MissingJupytext) as problem:
+    except (BadSecrets, BadMarkers, BadSlip, BadSource, MissingJupytext) as problem:
         raise refuse(str(problem)) from None
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
-    typer.echo("assignment/ and notebooks/ match their sources")
+    typer.echo("assignment/, notebooks/ and the results of slips match their sources")
     if unset(repository_url(root)):
         typer.echo("the badges lead nowhere yet: write your repository's address into [project.urls] of pyproject.toml")
     try:

@@ -1,4 +1,4 @@
-"""The steps of each notebook, found by looking: a module or package here for a notebook without a lab, else the lab's `steps.py`."""
+"""The steps of each notebook, found by looking: a package here for a notebook without a lab, else the lab's `steps.py`; and their slips."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import importlib
 from pathlib import Path
 from pkgutil import iter_modules
 
+from grader.exercises.slips import Slip, slips_in
 from grader.labs import all_labs
 from grader.labs.notebook_step import Step
 
-__all__ = ["exercises", "steps_of"]
+__all__ = ["Slip", "exercises", "slips_of", "steps_of"]
 
 HERE = Path(__file__).parent
 
@@ -20,7 +21,7 @@ def exercises() -> tuple[str, ...]:
 
 
 def steps_of(notebook: str) -> dict[str, Step]:
-    """The steps of a notebook by name, in order; none for a notebook that has no module here and no lab with `steps.py`."""
+    """The steps of a notebook by name, in order; none for a notebook that has no package here and no lab with `steps.py`."""
     if notebook in _own():
         module = f"grader.exercises.{notebook}"
     elif _of_lab(notebook).exists():
@@ -30,8 +31,13 @@ def steps_of(notebook: str) -> dict[str, Step]:
     return {step.name: step for step in importlib.import_module(module).STEPS}
 
 
+def slips_of(notebook: str, step: str) -> tuple[Slip, ...]:
+    """The slips of one step of a notebook."""
+    return slips_in(HERE / notebook if notebook in _own() else _of_lab(notebook).parent, step)
+
+
 def _own() -> list[str]:
-    return sorted(module.name for module in iter_modules([str(HERE)]))
+    return sorted(module.name for module in iter_modules([str(HERE)]) if module.ispkg)
 
 
 def _of_lab(lab_id: str) -> Path:

@@ -16,19 +16,6 @@ Inputs = Mapping[str, torch.Tensor | int]
 
 
 @dataclass(frozen=True)
-class Slip:
-    """A mistake that is easily made in a step.
-
-    what: completes "the result is ...". imitate(inputs): the result with this mistake. at: a regular expression for the
-    line of the student's function to look at; "" for no line in particular.
-    """
-
-    what: str
-    imitate: Callable[[Inputs], torch.Tensor]
-    at: str = ""
-
-
-@dataclass(frozen=True)
 class Step:
     """One step of a notebook.
 
@@ -51,7 +38,6 @@ class Step:
     inputs: Callable[[torch.Generator], Inputs]
     expected: Callable[[Inputs], torch.Tensor]
     tolerance: Callable[[Inputs], torch.Tensor] | None = None
-    slips: tuple[Slip, ...] = field(default=())
     returns: str = ""
     grid: tuple[int, int, int] = (1, 1, 1)
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -85,6 +71,23 @@ def integer(inputs: Inputs, name: str) -> int:
     value = inputs[name]
     assert isinstance(value, int)
     return value
+
+
+def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    """fp32 of mean 0 and variance 1, the same bits on every machine; those of torch.randn depend on the processor's instructions."""
+    return torch.randint(-1024, 1024, (3, *shape), generator=generator).sum(dim=0).float() / 1024
+
+
+def padded(values: torch.Tensor, *shape: int, beyond: float = 0) -> torch.Tensor:
+    """A matrix in the corner of a larger one, which holds `beyond` elsewhere: zeros that a mask gave, or an infinite tolerance."""
+    larger = values.new_full(shape, beyond)
+    larger[: values.shape[0], : values.shape[1]] = values
+    return larger
+
+
+def sum_tolerance(expected: torch.Tensor, least: float = 1e-4) -> torch.Tensor:
+    """An fp32 sum in any order."""
+    return least + 1e-5 * expected.double().abs()
 
 
 def apart(values: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.labs.contract import Lab
+from grader.labs.edits import BadEdit, Edit, edited, read_edits
 
 ROOT = Path(__file__).parents[2]
 TYPES: dict[str, type] = {
@@ -33,14 +34,6 @@ REQUIRED = ("name", "says", "names")
 
 class BadMistake(ValueError):
     """A mistakes.toml that cannot be used; the message says where, what was expected and what to do."""
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A text that occurs once in a right kernel, and what takes its place."""
-
-    find: str
-    replace: str
 
 
 @dataclass(frozen=True)
@@ -128,9 +121,10 @@ def _faults(entry: Mapping[str, Any], lab: Lab) -> Iterator[str]:
         yield "`base` beside `file`, which is a whole kernel; remove one of the two"
     if "case" not in entry and "fails" not in entry:
         yield "there is neither `fails` nor `case`, so nothing shows it; name the cases that must fail"
-    for edit in entry.get("edits", ()):
-        if not isinstance(edit, dict) or set(edit) != {"find", "replace"} or not all(isinstance(one, str) for one in edit.values()):
-            yield f"the edit {edit!r}, expected {{ find = text, replace = text }}"
+    try:
+        read_edits(entry.get("edits", ()))
+    except BadEdit as problem:
+        yield str(problem)
     for key in ("fails", "names", "out_of_bounds"):
         for one in entry.get(key, ()):
             if not isinstance(one, str):
@@ -142,26 +136,18 @@ def _faults(entry: Mapping[str, Any], lab: Lab) -> Iterator[str]:
 
 
 def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, where: str) -> WrongKernel:
-    edits = tuple(Edit(**edit) for edit in entry.get("edits", ()))
+    edits = read_edits(entry.get("edits", ()))
     name = entry.get("file") or entry.get("base") or default
     path = root / name
     if not path.is_file():
         raise BadMistake(f"{where}: there is no file {name!r}, expected a kernel by its path in this repository; correct `base` or `file`")
     text = path.read_text(encoding="utf-8")
-    source = applied(text, edits, f"{where}", name)
+    try:
+        source = edited(text, edits, name)
+    except BadEdit as problem:
+        raise BadMistake(f"{where}: {problem}") from None
     return WrongKernel(
         lab_id, entry["name"], entry["says"], source, text if edits else None, edits, tuple(entry["names"]),
         entry.get("hint", ""), tuple(entry.get("fails", ())), entry.get("case"), entry.get("config", 0), entry.get("reason", ""),
         tuple(entry.get("out_of_bounds", ())),
     )  # fmt: skip
-
-
-def applied(text: str, edits: tuple[Edit, ...], where: str, name: str) -> str:
-    """The text with its edits, one after the other; each must find its place once."""
-    for edit in edits:
-        count = text.count(edit.find)
-        if count != 1:
-            more = "give more of the lines around it" if count else "look at the text as it is now, edits before this one included"
-            raise BadMistake(f"{where}: {edit.find!r} is {count} times in {name}, expected once; {more}")
-        text = text.replace(edit.find, edit.replace)
-    return text

@@ -15,7 +15,18 @@ from grader.building import BuildOptions, front_end, made_module
 from grader.judging.memory import sentences
 from grader.judging.remarks import undefined
 from grader.labs.notebook_step import Step
-from grader.model import Config, Constant, KernelBundle, KernelSource, Launch, MadeModule, Parameter, Problem, Refusal
+from grader.model import (
+    Config,
+    Constant,
+    KernelBundle,
+    KernelSource,
+    Launch,
+    MadeModule,
+    Outcome,
+    Parameter,
+    Problem,
+    Refusal,
+)
 from grader.notebook import step_words
 from grader.reading import read_step
 from grader.running.interpreter import InterpretOptions, interpret
@@ -94,45 +105,85 @@ def _earlier(step: Step, earlier: Step, answer: StepAnswer | Refusal) -> tuple[s
 
 def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> StepAnswer:
     """Judges one step. `source`: the student's function and the step's harness, as `reading.read_step` gives them."""
-    inputs = step.inputs(torch.Generator().manual_seed(SEED))
-    expected = step.expected(inputs)
-    tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-    scalars = {name: value for name, value in inputs.items() if isinstance(value, int)}
-    problem = Problem({**tensors, OUTPUT: _laid_out_like(expected)}, scalars)
-    types = {**{name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()}, **dict.fromkeys(scalars, "int")}
     look = f"Where to look: {step.look}."
-    build = BuildOptions((CAPABILITY,), "check", 1, options.confined, options.start)
-    made = made_module(source, build)
-    if isinstance(made, Refusal):
-        return StepAnswer(step, False, (made.message, look))
-    signature = {name: "i32" if kind == "int" else kind for name, kind in types.items()}
-    complaint = front_end(source, made, signature, build)
-    if complaint is not None:
-        return StepAnswer(step, False, (step_words.complained(step, source, complaint), look))
-    loop = first_endless(source.module)
-    if loop is not None:
-        line, never = loop
-        return StepAnswer(step, False, (f"{source.locate(line)}: {never}", look))
-    _, wrong = _run(step, source, made, problem, expected, types, options)
+    ready = _ready(step, source, options)
+    if isinstance(ready, str):
+        return StepAnswer(step, False, (ready, look))
+    _, wrong = _judged(ready, options)
     if not wrong and step_words.open_loads(source):
-        ended, differs = _run(step, source, made, problem, expected, types, replace(options, poison_masked=True))
+        ended, differs = _judged(ready, replace(options, poison_masked=True))
         if differs and ended:
             wrong = (undefined(source, step_words.open_loads(source), step.result),)
     return StepAnswer(step, False, (*wrong, look)) if wrong else StepAnswer(step, True, (step.right,))
 
 
-def _run(
-    step: Step, source: KernelSource, made: MadeModule, problem: Problem, expected: torch.Tensor, types: Mapping[str, str],
-    options: InterpretOptions,
-) -> tuple[bool, tuple[str, ...]]:  # fmt: skip
+def result_of(step: Step, source: KernelSource, options: InterpretOptions) -> step_words.Deviation | str:
+    """What a step's run gives; a sentence where it does not compile or does not come to its end."""
+    ready = _ready(step, source, options)
+    if isinstance(ready, str):
+        return ready
+    outcome = _run(ready, options)
+    return _deviation(ready, outcome.y, outcome) if outcome.status == "ran" and outcome.y is not None else outcome.message
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A step that compiles, with its inputs and what they should give."""
+
+    step: Step
+    source: KernelSource
+    made: MadeModule
+    problem: Problem
+    expected: torch.Tensor
+    harness: _Harness
+
+
+def problem_of(step: Step) -> tuple[Problem, torch.Tensor]:
+    """A step's inputs, drawn from the fixed seed, and what should end in its output."""
+    inputs = step.inputs(torch.Generator().manual_seed(SEED))
+    expected = step.expected(inputs)
+    tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+    scalars = {name: value for name, value in inputs.items() if isinstance(value, int)}
+    return Problem({**tensors, OUTPUT: _laid_out_like(expected)}, scalars), expected
+
+
+def _ready(step: Step, source: KernelSource, options: InterpretOptions) -> _Ready | str:
+    """What a run takes; a sentence where the step does not compile or has a loop that never ends."""
+    problem, expected = problem_of(step)
+    types = {**{name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()}, **dict.fromkeys(problem.scalars, "int")}
+    build = BuildOptions((CAPABILITY,), "check", 1, options.confined, options.start)
+    made = made_module(source, build)
+    if isinstance(made, Refusal):
+        return made.message
+    signature = {name: "i32" if kind == "int" else kind for name, kind in types.items()}
+    complaint = front_end(source, made, signature, build)
+    if complaint is not None:
+        return step_words.complained(step, source, complaint)
+    loop = first_endless(source.module)
+    if loop is not None:
+        line, never = loop
+        return f"{source.locate(line)}: {never}"
+    return _Ready(step, source, made, problem, expected, _Harness(_parameters(step, problem, types)))
+
+
+def _run(ready: _Ready, options: InterpretOptions) -> Outcome:
+    name = ready.step.name
+    bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(name, 0): Launch(ready.step.grid, (), (), ())}, {}, ready.made)
+    return interpret(ready.harness, ready.source, bundle, {name: ready.problem}, [(name, 0)], options)[0]
+
+
+def _deviation(ready: _Ready, y: torch.Tensor, outcome: Outcome) -> step_words.Deviation:
+    return step_words.deviation(ready.step, ready.problem, y, ready.expected, written=outcome.written is not False)
+
+
+def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, ...]]:
     """Whether a run of a step came to an end of its own, and what is wrong with it: nothing when it is right."""
-    harness = _Harness(_parameters(step, problem, types))
-    bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(step.name, 0): Launch(step.grid, (), (), ())}, {}, made)
-    outcome = interpret(harness, source, bundle, {step.name: problem}, [(step.name, 0)], options)[0]
-    located = [step_words.named(step, text) for text in sentences(harness, source, {step.name: problem}, [outcome], step.function)]
+    step, source, outcome = ready.step, ready.source, _run(ready, options)
+    accesses = sentences(ready.harness, source, {step.name: ready.problem}, [outcome], step.function)
+    located = [step_words.named(step, text) for text in accesses]
     if outcome.status != "ran" or outcome.y is None:
         return outcome.status == "crash", (*located, outcome.message)
-    named, seen = step_words.differing(step, source, problem, outcome.y, expected, written=outcome.written is not False)
+    named, seen = step_words.differing(step, source, _deviation(ready, outcome.y, outcome), ready.expected)
     return True, (*seen, *located) if named else (*located, *seen)
 
 

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.loop_slips import loop_slips
-from grader.labs.notebook_step import Inputs, Slip, Step, apart, stored, tensor
+from grader.labs.notebook_step import Inputs, Step, apart, normal, padded, stored, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
-
-
 ROWS_INSIDE, COLUMNS_INSIDE, DEPTH_INSIDE = ROWS - 3, COLUMNS - 5, DEPTH - 11
 
 
-def _wide(generator: torch.Generator, rows: int, columns: int) -> torch.Tensor:
-    """fp16 [rows, columns], every other column of a wider matrix, so that neither stride is what one would guess."""
-    wide = torch.randn(rows, 2 * columns + 16, generator=generator).to(torch.float16)
-    return wide[:, 8 : 8 + 2 * columns : 2]
-
-
 def _load_inputs(generator: torch.Generator) -> Inputs:
-    x = _wide(generator, ROWS_INSIDE, DEPTH_INSIDE)
+    x = apart(normal(generator, ROWS_INSIDE, DEPTH_INSIDE).to(torch.float16))
     return {"x_ptr": x, "M": ROWS_INSIDE, "K": DEPTH_INSIDE, "stride_xm": x.stride(0), "stride_xk": x.stride(1)}
-
-
-def _padded(inputs: Inputs) -> torch.Tensor:
-    x = tensor(inputs, "x_ptr")
-    padded = torch.zeros(ROWS, DEPTH, dtype=torch.float16)
-    padded[: x.shape[0], : x.shape[1]] = x
-    return padded
-
-
-def _strides_exchanged(inputs: Inputs) -> torch.Tensor:
-    """x read by the wrong stride along each axis; NaN where that leads out of it."""
-    x, tile = tensor(inputs, "x_ptr"), torch.zeros(ROWS, DEPTH, dtype=torch.float16)
-    tile[:ROWS_INSIDE, :DEPTH_INSIDE] = float("nan")
-    tile[:ROWS_INSIDE, :ROWS_INSIDE] = x[:, :ROWS_INSIDE].t()
-    return tile
 
 
 def _ratios(generator: torch.Generator) -> torch.Tensor:
@@ -56,22 +32,8 @@ def _ratio(inputs: Inputs) -> torch.Tensor:
     return tensor(inputs, "x_ptr").double() / tensor(inputs, "scale_ptr").double()[:, None]
 
 
-def _scale_in_fp16(inputs: Inputs) -> torch.Tensor:
-    return tensor(inputs, "scale_ptr").to(torch.float16).double()[:, None]
-
-
-def _int8(values: torch.Tensor) -> torch.Tensor:
-    return values.clamp(-128, 127).to(torch.int8)
-
-
-def _clamped(inputs: Inputs, low: int, high: int) -> torch.Tensor:
-    """int8 of x / s rounded and kept within other bounds: what does not fit is wrapped round."""
-    return torch.round(_ratio(inputs)).clamp(low, high).to(torch.int64).to(torch.int8)
-
-
-def _peaks(inputs: Inputs) -> torch.Tensor:
-    """[ROWS, 1]: the largest magnitude of each row."""
-    return tensor(inputs, "x_ptr").double().abs().amax(dim=1, keepdim=True)
+def _rounded(inputs: Inputs) -> torch.Tensor:
+    return torch.round(_ratio(inputs)).clamp(-128, 127).to(torch.int8)
 
 
 def _quantised(generator: torch.Generator, *shape: int) -> torch.Tensor:
@@ -102,45 +64,14 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     return {"x_ptr": x, "w_ptr": weight, "scale_ptr": torch.full((M,), 2.0**-5), **sizes}
 
 
-def _loop_sum(inputs: Inputs, first: int = 0, last: int | None = None) -> torch.Tensor:
-    """int32 [ROWS, COLUMNS]: the sum over part of K; zeros beyond M and N."""
-    q, w = torch.round(_ratio(inputs)), tensor(inputs, "w_ptr").double()
-    return _in_tile(q[:, first:last] @ w[first:last])
-
-
-def _loop_overlapping(inputs: Inputs, turns: int) -> torch.Tensor:
-    """The sum of so many tiles along K, each one element further than the one before."""
-    parts = [_loop_sum(inputs, k, k + DEPTH) for k in range(turns)]
-    return sum(parts, torch.zeros_like(parts[0]))
-
-
-def _loop_cut(inputs: Inputs) -> torch.Tensor:
-    return _loop_sum(inputs, 0, COLUMNS_INSIDE)
-
-
-def _loop_astray(inputs: Inputs, *, x_moves: bool, w_moves: bool) -> torch.Tensor:
-    """The sum when X or the weight stays at its first tile along K."""
-    q, w = torch.round(_ratio(inputs)), tensor(inputs, "w_ptr").double()
-    beyond = 3 * DEPTH - q.shape[1]
-    q, w = torch.nn.functional.pad(q, (0, beyond)), torch.nn.functional.pad(w, (0, 0, 0, beyond))
-    parts = []
-    for k in range(0, 3 * DEPTH, DEPTH):
-        left, right = k if x_moves else 0, k if w_moves else 0
-        parts.append(q[:, left : left + DEPTH] @ w[right : right + DEPTH])
-    return _in_tile(sum(parts, torch.zeros_like(parts[0])))
-
-
-def _in_tile(y: torch.Tensor) -> torch.Tensor:
-    tile = torch.zeros(ROWS, COLUMNS, dtype=torch.int32)
-    tile[: y.shape[0], : y.shape[1]] = y.to(torch.int32)
-    return tile
+def _loop_sum(inputs: Inputs) -> torch.Tensor:
+    """int32 [ROWS, COLUMNS]: zeros beyond M and N."""
+    return padded((_rounded(inputs).double() @ tensor(inputs, "w_ptr").double()).to(torch.int32), ROWS, COLUMNS)
 
 
 def _inside(inputs: Inputs) -> torch.Tensor:
     """Exact inside M and N; what a tile holds beyond them is never stored."""
-    allowed = torch.full((ROWS, COLUMNS), float("inf"), dtype=torch.float64)
-    allowed[:ROWS_INSIDE, :COLUMNS_INSIDE] = 0
-    return allowed
+    return padded(torch.zeros(ROWS_INSIDE, COLUMNS_INSIDE, dtype=torch.float64), ROWS, COLUMNS, beyond=float("inf"))
 
 
 def _rescale_inputs(generator: torch.Generator) -> Inputs:
@@ -151,51 +82,21 @@ def _rescale_inputs(generator: torch.Generator) -> Inputs:
     }
 
 
-def _rescaled(inputs: Inputs, *, by_input: bool = True, by_weight: bool = True, early: bool = False) -> torch.Tensor:
-    """fp16 [ROWS, COLUMNS]. early: the sum is made fp16 before it is scaled."""
-    acc = tensor(inputs, "acc_ptr")
-    y = (acc.to(torch.float16) if early else acc).double()
-    if by_input:
-        y = y * tensor(inputs, "input_scale_ptr").double()[:, None]
-    if by_weight:
-        y = y * tensor(inputs, "weight_scale_ptr").double()[None, :]
-    return y.to(torch.float16)
-
-
-def _rescaled_in_fp16(inputs: Inputs) -> torch.Tensor:
-    """fp16 [ROWS, COLUMNS]: made fp16 after the first scale, and multiplied by the second in fp16."""
-    scaled = tensor(inputs, "acc_ptr").double() * _scale_of(inputs, "input")[:, None]
-    return scaled.to(torch.float16) * tensor(inputs, "weight_scale_ptr").to(torch.float16)[None, :]
-
-
-def _rescaled_exactly(inputs: Inputs) -> torch.Tensor:
-    return tensor(inputs, "acc_ptr").double() * _scale_of(inputs, "input")[:, None] * _scale_of(inputs, "weight")[None, :]
-
-
-def _scale_of(inputs: Inputs, which: str) -> torch.Tensor:
-    return tensor(inputs, f"{which}_scale_ptr").double()
+def _rescaled(inputs: Inputs) -> torch.Tensor:
+    """float64 [ROWS, COLUMNS]."""
+    input_scale, weight_scale = tensor(inputs, "input_scale_ptr").double(), tensor(inputs, "weight_scale_ptr").double()
+    return tensor(inputs, "acc_ptr").double() * input_scale[:, None] * weight_scale[None, :]
 
 
 def _rescaled_room(inputs: Inputs) -> torch.Tensor:
     """What the order of the products can change in fp32: nothing, but for a result halfway between two numbers of fp16."""
-    exact = _rescaled_exactly(inputs)
+    exact = _rescaled(inputs)
     high, low = ((exact * (1 + off)).to(torch.float16).double() for off in (2.0**-20, -(2.0**-20)))
     return (high - low).abs()
 
 
-def _divided(inputs: Inputs, *, by_input: bool) -> torch.Tensor:
-    """fp16 [ROWS, COLUMNS]: by the scales of the columns; by_input: and by those of the rows, else multiplied by them."""
-    s, t = _scale_of(inputs, "input")[:, None], _scale_of(inputs, "weight")[None, :]
-    return (tensor(inputs, "acc_ptr").double() * (1 / s if by_input else s) / t).to(torch.float16)
-
-
-def _by_their_sum(inputs: Inputs) -> torch.Tensor:
-    scales = _scale_of(inputs, "input")[:, None] + _scale_of(inputs, "weight")[None, :]
-    return (tensor(inputs, "acc_ptr").double() * scales).to(torch.float16)
-
-
 def _store_inputs(generator: torch.Generator) -> Inputs:
-    y = torch.randn(ROWS, COLUMNS, generator=generator).to(torch.float16)
+    y = normal(generator, ROWS, COLUMNS).to(torch.float16)
     return {"tile_ptr": y, "M": ROWS_INSIDE, "N": COLUMNS_INSIDE, "stride_ym": 4 * COLUMNS, "stride_yn": 2}
 
 
@@ -228,11 +129,7 @@ def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
     tile = load_tile(x_ptr, rows, depth, M, K, stride_xm, stride_xk)
 {stored("tile", TILE)}""",
         inputs=_load_inputs,
-        expected=_padded,
-        slips=(
-            Slip("read by the strides of the other axis; rows take stride_row, columns take stride_column",
-                 _strides_exchanged, r"stride_row"),
-        ),
+        expected=lambda inputs: padded(tensor(inputs, "x_ptr"), ROWS, DEPTH),
     ),
     Step(
         name="quantise",
@@ -247,61 +144,7 @@ def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
     q = quantise_tile(tl.load(x_ptr + rows[:, None] * {DEPTH} + depth[None, :]), tl.load(scale_ptr + rows))
 {stored("q", Q)}""",
         inputs=_quantise_inputs,
-        expected=lambda inputs: _int8(torch.round(_ratio(inputs))),
-        slips=(
-            Slip(
-                "cut off, not rounded: -2.75 became -2", lambda inputs: _int8(torch.trunc(_ratio(inputs))), r"tl\.int8"
-            ),
-            Slip(
-                "rounded down instead of to nearest: 2.75 became 2",
-                lambda inputs: _int8(torch.floor(_ratio(inputs))),
-                r"floor",
-            ),
-            Slip(
-                "half a level too high below zero: adding 0.5 and cutting off rounds only positive values",
-                lambda inputs: _int8(torch.trunc(_ratio(inputs) + 0.5)),
-                r"0\.5",
-            ),
-            Slip(
-                "divided by the scale rounded to fp16, which moves some values across a half; leave the scale in fp32",
-                lambda inputs: _int8(torch.floor(tensor(inputs, "x_ptr").double() / _scale_in_fp16(inputs) + 0.5)),
-                r"float16",
-            ),
-            Slip(
-                "not clamped: a value beyond 127 wraps around to the other end of int8",
-                lambda inputs: torch.round(_ratio(inputs)).to(torch.int64).to(torch.int8),
-                r"tl\.int8",
-            ),
-            Slip(
-                "cut off and not clamped: round to nearest and keep to -128..127 before .to(tl.int8)",
-                lambda inputs: torch.trunc(_ratio(inputs)).to(torch.int64).to(torch.int8),
-                r"tl\.int8",
-            ),
-            Slip(
-                "multiplied by the scale; x / scale is what is rounded",
-                lambda inputs: _int8(torch.round(_ratio(inputs) * tensor(inputs, "scale_ptr").double()[:, None] ** 2)),
-                r"scale\[",
-            ),
-            Slip("rounded up instead of to nearest: 2.25 became 3", lambda inputs: _int8(torch.ceil(_ratio(inputs))), r"ceil"),
-            Slip("clamped at one end only: below -128 a value wraps around to the other end",
-                 lambda inputs: _clamped(inputs, -(2**15), 127)),
-            Slip("clamped to 128, which int8 does not hold: it becomes -128", lambda inputs: _clamped(inputs, -128, 128), r"128"),
-            Slip(
-                "quantised by the row's own largest value; the scale is an argument",
-                lambda inputs: _int8(torch.round(tensor(inputs, "x_ptr").double() * 127 / _peaks(inputs))),
-                r"tl\.max\(",
-            ),
-            Slip(
-                "127 times too large before it was clamped: 127 is in the scale already",
-                lambda inputs: _int8(torch.round(127 * _ratio(inputs))),
-                r"127",
-            ),
-            Slip(
-                "clamped to -127, and int8 reaches -128",
-                lambda inputs: torch.round(_ratio(inputs)).clamp(-127, 127).to(torch.int8),
-                r"127",
-            ),
-        ),
+        expected=_rounded,
     ),
     Step(
         name="dot",
@@ -319,15 +162,6 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
 {stored("acc", ACC)}""",
         inputs=_dot_inputs,
         expected=lambda inputs: tensor(inputs, "acc_ptr") + _product(inputs),
-        slips=(
-            Slip("the product alone; acc was not added", _product, r"tl\.dot"),
-            Slip("a sum made in fp32, which holds every whole number up to 2 ** 24 and no further; leave q and w int8, and add in int32",
-                 lambda inputs: (tensor(inputs, "acc_ptr").float() + _product(inputs).float()).to(torch.int32), r"tl\.dot"),
-            Slip("acc as it was; return what tl.dot gives, or assign it to acc",
-                 lambda inputs: tensor(inputs, "acc_ptr").clone(), r"tl\.dot"),
-            Slip("the sum with acc counted twice; tl.dot with acc as an argument adds it already",
-                 lambda inputs: 2 * tensor(inputs, "acc_ptr") + _product(inputs), r"tl\.dot"),
-        ),
     ),
     Step(
         name="loop",
@@ -346,32 +180,6 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, o
         inputs=_loop_inputs,
         expected=_loop_sum,
         tolerance=_inside,
-        slips=(
-            *loop_slips(_loop_sum, DEPTH),
-            Slip(
-                "made of tiles along K that overlap; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
-                lambda inputs: _loop_overlapping(inputs, 3),
-                r"\brange\(",
-            ),
-            Slip(
-                "made of far too many tiles along K; k is 0, BLOCK_K, 2 * BLOCK_K and so on: range(0, K, BLOCK_K)",
-                lambda inputs: _loop_overlapping(inputs, 5 * DEPTH // 2),
-                r"\brange\(",
-            ),
-            Slip("without what lies beyond column N of x; its columns end at K", _loop_cut, r"x_ptr"),
-            Slip(
-                "the first tile, three times; advance both tiles along K",
-                lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=False),
-            ),
-            Slip(
-                "every tile of x with the first of the weight; the weight's rows begin at k too",
-                lambda inputs: _loop_astray(inputs, x_moves=True, w_moves=False),
-            ),
-            Slip(
-                "the first tile of x with every one of the weight; the columns of x begin at k too",
-                lambda inputs: _loop_astray(inputs, x_moves=False, w_moves=True),
-            ),
-        ),
     ),
     Step(
         name="epilogue",
@@ -387,28 +195,8 @@ def harness(acc_ptr, input_scale_ptr, weight_scale_ptr, out_ptr):{OFFSETS}
     y = rescale(acc, tl.load(input_scale_ptr + rows), tl.load(weight_scale_ptr + columns))
 {stored("y", Y)}""",
         inputs=_rescale_inputs,
-        expected=_rescaled,
+        expected=lambda inputs: _rescaled(inputs).to(torch.float16),
         tolerance=_rescaled_room,
-        slips=(
-            Slip("rounded to fp16 on the way; multiply by both scales in fp32, and convert once, at the end",
-                 _rescaled_in_fp16, r"float16"),
-            Slip("not scaled at all", lambda inputs: _rescaled(inputs, by_input=False, by_weight=False)),
-            Slip("divided by the scales instead of multiplied", lambda inputs: _divided(inputs, by_input=True)),
-            Slip("divided by the scales of the columns instead of multiplied", lambda inputs: _divided(inputs, by_input=False), r"/"),
-            Slip("multiplied by the sum of the two scales; multiply by each", _by_their_sum, r"\+"),
-            Slip(
-                "127 times too small; 127 is in the scales already",
-                lambda inputs: (_rescaled_exactly(inputs) / 127).to(torch.float16),
-                r"127",
-            ),
-            Slip("without the scales of the rows", lambda inputs: _rescaled(inputs, by_input=False)),
-            Slip("without the scales of the columns", lambda inputs: _rescaled(inputs, by_weight=False)),
-            Slip(
-                "fp16 before it is scaled: a sum beyond 65504 is inf in fp16, and stays inf",
-                lambda inputs: _rescaled(inputs, early=True),
-                r"float16",
-            ),
-        ),
     ),
     Step(
         name="store",
