@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
+from grader.authoring.slips import CATALOGUE
 from grader.exercises import steps_of
 from grader.labs import Lab, all_labs, speed_steps_of
 from grader.labs.question import questions_of
@@ -64,6 +65,8 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"grader/labs/{lab_id}/stages.py: the flow of a wrong kernel is not followed"
     if not steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
+    elif not (root / "grader" / "labs" / lab_id / CATALOGUE).is_file():
+        yield False, f"grader/labs/{lab_id}/{CATALOGUE}: no wrong step is told what is often done wrong"
     if not questions_of(lab_id):
         yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
     if not speed_steps_of(lab_id):

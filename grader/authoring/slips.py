@@ -44,7 +44,7 @@ class BadSlip(ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class WrongStep:
     """One slip: its sentence, the regular expression of its line, and the step with the mistake in it."""
 
     name: str
@@ -65,13 +65,17 @@ class Entry:
 
 def catalogues(root: Path) -> list[Path]:
     """Every slips.toml of the repository."""
-    return sorted(path for folder in ("exercises", "labs") for path in (root / "grader" / folder).glob(f"*/{CATALOGUE}"))
+    return sorted(
+        path for folder in ("exercises", "labs") for path in (root / "grader" / folder).glob(f"*/{CATALOGUE}")
+    )
 
 
-def entries(catalogue: Path, root: Path) -> list[Entry]:
+def entries(catalogue: Path, root: Path) -> list[WrongStep]:
     """The slips of a notebook, their edits applied. Raises BadSlip, and what the notebook's source raises."""
     notebook = catalogue.parent.name
-    cells = [cell for cell in instructor_notebook(root / SOURCE / f"{notebook}.py", root).cells if cell.cell_type == "code"]
+    cells = [
+        cell for cell in instructor_notebook(root / SOURCE / f"{notebook}.py", root).cells if cell.cell_type == "code"
+    ]
     ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
     steps = {name: step for name, step in steps_of(notebook).items() if f"{notebook}_step_{name}" in ids}
     file = catalogue.relative_to(root).as_posix()
@@ -91,7 +95,7 @@ def entries(catalogue: Path, root: Path) -> list[Entry]:
         source = read_step(["", *(cell.source for cell in cells[:place]), wrong], notebook, step)
         if isinstance(source, Refusal):
             raise BadSlip(f"{name}: {source.message}")
-        found.append(Entry(name, step, table["what"], table.get("at", ""), source))
+        found.append(WrongStep(name, step, table["what"], table.get("at", ""), source))
     return found
 
 
@@ -110,14 +114,20 @@ def _with_mistake(cell: str, table: Mapping[str, Any]) -> str:
     """A solution cell with the edits between its markers, or `body` in place of what is there."""
     before, _, rest = cell.partition(f"    {BEGIN}\n")
     solution, _, after = rest.partition(f"    {END}")
-    wrong = textwrap.indent(table["body"], "    ") if "body" in table else edited(solution, read_edits(table["edits"]), "the step's solution")
+    wrong = (
+        textwrap.indent(table["body"], "    ")
+        if "body" in table
+        else edited(solution, read_edits(table["edits"]), "the step's solution")
+    )
     named = [line for line in wrong.splitlines() if "at" in table and re.search(table["at"], line)]
     if "at" in table and (len(named) != 1 or named[0] in solution.splitlines()):
-        raise ValueError(f"`at` names {named or 'no line'} of the edited step, expected one line, and one that the edit changed")
+        raise ValueError(
+            f"`at` names {named or 'no line'} of the edited step, expected one line, and one that the edit changed"
+        )
     return before + wrong + after
 
 
-def computed(entry: Entry) -> Deviation:
+def computed(entry: WrongStep) -> Deviation:
     """What a step gives with a slip. Raises BadSlip where it does not run, or where the result is right."""
     found = result_of(entry.step, entry.source, InterpretOptions(1, case_seconds=SECONDS))
     if isinstance(found, str):
@@ -150,7 +160,7 @@ def _write(catalogue: Path, root: Path) -> list[Path]:
     return changed
 
 
-def _distinct(found: Sequence[Entry], results: Mapping[str, Any]) -> None:
+def _distinct(found: Sequence[WrongStep], results: Mapping[str, Any]) -> None:
     """Raises BadSlip where an earlier slip of the same step has the same result, and another sentence."""
     for number, entry in enumerate(found):
         problem, expected = problem_of(entry.step)
@@ -161,7 +171,7 @@ def _distinct(found: Sequence[Entry], results: Mapping[str, Any]) -> None:
                 raise BadSlip(f"{entry.name} gives the same result as {other.name}; expected one sentence for both")
 
 
-def told(found: Sequence[Entry]) -> str:
+def told(found: Sequence[WrongStep]) -> str:
     """The text of slips.json."""
     listed: dict[str, list[dict[str, str]]] = {}
     for entry in found:

@@ -23,7 +23,11 @@ def read_edits(listed: Iterable[Any]) -> tuple[Edit, ...]:
     """The edits of an entry. Raises BadEdit."""
     edits = list(listed)
     for edit in edits:
-        if not isinstance(edit, dict) or set(edit) != {"find", "replace"} or not all(isinstance(one, str) for one in edit.values()):
+        if (
+            not isinstance(edit, dict)
+            or set(edit) != {"find", "replace"}
+            or not all(isinstance(one, str) for one in edit.values())
+        ):
             raise BadEdit(f"the edit {edit!r}, expected {{ find = text, replace = text }}")
     return tuple(Edit(**edit) for edit in edits)
 
@@ -33,7 +37,11 @@ def edited(text: str, edits: Sequence[Edit], name: str) -> str:
     for edit in edits:
         count = text.count(edit.find)
         if count != 1:
-            more = "give more of the lines around it" if count else "look at the text as it is now, edits before this one included"
+            more = (
+                "give more of the lines around it"
+                if count
+                else "look at the text as it is now, edits before this one included"
+            )
             raise BadEdit(f"{edit.find!r} is {count} times in {name}, expected once; {more}")
         text = text.replace(edit.find, edit.replace)
     return text
