@@ -26,7 +26,7 @@ endif
 
 help: ## list the targets
 	@sed -nE 's/^## (.*)/\n\1/p; s/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | \
-	  while IFS="$$(printf '\t')" read -r name text; do printf '%-20s  %s\n' "$$name" "$$text"; done
+	  while IFS="$$(printf '\t')" read -r name text; do printf '%-20s  %s\n' "$$name" "$$text"; done | sed 's/ *$$//'
 	@printf '\nVariables: SUBMISSION=path LAB=$(subst $() $(),|,$(basename $(notdir $(wildcard assignment/*.py)))) DEVICE=auto|cpu|cuda VENV= PYTHON=python3\n'
 
 $(VENV)/.installed: pyproject.toml constraints.txt

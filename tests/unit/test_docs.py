@@ -86,7 +86,7 @@ OF_OTHERS = {"--head", "--rm", "--security-opt", "--gpus", "--build-arg", "--ext
 
 def options() -> set[str]:
     """Every option of a command of this repository."""
-    found = {"--help", "--write"}
+    found = {"--help", "--write", "--compare"}
     for group in map(typer.main.get_command, (app, racing, modelling)):
         for command in (group, *group.commands.values()):
             found |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
@@ -116,6 +116,30 @@ def test_commands_are_there(page):
 
 def test_the_readme_is_short():
     assert len(text_of("README.md").splitlines()) <= 120
+
+
+READERS = ["For students", "For instructors", "For engineers"]
+
+
+def test_the_readme_and_make_have_a_place_for_each_reader_in_the_same_order():
+    readme = text_of("README.md")
+    assert [heading for heading in re.findall(r"^## (.+)$", readme, re.MULTILINE) if heading in READERS] == READERS
+    assert {"make grade SUBMISSION=solutions", "make test"} <= {line.partition(" #")[0].strip() for line in readme.splitlines()}
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"^(For .+)$", listed, re.MULTILINE) == READERS
+    targets = re.findall(r"^([a-z][a-z-]*):", text_of("Makefile") + text_of("course.mk"), re.MULTILINE)
+    assert sorted(re.findall(r"^  make ([a-z-]+) ", listed, re.MULTILINE)) == sorted(targets)
+    for reader, part in zip(READERS, re.split(r"^For .+$", listed, flags=re.MULTILINE)[1:], strict=True):
+        section = readme.partition(f"## {reader}")[2].partition("\n## ")[0]
+        first = re.findall(r"^ {4}make ([a-z-]+)", section, re.MULTILINE)
+        here = set(re.findall(r"^  make ([a-z-]+) ", part, re.MULTILINE))
+        assert set(first) <= here | {"grade"}, f"{reader}: a command of the README that make lists for somebody else"
+
+
+def test_both_readmes_have_the_same_path_through_the_notebooks():
+    tables = [re.findall(r"^\| \[\w+\.ipynb\].+$", text_of(page), re.MULTILINE) for page in ("README.md", (OWN / "README.md").as_posix())]
+    assert tables[0] == tables[1]
+    assert [re.search(r"\w+", row)[0] for row in tables[0]] == ["opening", "w8a8", "w4a16", "dds"]
 
 
 def test_architecture_names_every_package_in_the_order_of_the_layers():
