@@ -13,7 +13,7 @@ from grader.labs import get_lab
 from grader.model import KernelBundle
 from grader.reading import read
 from grader.sandbox import Sandbox
-from tests.submissions import TESTS, with_data
+from tests.submissions import LABS, TESTS
 
 
 class Noted(Sandbox):
@@ -43,10 +43,10 @@ def built(lab, text, folder, scope="verdict") -> KernelBundle:
 
 
 @pytest.mark.parametrize("scope", ["check", "verdict"])
-@pytest.mark.parametrize("lab_id", with_data("mistakes"))
+@pytest.mark.parametrize("lab_id", LABS)
 def test_every_specialisation_is_compiled_once_until_its_shared_memory_is_known(lab_id, scope, tmp_path):
     lab = get_lab(lab_id)
-    bundle = built(lab, (TESTS / "mistakes" / f"student_{lab_id}.py").read_text(encoding="utf-8"), tmp_path, scope)
+    bundle = built(lab, (TESTS / "styles" / f"{lab_id}_plain.py").read_text(encoding="utf-8"), tmp_path, scope)
     pairs = [(case, index) for case, indices in assignments(lab, bundle).items() for index in indices]
     assert not bundle.refused
     assert len({(index, bundle.launches[case, index].key) for case, index in pairs}) == len(
@@ -60,7 +60,7 @@ def test_every_specialisation_is_compiled_once_until_its_shared_memory_is_known(
 def test_shared_memory_is_that_of_the_binary(tmp_path):
     """Each launch that was compiled until then only, compiled to the end."""
     lab = get_lab("w8a8")
-    text = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+    text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
     built(lab, text, tmp_path)
     early = {request: shared for operation, request, shared in Noted.asked if operation == "allocate"}
     built(replace(lab, speed_cases=()), text, tmp_path, "all")
@@ -77,7 +77,7 @@ def W8A8_MM"""
 def test_of_a_hidden_case_no_word_and_no_number_is_told(tmp_path):
     lab = get_lab("w8a8")
     hidden = replace(lab.case("one_tile"), name="hidden_1", M=7, hidden=True)
-    text = (TESTS / "mistakes" / "student_w8a8.py").read_text(encoding="utf-8")
+    text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
     text = text.replace("@triton.jit\ndef W8A8_MM", DEEP).replace(
         "BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, DEEP: tl.constexpr,\n"
     )
