@@ -11,7 +11,6 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # one process a core already
 
 import argparse
-import difflib
 import json
 import multiprocessing
 import re
@@ -19,9 +18,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ from grader.reading import read
 from grader.reporting.document import document
 from grader.running.interpreter import InterpretOptions, interpret
 from grader.sandbox import prewarm
-from tests.submissions import TESTS, corpus, exploits, styles
+from tests.explained_kernels import RIGHT, Kernel, blind_kernels, right_kernels, wrong_kernels
 
 SECONDS = 120.0
 """So long a kernel may take; a right one takes five."""
@@ -53,55 +52,10 @@ START_SECONDS = 60.0
 
 SEED = 1
 NEAR = 2
-VERDICTS = ("named", "observed", "nothing", "false")
-WRONG, RIGHT = ("single", "several"), "right"
+VERDICTS = ("named", "observed", "nothing", "false", "to judge")
+WRONG = ("single", "several")
 LEFT_OUT = {"w4a16_many_programs": ("several_tiles",)}
 """A case of 8192 programs, which takes two minutes."""
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel of the table. kind: single, several or right. expected: alternatives of a name are put `a or b`.
-
-    edited: the lines that make it wrong; None where it is no edit of a right one.
-    """
-
-    lab: str
-    name: str
-    kind: str
-    source: str
-    expected: tuple[str, ...] = ()
-    edited: tuple[int, ...] | None = None
-    suffix: str = ".py"
-
-
-def wrong_kernels() -> Iterator[Kernel]:
-    """Every entry of the corpus."""
-    for one in corpus():
-        lines = None if one.base is None else edited(one.base, one.source)
-        yield Kernel(one.lab, one.name, "several" if len(one.names) > 1 else "single", one.source, one.names, lines)
-
-
-def right_kernels() -> Iterator[Kernel]:
-    """Kernels of which nothing may be said: styles, solutions, and those whose trick is never run."""
-    solutions = TESTS.parent / "solutions"
-    for path in (*styles(), *sorted(solutions.glob("*.py")), *sorted((solutions / "ladder").glob("*.py"))):
-        lab = path.stem.split("_")[0]
-        yield Kernel(lab, path.stem, RIGHT, path.read_text(encoding="utf-8"), suffix=path.suffix)
-    for one in exploits():
-        if one.expect == "inert":
-            yield Kernel(one.lab, f"{one.number}-{one.name}", RIGHT, one.source)
-
-
-def edited(base: str, text: str) -> tuple[int, ...]:
-    """The lines of a text that differ from its base; where lines are only missing, the two beside the gap."""
-    lines: list[int] = []
-    for tag, _, _, start, stop in difflib.SequenceMatcher(
-        None, base.split("\n"), text.split("\n"), autojunk=False
-    ).get_opcodes():
-        if tag != "equal":
-            lines += range(start + 1, stop + 1) if stop > start else (start, start + 1)
-    return tuple(lines)
 
 
 def graded(kernel: Kernel) -> dict[str, Any]:
@@ -171,9 +125,11 @@ def _claimed(metrics: dict[str, Any]) -> Sequence[str]:
 def verdict(
     kernel: Kernel, said: Sequence[str], claimed: Sequence[str], memory: Sequence[str], lines: Sequence[Sequence[int]]
 ) -> str:
-    """`false`: a name that is not expected, or anything said of a right kernel; `observed`: no name, but a line."""
+    """`false`: a name that is not expected, or anything said of a right kernel; `observed`: a line, no name; `to judge`: by a reader."""
     if kernel.kind == RIGHT:
         return "false" if said or claimed or memory else "nothing"
+    if kernel.truth and (claimed or any(lines) or memory):
+        return "to judge"
     expected = alternatives(kernel.expected)
     if any(not expected & set(name.split(" or ")) for name in claimed):
         return "false"
@@ -370,6 +326,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--sample", type=int, default=sys.maxsize, help="so many kernels, evenly over all")
     parser.add_argument("--lab", help="kernels of this lab alone")
+    parser.add_argument(
+        "--blind", type=Path, metavar="FOLDER", help="those of tests/blind/DATE alone, for a reader to judge"
+    )
     parser.add_argument("--styles", action="store_true", help="right kernels alone")
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="run nothing: put two results side by side"
@@ -379,12 +338,20 @@ def main() -> None:
         print(compared(*map(loaded, options.compare)))
         return
     kernels = [*(() if options.styles else wrong_kernels()), *right_kernels()]
+    if options.blind:
+        kernels = list(blind_kernels(options.blind))
     kernels = every([one for one in kernels if options.lab in (None, one.lab)], options.sample)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     records = run(kernels, max(1, options.jobs), options.out)
     print(summary(records))
     for one in records:
-        if one["verdict"] == "false" and one["kind"] != RIGHT:
+        if one["truth"]:
+            print(
+                f"- {title(one)}: lines {one['edited']}: {' '.join(one['truth'])}",
+                *(f"  - {said}" for said in one["said"]),
+                sep="\n",
+            )
+        elif one["verdict"] == "false" and one["kind"] != RIGHT:
             print(
                 f"- false: {title(one)}: {', '.join(one['claimed'])}, expected {', '.join(one['expected'])}: {_first(one)}"
             )

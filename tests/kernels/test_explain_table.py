@@ -9,20 +9,17 @@ import pytest
 
 from tests import explain_table
 from tests.explain_table import (
-    Kernel,
     Worker,
     compared,
-    edited,
     every,
     graded,
     judged,
     loaded,
-    right_kernels,
     run,
     summary,
     verdict,
-    wrong_kernels,
 )
+from tests.explained_kernels import Kernel, blind_kernels, edited, right_kernels, wrong_kernels
 
 BASE = "a\nb\nc\nd"
 WRONG = Kernel("w8a8", "any", "single", "", ("truncation or floor_rounding", "no_clamp"), (3,))
@@ -58,6 +55,17 @@ def test_whatever_is_said_of_a_right_kernel_is_false():
     assert verdict(right, [], [], [], []) == "nothing"
     assert verdict(right, ["something"], [], [], [[]]) == "false"
     assert verdict(right, [], [], ["line 3 reads past X"], []) == "false"
+
+
+def test_what_is_said_of_a_kernel_written_blind_is_for_a_reader(tmp_path):
+    (tmp_path / "dds_01.py").write_text("text", encoding="utf-8")
+    wrong = '[{says = "One.", lines = [3]}, {says = "Two.", lines = [7, 8]}]'
+    entry = f'[[kernel]]\nlab = "dds"\nfile = "dds_01.py"\nmistakes = {wrong}\n'
+    (tmp_path / "truth.toml").write_text(entry, encoding="utf-8")
+    (kernel,) = blind_kernels(tmp_path)
+    assert (kernel.name, kernel.kind, kernel.edited, kernel.truth) == ("dds_01", "several", (3, 7, 8), ("One.", "Two."))
+    assert verdict(kernel, ["said"], ["zeros"], [], [[3]]) == "to judge"
+    assert verdict(kernel, ["said"], [], [], [[]]) == "nothing"
 
 
 def test_every_kernel_is_there_once():

@@ -1,0 +1,78 @@
+"""The kernels of the table: wrong ones of the corpus and of classes written blind, and right ones of which nothing may be said."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.submissions import TESTS, corpus, exploits, styles
+
+RIGHT = "right"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the table. kind: single, several or right. expected: alternatives of a name are put `a or b`.
+
+    edited: the lines that make it wrong; None where it is no edit of a right one. truth: what is wrong, where only a reader can
+    compare it with what is said.
+    """
+
+    lab: str
+    name: str
+    kind: str
+    source: str
+    expected: tuple[str, ...] = ()
+    edited: tuple[int, ...] | None = None
+    suffix: str = ".py"
+    truth: tuple[str, ...] = ()
+
+
+def wrong_kernels() -> Iterator[Kernel]:
+    """Every entry of the corpus."""
+    for one in corpus():
+        lines = None if one.base is None else edited(one.base, one.source)
+        yield Kernel(one.lab, one.name, "several" if len(one.names) > 1 else "single", one.source, one.names, lines)
+
+
+def right_kernels() -> Iterator[Kernel]:
+    """Kernels of which nothing may be said: styles, solutions, and those whose trick is never run."""
+    solutions = TESTS.parent / "solutions"
+    for path in (*styles(), *sorted(solutions.glob("*.py")), *sorted((solutions / "ladder").glob("*.py"))):
+        lab = path.stem.split("_")[0]
+        yield Kernel(lab, path.stem, RIGHT, path.read_text(encoding="utf-8"), suffix=path.suffix)
+    for one in exploits():
+        if one.expect == "inert":
+            yield Kernel(one.lab, f"{one.number}-{one.name}", RIGHT, one.source)
+
+
+def edited(base: str, text: str) -> tuple[int, ...]:
+    """The lines of a text that differ from its base; where lines are only missing, the two beside the gap."""
+    lines: list[int] = []
+    for tag, _, _, start, stop in difflib.SequenceMatcher(
+        None, base.split("\n"), text.split("\n"), autojunk=False
+    ).get_opcodes():
+        if tag != "equal":
+            lines += range(start + 1, stop + 1) if stop > start else (start, start + 1)
+    return tuple(lines)
+
+
+def blind_kernels(folder: Path) -> Iterator[Kernel]:
+    """Kernels that were written without a look at the grader: `truth.toml` beside them says where each is wrong, and in no name of ours."""
+    for entry in tomllib.loads((folder / "truth.toml").read_text(encoding="utf-8"))["kernel"]:
+        path, truth = folder / entry["file"], entry["mistakes"]
+        lines = tuple(line for mistake in truth for line in mistake["lines"])
+        says = tuple(mistake["says"] for mistake in truth)
+        kind = "several" if len(truth) > 1 else "single"
+        yield Kernel(
+            entry["lab"],
+            path.stem,
+            kind,
+            path.read_text(encoding="utf-8"),
+            edited=lines,
+            suffix=path.suffix,
+            truth=says,
+        )
