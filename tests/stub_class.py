@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self
@@ -21,10 +21,11 @@ from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import Pages, page_name
 from grader.classroom.batch.replies import write_replies
-from grader.classroom.batch.standing import Standing, standings
+from grader.classroom.batch.standing import Graded, Standing, standing, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkFailed
 from grader.classroom.hidden_cases import Secrets
+from grader.classroom.roster import Roster
 from grader.labs import get_lab
 from grader.model import Config, Device, KernelSource, LabReport, TestResult
 
@@ -80,14 +81,17 @@ def grade_class(folder: Path, out: Path, engine: Answering | None = None) -> lis
     """Grades the folder into `out`, every file of the class report."""
     out.mkdir(parents=True, exist_ok=True)
     pool: Any = PoolHere()
-    pages = Pages(pool)
+    pages = Pages(pool, out, "secret")
     with Journal(out / "journal.sqlite") as journal:
-        outcome = run_batch(
-            Plan(folder, LABS, SETUP), journal, pool, lambda: engine or Answering(), receive=pages.draw
-        )
+
+        def receive(attempts: Sequence[Graded]) -> None:
+            pages.draw(standing(attempts, Rules(), Roster()))
+
+        outcome = run_batch(Plan(folder, LABS, SETUP), journal, pool, lambda: engine or Answering(), receive=receive)
     found = standings(outcome.graded, Rules())
-    write_exports(out, found, files=outcome.accounts(found))
-    pages.write(out, found, SETUP, names=True)
+    files = outcome.accounts(found)
+    write_exports(out, found, files=files)
+    pages.write(found, files)
     write_replies(out, found)
     return found
 
@@ -112,9 +116,10 @@ def check_files(out: Path, found: list[Standing]) -> None:
     for line in lines:
         json.loads(line, parse_constant=_no_constant)["report"]["points"].as_integer_ratio()
     ElementTree.fromstring((out / "junit.xml").read_bytes())
-    page = (out / "index.html").read_bytes().decode("utf-8")
-    assert page.rstrip().endswith("</html>")
-    assert "\x1b" not in page
+    for name in ("index.html", "projected.html"):
+        page = (out / name).read_bytes().decode("utf-8")
+        assert page.rstrip().endswith("</html>")
+        assert "\x1b" not in page
     for one in found:
         assert (out / "feedback" / page_name(one)).read_bytes().decode("utf-8").startswith("<!doctype html>")
 

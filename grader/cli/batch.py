@@ -9,15 +9,16 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+from grader.cli.class_summary import say_what_became_of, some, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,15 +32,12 @@ if TYPE_CHECKING:
     from grader.classroom.batch.exports import Part, Titles
     from grader.classroom.batch.journal import Journal
     from grader.classroom.batch.pages import Pages
-    from grader.classroom.batch.standing import Standing
+    from grader.classroom.batch.standing import Graded, Standing
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import WorkerPool
     from grader.classroom.hidden_cases import Secrets
-    from grader.model import Device, LabReport
+    from grader.model import Device
 
-
-FILES_SHOWN = 10
-"""Files that are nobody's and shown; files.csv has all."""
 
 LOG_SECONDS = 30.0
 """Between two lines of progress in a log file."""
@@ -97,7 +95,6 @@ def batch(
         typer.Option(help='Title of the column in canvas.csv and moodle.csv, such as "Lab 1 (12345)"; also questions=TITLE, bonus=TITLE.'),
     ] = None,
     out_of: Annotated[OutOf, typer.Option(help="Points possible in canvas.csv: all, or those to be earned on this machine.")] = OutOf.all,
-    names: Annotated[bool, typer.Option("--names", help="Name students on the leaderboard.")] = False,
     gradebook: Annotated[
         str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")
     ] = None,
@@ -124,7 +121,7 @@ def batch(
     from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
     from grader.classroom.batch.marks import Rules
     from grader.classroom.batch.pages import Pages
-    from grader.classroom.batch.standing import UnusableRules, standings, unknown_times
+    from grader.classroom.batch.standing import UnusableRules, standing, standings, unknown_times
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.roster import BadRoster, Roster, load_roster
@@ -154,12 +151,16 @@ def batch(
                 lab_ids = tuple(lab.id for lab in labs)
                 plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade, roster)
                 with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
-                    pages = Pages(pool)
+                    pages = Pages(pool, out, journal.setting("pseudonyms", token_hex(16)))
                     start_engine = _engine(engine, accelerator, setup, pool)
-                    outcome = run_batch(plan, journal, pool, start_engine, listen, pages.draw)
+
+                    def known(attempts: Sequence[Graded]) -> None:
+                        pages.draw(standing(attempts, rules, roster))
+
+                    outcome = run_batch(plan, journal, pool, start_engine, listen, known)
             found = standings(outcome.graded, rules, roster)
             files = outcome.accounts(found)
-            _publish(out, found, pages, setup, titles, files, names=names)
+            drawn = _publish(out, found, pages, titles, files)
     except (UnusableSubmissions, UnusableRules, BadRoster, BadSecrets, BadRubric, JournalBusy) as problem:
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed, WorkFailed) as problem:
@@ -175,8 +176,8 @@ def batch(
     except KeyboardInterrupt:
         errors.print("stopped; every verdict so far is kept: rerun the same command to resume")
         raise typer.Exit(INTERRUPTED) from None
-    _summary(found, out, time.monotonic() - started)
-    _say_what_became_of(files, out)
+    summary(found, frozenset(only or ()), out, drawn, time.monotonic() - started)
+    say_what_became_of(files, out)
     if sentence := unknown_times(found, rules):
         errors.print(f"[yellow]note:[/] {escape(sentence)}", soft_wrap=True)
     if gradebook:
@@ -287,15 +288,10 @@ def _shown_progress(console: Console, *, on_gpu: bool) -> Iterator[Callable[[Bat
         yield listen
 
 
-def _some(count: int, noun: str) -> str:
-    """A number and its noun: "1 student", "2 students"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:
     """One line: stages and what is left of the time."""
     new, done = progress.kernels - progress.known, progress.graded + progress.failed - progress.known
-    parts = [f"read {progress.read} of {_some(progress.hand_ins, 'hand-in')}", _some(progress.kernels, "different kernel")]
+    parts = [f"read {progress.read} of {some(progress.hand_ins, 'hand-in')}", some(progress.kernels, "different kernel")]
     if progress.known:
         parts.append(f"{progress.known} known from the journal")
     if on_gpu:
@@ -308,17 +304,17 @@ def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:
     return Text(f"{timedelta(seconds=round(seconds))}  " + ", ".join(parts))
 
 
-def _publish(
-    out: Path, found: Sequence[Standing], pages: Pages, setup: Setup, titles: Titles, files: Sequence[Accounted], *, names: bool
-) -> None:
+def _publish(out: Path, found: Sequence[Standing], pages: Pages, titles: Titles, files: Sequence[Accounted]) -> int:
+    """Writes the class's files and says how many pages of feedback were drawn."""
     from grader.classroom.batch.exports import write_exports
     from grader.classroom.batch.replies import write_replies
 
     try:
         write_exports(out, found, titles, files)
-        pages.write(out, found, setup, names=names)
+        drawn = pages.write(found, files)
         for archive, count in write_replies(out, found).items():
-            errors.print(f"{escape(str(out / archive))}: {_some(count, 'page')} of feedback to upload", soft_wrap=True)
+            errors.print(f"{escape(str(out / archive))}: {some(count, 'page')} of feedback to upload", soft_wrap=True)
+        return drawn
     except OSError as error:
         errors.print(
             f"[red]stopped:[/] the report could not be written to {out} ({error.strerror}); the verdicts are safe: free "
@@ -350,19 +346,6 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
 
 
-def _say_what_became_of(files: Sequence[Accounted], out: Path) -> None:
-    """The count of all files that came in, and the first of those that are nobody's."""
-    from grader.classroom.batch.accounts import tally
-    from grader.reporting.text import name
-
-    errors.print(escape(tally(files)), soft_wrap=True)
-    nobodys = [one for one in files if one.reason and not one.student]
-    for one in nobodys[:FILES_SHOWN]:
-        errors.print(f"  [yellow]{one.fate}:[/] {escape(name(one.file))}: {escape(name(one.reason))}", soft_wrap=True)
-    if len(nobodys) > FILES_SHOWN:
-        errors.print(f"  and {len(nobodys) - FILES_SHOWN} more, in {escape(str(out / 'files.csv'))}", soft_wrap=True)
-
-
 def _titles(columns: Sequence[str], out_of: OutOf) -> Titles:
     """What the instructor calls the gradebook's columns: TITLE, or PART=TITLE."""
     from grader.classroom.batch.exports import PARTS, Titles
@@ -373,45 +356,3 @@ def _titles(columns: Sequence[str], out_of: OutOf) -> Titles:
         known = next((one for one in PARTS if equals and one == part.strip()), None)
         found[known or "kernels"] = title.strip() if known else text.strip()
     return Titles(found, out_of.value)
-
-
-def _points(report: LabReport | None) -> str:
-    from grader.reporting.terminal import number
-
-    if report is None:
-        return ""
-    return "not graded" if report.status == "not_graded" else number(report.points)
-
-
-LONGEST_LOOK = 80
-
-
-def _cut(text: str) -> str:
-    """What fits the table's last column; the class report has all of it."""
-    return text if len(text) <= LONGEST_LOOK else f"{text[:LONGEST_LOOK].rsplit(' ', 1)[0]} ..."
-
-
-def _summary(found: Sequence[Standing], out: Path, seconds: float) -> None:
-    from grader.reporting.terminal import number
-    from grader.reporting.text import Terminal, name
-
-    console = Terminal(highlight=False)
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    labs = list(dict.fromkeys(lab_id for standing in found for lab_id in standing.labs))
-    bonus = {lab_id for standing in found for lab_id, lab in standing.labs.items() if lab.bonus}
-    titles = [f"{lab} (bonus)" if lab in bonus else lab for lab in labs]
-    for column in ("student", *titles, "points", "late", "look"):
-        table.add_column(column, justify="left" if column in ("student", "look") else "right")
-    several = len({standing.assignment for standing in found}) > 1
-    for standing in found:
-        cells = [_points(standing.labs.get(lab)) for lab in labs]
-        late = f"{standing.days_late} d" if standing.days_late else ""
-        look = "nothing was handed in" if standing.absent else standing.look[0] if standing.look else ""
-        who = f"{standing.student}/{standing.assignment}" if several and standing.assignment else standing.student
-        total = number(standing.points) if standing.points is not None else "" if standing.absent else "not graded"
-        table.add_row(escape(name(who)), *cells, total, late, escape(name(_cut(look))))
-    console.print(table)
-    minutes = seconds / 60
-    rate = f", {len(found) / minutes:.0f} per minute" if minutes > 0.2 else ""
-    console.print(f"{_some(len(found), 'student')} in {timedelta(seconds=round(seconds))}{rate}")
-    console.print(f"Class report: {escape(str(out / 'index.html'))}", soft_wrap=True)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
@@ -30,6 +31,23 @@ MAX_PICTURES_SHOWN = 3
 MAX_TEXT = 4000
 URGENCY = ("build", "memory", "correctness", "speed")
 """What does not compile and what is out of bounds is read first."""
+MADE_OF = '<meta name="made-of" content="{}">'
+"""Stands in the head of a page of feedback: a digest of all that it was made of."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the gradebook says of a student: who it is, the points of each of its columns, how they came about.
+
+    marks: column and points. questions: name, points and why. board: who the student is on the page that shows no names.
+    """
+
+    who: str
+    assignment: str
+    marks: tuple[tuple[str, str], ...]
+    steps: tuple[str, ...]
+    questions: tuple[tuple[str, str, str], ...] = ()
+    board: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,13 +108,20 @@ class LabPage:
         return not self.failures and not self.findings and self.report.status == "graded"
 
 
-def page(report: Report, traffic: Mapping[str, Traffic] = MappingProxyType({})) -> str:
-    """The whole page. traffic: of the labs whose page shows it. Without matplotlib it has no pictures and says so."""
+def page(
+    report: Report, traffic: Mapping[str, Traffic] = MappingProxyType({}), statement: Statement | None = None, made_of: str = ""
+) -> str:
+    """The whole page. traffic: of the labs whose page shows it. Without matplotlib it has no pictures and says so.
+
+    statement: in a class, what counts; then the grader's points are a step on the way to that. made_of: see MADE_OF.
+    """
     images = _drawn() is not None
     template, style = _template()
     return template.render(
         report=report,
         total=total(report),
+        statement=statement,
+        made_of=Markup(MADE_OF.format(made_of)) if made_of else "",
         labs=[_lab_page(report, lab, traffic.get(lab.lab_id)) for lab in report.labs.values()],
         next_step=next_step(report),
         style=style,

@@ -93,13 +93,14 @@ class _State:
     works: dict[str, _Work] = field(default_factory=dict)
     chosen: dict[str, str] = field(default_factory=dict)
     """By a kernel's text, the key of what this run grades of it."""
+    attempts: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     read: dict[str, _Read] = field(default_factory=dict)
     graded: dict[str, Graded] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run comes to: the chosen hand-ins, graded and in order; all hand-ins; and every file that came in."""
+    """What a run comes to: the hand-ins, graded and in order; all hand-ins; and every file that came in."""
 
     graded: Sequence[Graded]
     hand_ins: Sequence[HandIn]
@@ -111,15 +112,15 @@ class Outcome:
 
 
 Listener = Callable[[BatchProgress], None]
-Receiver = Callable[[Graded], None]
+Receiver = Callable[[Sequence[Graded]], None]
 
 
 def run_batch(
     plan: Plan, journal: Journal, pool: WorkerPool,
     start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
-    listen: Listener = lambda progress: None, receive: Receiver = lambda graded: None,
+    listen: Listener = lambda progress: None, receive: Receiver = lambda attempts: None,
 ) -> Outcome:  # fmt: skip
-    """Grades what is chosen; the outcome has every hand-in, in order. `receive` gets each as soon as all of it is known.
+    """Grades what is chosen; the outcome has every hand-in, in order. `receive` gets all of a student's for an assignment, once known.
 
     Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
     graded until then is in the journal.
@@ -130,6 +131,8 @@ def run_batch(
         chosen = {hand_in.key: hand_in for hand_in in _chosen(plan, hand_ins)}
         others = [hand_in for hand_in in hand_ins if hand_in.key not in chosen]
         state = _State(BatchProgress(hand_ins=len(hand_ins)))
+        for hand_in in hand_ins:
+            state.attempts.setdefault((hand_in.student, hand_in.assignment), []).append(hand_in.key)
         with start_engine() as engine:
             for hand_in, content in itertools.chain(*(_read_all(part, plan.labs, pool) for part in (chosen.values(), others))):
                 state.read[hand_in.key] = read = _Read(hand_in, content, hand_in.key in chosen)
@@ -281,7 +284,9 @@ def _collect(plan: Plan, state: _State, receive: Receiver) -> None:
             except Exception as error:  # a report that cannot be written is one student's alone
                 graded = _graded(plan, replace(read, content=Refusal("not_graded", gave_up(error))), {})
             state.graded[key] = graded
-            receive(graded)
+            attempts = state.attempts[graded.hand_in.student, graded.hand_in.assignment]
+            if all(attempt in state.graded for attempt in attempts):
+                receive([state.graded[attempt] for attempt in attempts])
 
 
 def gave_up(error: Exception) -> str:

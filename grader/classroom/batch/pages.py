@@ -1,100 +1,79 @@
-"""The class report: index.html for the instructor, and a page of feedback for each student."""
+"""The pages of a class: of feedback, one a student, and those of the whole class (overview.py). What did not change is not drawn again."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
-import statistics
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 
-from grader.classroom.batch.similarity import WORTH_TELLING, Alike, Comparison, similar_kernels
-from grader.classroom.batch.standing import Graded, Standing
-from grader.classroom.batch.tasks import Setup
+from grader.classroom.batch import overview
+from grader.classroom.batch.accounts import Accounted
+from grader.classroom.batch.similarity import Comparison, Group, similar_kernels
+from grader.classroom.batch.standing import Standing
+from grader.classroom.batch.verdicts import to_json
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
-from grader.labs import all_labs, get_lab
-from grader.model import LabReport
+from grader.model import Report
 from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
+from grader.reporting.page import Statement
 from grader.reporting.terminal import number
-from grader.reporting.text import page_value, prose
+from grader.reporting.text import prose
 
-HERE = Path(html.__file__).parent
-LEADERS = 20
 MAX_NAME_BYTES = 80
-
-
-@dataclass(frozen=True)
-class Row:
-    """A student's line: the standing, the address of the feedback page, and points by lab."""
-
-    standing: Standing
-    page: str
-
-
-@dataclass(frozen=True)
-class MistakeCount:
-    """One class of mistake and who made it."""
-
-    lab_id: str
-    name: str
-    title: str
-    students: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Leader:
-    """A place on the leaderboard: the geometric mean of one lab's speed ratios."""
-
-    who: str
-    ratio: float
-    points: float
-
-
-@dataclass(frozen=True)
-class LabSummary:
-    """One lab over the whole class."""
-
-    lab_id: str
-    title: str
-    statuses: tuple[tuple[str, int], ...]
-    median: float
-    leaders: tuple[Leader, ...]
-    images: tuple[html.Image, ...]
+HEAD_BYTES, TAIL = 2000, b"</html>"
+ALL_CODE = (".py", ".toml", ".j2", ".css", ".js")
+DRAWN_BY = ("jinja2", "markupsafe", "matplotlib", "pygments")
 
 
 class Pages:
-    """The pages of feedback, drawn by a batch's workers while kernels still wait for a GPU: pictures take their time."""
+    """Writes the pages below `out`; those of feedback are drawn by a batch's workers while kernels still wait for a GPU.
 
-    def __init__(self, pool: WorkerPool) -> None:
-        self._pool = pool
-        self._drawn: dict[str, Future[str]] = {}
+    secret: what pseudonyms are made with, so that a name leads to one and one leads to no name.
+    """
 
-    def draw(self, graded: Graded) -> None:
-        """Begins the page of one hand-in."""
-        self._drawn[graded.hand_in.key] = self._pool.submit(LAST, html.page, graded.report, seconds=SHORT_SECONDS)
+    def __init__(self, pool: WorkerPool, out: Path, secret: str) -> None:
+        self._pool, self._folder, self._secret = pool, out, secret
+        self._drawn: dict[str, tuple[str, Future[str] | None]] = {}
 
-    def write(self, out: Path, standings: Sequence[Standing], setup: Setup, *, names: bool) -> None:
-        """Writes index.html and feedback/<student>.html; pages of students who are gone stay as they are."""
-        folder = out / "feedback"
-        folder.mkdir(exist_ok=True)
-        rows = [Row(standing, f"feedback/{page_name(standing)}") for standing in standings]
+    def draw(self, standing: Standing) -> None:
+        """Begins a student's page, unless the file there is made of the same."""
+        if standing.absent:
+            return
+        report, told = standing.graded.report, statement(standing, overview.pseudonym(standing, self._secret))
+        made_of = digest(report, told)
+        place = self._folder / page_address(standing)
+        if self._drawn.get(standing.key, ("", None))[0] == made_of:
+            return
+        drawing = None
+        if not _is_made_of(place, made_of):
+            drawing = self._pool.submit(LAST, html.page, report, {}, told, made_of, seconds=SHORT_SECONDS)
+        self._drawn[standing.key] = made_of, drawing
+
+    def write(self, standings: Sequence[Standing], files: Sequence[Accounted] = ()) -> int:
+        """Writes index.html, projected.html and feedback/<student>.html, and says how many of the latter were drawn.
+
+        Pages of students who are gone stay as they are.
+        """
+        (self._folder / "feedback").mkdir(exist_ok=True)
+        modules = overview.modules(standings)
         comparisons = [
-            self._pool.submit(FIRST, similar_kernels, *lab, seconds=SHORT_SECONDS)
-            for lab in _modules(standings).items()
+            self._pool.submit(FIRST, similar_kernels, *lab, seconds=SHORT_SECONDS) for lab in modules.items()
         ]
-        for row in rows:
-            if not row.standing.absent:
-                write_whole(out / row.page, self._text(row.standing.graded))
-        overview = summaries(standings, names=names)
-        alike: list[Alike] = []
+        for standing in standings:
+            self.draw(standing)
+        drawn = 0
+        for standing in standings:
+            drawing = None if standing.absent else self._drawn[standing.key][1]
+            if drawing is not None:
+                write_whole(self._folder / page_address(standing), _text(drawing, standing))
+                drawn += 1
+        alike: list[Group] = []
         uncompared: list[str] = []
         for comparison in comparisons:
             try:
@@ -104,15 +83,34 @@ class Pages:
             else:
                 alike += found.found
                 uncompared += found.left_out
-        write_whole(out / "index.html", class_page(rows, overview, Comparison(alike, uncompared), setup, names=names))
+        compared = Comparison(alike, uncompared)
+        for name, text in overview.pages(standings, compared, self._secret, page_address, files).items():
+            write_whole(self._folder / name, text)
+        return drawn
 
-    def _text(self, graded: Graded) -> str:
-        try:
-            return self._drawn[graded.hand_in.key].result()
-        except WorkFailed as failure:
-            place = prose(graded.report.submission)
-            sentence = f"The page of {place} could not be drawn: {failure}. grades.jsonl has every verdict."
-            return f"<!doctype html><meta charset=utf-8><title>Feedback</title><p>{escape(sentence)}</p>"
+
+def statement(standing: Standing, board: str = "") -> Statement:
+    """What the gradebook says of a student: the numbers of its columns, as a page states them."""
+    mark, questions = standing.mark, standing.graded.questions
+    rows = [("kernels", _of(mark.points, mark.possible, "no mark yet"))]
+    if mark.questions is not None:
+        rows.append(("questions", _of(mark.questions, mark.questions_possible)))
+    if mark.bonus_possible:
+        rows.append(("bonus", _of(mark.bonus, mark.bonus_possible, "not graded yet")))
+    steps = [f"Handed in on {mark.handed_in:%Y-%m-%d %H:%M %Z}."] if mark.handed_in else []
+    if mark.days_late is None:
+        steps.append("How late it was is not known, and nothing is taken off.")
+    told = [
+        (f"{lab_id}, {name}", _of(one.points, one.max_points), one.sentence)
+        for lab_id, asked in questions.items()
+        for name, one in asked.items()
+    ]
+    who = standing.name if standing.name == standing.student else f"{standing.name} ({standing.student})"
+    return Statement(who, standing.assignment, tuple(rows), (*steps, *mark.steps), tuple(told), board)
+
+
+def _of(points: float | None, most: float, unknown: str = "") -> str:
+    return unknown if points is None else f"{number(round(points, 2))} of {number(most)} points"
 
 
 def page_name(standing: Standing) -> str:
@@ -120,117 +118,56 @@ def page_name(standing: Standing) -> str:
     label = f"{standing.student} {standing.assignment}".strip()
     safe = re.sub(r"[^\w.@-]+", "_", label).encode()[:MAX_NAME_BYTES].decode(errors="ignore").lstrip(".") or "student"
     if safe != label:
-        safe += f"-{_digest(f'{standing.student}/{standing.assignment}')[:8]}"
+        safe += f"-{overview.digest_of(f'{standing.student}/{standing.assignment}')[:8]}"
     return f"{safe}.html"
 
 
-# ---------------------------------------------------------------- the class
+def page_address(standing: Standing) -> str:
+    """Where a student's page lies, seen from the class's."""
+    return f"feedback/{page_name(standing)}"
 
 
-def class_page(
-    rows: Sequence[Row], overview: Sequence[LabSummary], compared: Comparison, setup: Setup, *, names: bool
-) -> str:
-    """The instructor's page, one file with nothing to fetch."""
-    standings = [row.standing for row in rows]
-    known = [standing.points for standing in standings if standing.points is not None]
-    style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        finalize=page_value,
-    )  # fmt: skip
-    environment.filters["number"] = number
-    return environment.get_template("class.html.j2").render(
-        rows=sorted(rows, key=lambda row: row.standing.student.lower()),
-        labs=[summary.lab_id for summary in overview],
-        bonus={lab_id for one in standings for lab_id, lab in one.labs.items() if lab.bonus},
-        asked=any(one.questions is not None for one in standings),
-        summaries=overview,
-        mistakes=_mistakes(standings),
-        look=[row for row in rows if row.standing.look],
-        absent=[row for row in rows if row.standing.absent],
-        alike=compared.found,
-        uncompared=compared.left_out,
-        device=setup.device,
-        median=statistics.median(known) if known else 0.0,
-        most=max(standing.graded.report.max_points for standing in standings),
-        score_image=_histogram(known, "points", "Points of the whole class"),
-        style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        names=names,
-        threshold=round(100 * WORTH_TELLING),
-    )
+def _text(drawing: Future[str], standing: Standing) -> str:
+    try:
+        return drawing.result()
+    except WorkFailed as failure:
+        place = prose(standing.graded.report.submission)
+        sentence = f"The page of {place} could not be drawn: {failure}. grades.jsonl has every verdict."
+        return f"<!doctype html><meta charset=utf-8><title>Feedback</title><p>{escape(sentence)}</p>"
 
 
-def pseudonym(standing: Standing) -> str:
-    """The same for a student in every run, and a name to nobody else."""
-    return f"kernel-{_digest(standing.student)[:6]}"
+# ---------------------------------------------------------------- what a page is made of
 
 
-def _digest(text: str) -> str:
-    """Of any name, one that is no UTF-8 too."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def digest(report: Report, told: Statement) -> str:
+    """Of all that a page of feedback shows, and of all that draws it."""
+    found = hashlib.sha256(_drawn_by().encode())
+    parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, told))]
+    parts += [f"{to_json(lab)}{lab.source!r}" for lab in report.labs.values()]
+    for part in parts:
+        found.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    return found.hexdigest()
 
 
-def _reports(lab_id: str, standings: Sequence[Standing]) -> list[tuple[Standing, LabReport]]:
-    return [(standing, standing.labs[lab_id]) for standing in standings if lab_id in standing.labs]
+@cache
+def _drawn_by(root: Path = Path(__file__).parents[2]) -> str:
+    """The grader's own code and templates, and the packages that draw."""
+    files = sorted(path for path in root.rglob("*") if path.suffix in ALL_CODE)
+    text = [f"{path.relative_to(root)}\0{path.read_text(encoding='utf-8')}" for path in files]
+    for package in DRAWN_BY:
+        try:
+            text.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            text.append(f"no {package}")
+    return overview.digest_of("\0".join(text))
 
 
-def summaries(standings: Sequence[Standing], *, names: bool) -> list[LabSummary]:
-    """Every lab that was handed in, drawn."""
-    labs = dict.fromkeys(lab_id for standing in standings for lab_id in standing.labs)
-    return [_summary(lab_id, standings, names) for lab_id in labs]
-
-
-def _summary(lab_id: str, standings: Sequence[Standing], names: bool) -> LabSummary:
-    reports = _reports(lab_id, standings)
-    known = [report.points for _, report in reports if report.status != "not_graded"]
-    statuses = Counter(report.status for _, report in reports)
-    leaders = []
-    for standing, report in reports:
-        ratios = [test.metrics["ratio"] for test in report.tests if test.kind == "speed" and "ratio" in test.metrics]
-        if ratios and report.speed_points > 0:
-            who = standing.student if names else pseudonym(standing)
-            leaders.append(Leader(who, statistics.geometric_mean(ratios), report.points))
-    leaders.sort(key=lambda leader: -leader.ratio)
-    images = [_histogram(known, "points", f"Points in {lab_id}")]
-    if leaders:
-        ratio = [leader.ratio for leader in leaders]
-        images.append(_histogram(ratio, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
-    return LabSummary(
-        lab_id,
-        get_lab(lab_id).title if lab_id in all_labs() else lab_id,
-        tuple(statuses.most_common()),
-        statistics.median(known) if known else 0.0,
-        tuple(leaders[:LEADERS]),
-        tuple(image for image in images if image),
-    )
-
-
-def _mistakes(standings: Sequence[Standing]) -> list[MistakeCount]:
-    """Every class of mistake that the diagnosis named, the most frequent first."""
-    made: dict[tuple[str, str], list[str]] = {}
-    for standing in standings:
-        for lab_id, report in standing.labs.items():
-            for name in {test.metrics["mistake"] for test in report.tests if test.metrics.get("mistake")}:
-                made.setdefault((lab_id, name), []).append(standing.student)
-    counts = [MistakeCount(lab_id, name, _title(lab_id, name), tuple(who)) for (lab_id, name), who in made.items()]
-    return sorted(counts, key=lambda count: (-len(count.students), count.lab_id, count.name))
-
-
-def _title(lab_id: str, name: str) -> str:
-    lab = all_labs().get(lab_id)
-    return next((mistake.what for mistake in lab.mistakes if mistake.name == name), name) if lab else name
-
-
-def _modules(standings: Sequence[Standing]) -> dict[str, dict[str, str]]:
-    """The source of every kernel, by lab and student."""
-    modules: dict[str, dict[str, str]] = {}
-    for standing in standings:
-        for lab_id, report in standing.labs.items():
-            if report.source is not None:
-                modules.setdefault(lab_id, {})[standing.student] = report.source.module
-    return modules
-
-
-def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | None:
-    return html.image(lambda drawn: drawn.histogram(values, unit, title)) if values else None
+def _is_made_of(path: Path, made_of: str) -> bool:
+    """Whether a page that was drawn earlier is whole and made of the same."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            file.seek(-len(TAIL), 2)
+            return html.MADE_OF.format(made_of).encode() in head and file.read() == TAIL
+    except OSError:
+        return False

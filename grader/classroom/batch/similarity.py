@@ -16,27 +16,18 @@ WORTH_TELLING = 0.8
 """Share of the shorter kernel's own tokens; two honest solutions of one lab share up to about half."""
 
 MAX_CHARACTERS = 100_000
-MAX_TOLD = 200
-MAX_COMPARED = 400
-"""Pairs with the most fingerprints in common, which are compared token by token."""
+MAX_COMPARED = 2000
+"""Pairs that are compared token by token, those with the most fingerprints in common first."""
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Students whose kernels are alike: the same text, or two texts and the share of either that is found in the other, 0 to 1.
+class Link:
+    """Two texts that are alike, by who handed them in, and the share of either that is found in the other, 0 to 1."""
 
-    first, second: who handed in the one text and the other; `second` is empty where all have the same.
-    """
-
-    lab_id: str
     first: tuple[str, ...]
-    second: tuple[str, ...] = ()
-    share_of_first: float = 1.0
-    share_of_second: float = 1.0
-
-    @property
-    def identical(self) -> bool:
-        return not self.second
+    second: tuple[str, ...]
+    share_of_first: float
+    share_of_second: float
 
     @property
     def share(self) -> float:
@@ -44,15 +35,28 @@ class Alike:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Students whose kernels are alike. identical: those among them who have the same text; links: what holds the texts together."""
+
+    lab_id: str
+    students: tuple[str, ...]
+    identical: tuple[tuple[str, ...], ...]
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What is worth telling, and sentences on the kernels that were not compared."""
 
-    found: Sequence[Alike]
+    found: Sequence[Group]
     left_out: Sequence[str] = ()
 
 
 def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
-    """Whose kernels are alike, the most alike first. `modules`: source text by student. The same text is compared once for all."""
+    """Whose kernels are alike, the largest groups first. `modules`: source text by student.
+
+    The same text is compared once for all, and no two texts that others hold together already.
+    """
     from copydetect import CodeFingerprint, compare_files
 
     given, whose = _stub_hashes(lab_id), _by_text(modules)
@@ -65,17 +69,33 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
             prints[text] = CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text))
         except Exception as error:  # a text that cannot be compared is its students' alone
             left_out.append(f"{lab_id} of {', '.join(students)} was not compared: {error}.")
-    found = [Alike(lab_id, students) for text, students in whose.items() if text in prints and len(students) > 1]
-    likely = _likely({text: {int(value) for value in one.hashes} for text, one in prints.items()})
-    for first, second in likely[:MAX_COMPARED]:
+    together = {text: {text} for text in prints}
+    links: list[tuple[str, Link]] = []
+    compared = 0
+    for first, second in _likely({text: {int(value) for value in one.hashes} for text, one in prints.items()}):
+        if second in together[first]:
+            continue
+        if compared == MAX_COMPARED:
+            left_out.append(f"{lab_id}: there were more pairs than could be compared; those most alike came first.")
+            break
+        compared += 1
         _, (one, other), _ = compare_files(prints[first], prints[second])
-        pair = Alike(lab_id, whose[first], whose[second], min(1.0, float(one)), min(1.0, float(other)))
-        if pair.share >= WORTH_TELLING:
-            found.append(pair)
-    if len(likely) > MAX_COMPARED or len(found) > MAX_TOLD:
-        left_out.append(f"{lab_id}: more kernels are alike than are told here; those that are most alike come first.")
-    found.sort(key=lambda alike: (-alike.share, bool(alike.second), -len(alike.first), alike.first, alike.second))
-    return Comparison(found[:MAX_TOLD], left_out)
+        link = Link(whose[first], whose[second], min(1.0, float(one)), min(1.0, float(other)))
+        if link.share >= WORTH_TELLING:
+            links.append((first, link))
+            members = together[first] | together[second]
+            together |= dict.fromkeys(members, members)
+    found = [
+        Group(
+            lab_id,
+            tuple(sorted(student for text in members for student in whose[text])),
+            tuple(sorted(whose[text] for text in members if len(whose[text]) > 1)),
+            tuple(link for text, link in links if text in members),
+        )
+        for members in {id(members): members for members in together.values()}.values()
+    ]
+    alike = [group for group in found if len(group.students) > 1]
+    return Comparison(sorted(alike, key=lambda group: (-len(group.students), group.students)), left_out)
 
 
 def _by_text(modules: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

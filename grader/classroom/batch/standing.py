@@ -84,6 +84,10 @@ class Standing:
         return self.graded.report.labs
 
     @property
+    def key(self) -> str:
+        return f"{self.student}/{self.assignment}"
+
+    @property
     def absent(self) -> bool:
         """Whether nothing was handed in."""
         return not self.graded.hand_in.place
@@ -127,18 +131,18 @@ def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = No
         for person in roster.people:
             for assignment in assignments:
                 groups.setdefault((person.login, assignment), [_nothing(person, assignment, device)])
-    found = [_standing(key, attempts, rules, roster) for key, attempts in sorted(groups.items())]
+    found = [standing(attempts, rules, roster) for _, attempts in sorted(groups.items())]
     return _with_borrowed_names(found, roster) if roster else found
 
 
-def _standing(key: tuple[str, str], attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standing:
-    person = roster.by_login.get(key[0])
+def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standing:
+    """What counts of all that one student handed in for one assignment."""
+    person = roster.by_login.get(attempts[0].hand_in.student)
     chosen = max(attempts, key=lambda one: _rank(one, rules, person))
     others = tuple(one for one in attempts if one is not chosen)
     found = mark(chosen.hand_in, chosen.earned, rules, person)
-    return Standing(
-        *key, chosen, others, found, person, (*chosen.look, *_odd(found, rules, chosen.hand_in, person, roster))
-    )
+    look = (*chosen.look, *_odd(found, rules, chosen.hand_in, person, roster))
+    return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, look)
 
 
 def _nothing(person: Person, assignment: str, device: Device) -> Graded:

@@ -15,8 +15,9 @@ import pytest
 from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, rehearse, write_exports
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
-from grader.classroom.batch.pages import Pages, Row, class_page, page_name, pseudonym, summaries
-from grader.classroom.batch.similarity import Alike, Comparison, similar_kernels
+from grader.classroom.batch.overview import pages
+from grader.classroom.batch.pages import Pages, page_address, page_name
+from grader.classroom.batch.similarity import Comparison, Group, Link, similar_kernels
 from grader.classroom.batch.standing import Graded, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
@@ -152,7 +153,7 @@ def test_bonus_labs_stand_apart_in_every_table():
     assert (ann["Triton kernels"], ann["Triton kernels (bonus)"], ben["Triton kernels (bonus)"]) == ("72.0", "36.0", "")
     assert [row["Triton kernels (bonus)"] for row in rows_of(moodle_csv(found))] == ["36.0", "-"]
     assert "bonus" not in canvas_csv(found[1:]) + moodle_csv(found[1:])
-    text = class_page([Row(one, "x.html") for one in found], summaries(found, names=True), Comparison([], []), SETUP, names=True)
+    text = page_of(found)
     assert "extra (bonus)</th>" in text
 
 
@@ -174,7 +175,7 @@ def test_answers_to_questions_are_points_of_their_own():
     assert [row["Triton kernels (questions)"] for row in rows_of(moodle_csv(found))] == [f"{0.9 * most:.1f}", "0.0", "-"]
     told = json.loads(grades_jsonl(found[1:2]))["questions"]["w8a8"]
     assert all((one["points"], one["sentence"][:7]) == (0, "No name") for one in told.values())
-    text = class_page([Row(one, "x.html") for one in found], summaries(found, names=True), Comparison([], []), SETUP, names=True)
+    text = page_of(found)
     assert ">questions</th>" in text
 
 
@@ -208,6 +209,10 @@ def test_page_names_stay_in_their_folder_and_apart():
     assert not any("/" in name or name.startswith(".") or len(name) > 120 for name in found)
 
 
+def page_of(found, compared=None):
+    return pages(found, compared or Comparison([], []), "secret", page_address)["index.html"]
+
+
 def test_the_class_page_tells_what_an_instructor_asks():
     found = standings(
         [
@@ -218,21 +223,19 @@ def test_the_class_page_tells_what_an_instructor_asks():
         ],
         Rules(),
     )
-    compared = Comparison([Alike("w8a8", ("ann", "ben"))], ["w8a8 of eve was not compared."])
-    rows = [Row(one, f"feedback/{page_name(one)}") for one in found]
-    text = class_page(rows, summaries(found, names=False), compared, SETUP, names=False)
+    link = Link(("ann", "ben"), ("cat",), 0.8, 0.91)
+    compared = Comparison([Group("w8a8", ("ann", "ben", "cat"), (("ann", "ben"),), (link,))], ["w8a8 of eve was not compared."])
+    text = page_of(found, compared)
     truncation = next(mistake for mistake in get_lab("w8a8").mistakes if mistake.name == "truncation")
     assert f'{truncation.what}</th><td class="n">2</td><td>ben, cat' in text
-    assert "<script>" not in text
+    assert "<script>alert" not in text
+    assert text.count("<script>") == 1
     assert "w8a8 of eve was not compared." in text
     assert "w8a8: broken" in text
-    leader = next(one for one in found if one.student == "ann")
-    assert pseudonym(leader) in text
-    board = text[text.index("Fastest in w8a8") : text.index("Needs a human look")]
-    assert "ann" not in board
-    named = class_page(rows, summaries(found, names=True), compared, SETUP, names=True)
-    assert ">ann<" in named[named.index("Fastest in w8a8") : named.index("Needs a human look")]
-    assert "ann, ben" in text[text.index("Similar kernels</h2>") :]
+    look = text[text.index("Needs a look</h2>") : text.index("Students</h2>")]
+    assert "<th scope=\"row\">ann, ben</th><td>2 students handed in the same w8a8, to the letter." in look
+    assert "ann, ben, cat" in text[text.index("Kernels that are alike</h2>") :]
+    assert "1 link, 91 to 91 %" in text
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
@@ -244,13 +247,23 @@ def test_similar_kernels_are_told_and_honest_ones_are_not():
     odd = {"fay": "x = 1\n" * 20_000, "gus": "\x00 = ?", "\udcce": ""}
     compared = similar_kernels("w8a8", {"ann": KERNEL, "ben": renamed, **honest, "eve": KERNEL, **odd})
     assert "w8a8 of fay was not compared" in compared.left_out[0]
-    same, *others = compared.found
-    assert (same.first, same.identical) == (("ann", "eve"), True)
-    renaming = next(one for one in others if one.second == ("ben",))
-    assert renaming.first == ("ann", "eve")
+    (group,) = compared.found
+    assert group.students == ("ann", "ben", "eve")
+    assert group.identical == (("ann", "eve"),)
+    (renaming,) = group.links
+    assert {renaming.first, renaming.second} == {("ann", "eve"), ("ben",)}
     assert renaming.share > 0.9
-    assert not renaming.identical
-    assert not any("cat" in (*one.first, *one.second) for one in compared.found)
+
+
+def test_a_group_is_told_once_however_many_pairs_it_has():
+    """300 copies of a few texts, each with a word of its own: every student is in one group, and few lines tell it."""
+    styles = [path.read_text(encoding="utf-8") for path in sorted((TESTS / "styles").glob("w8a8_*.py"))[:3]]
+    many = {f"student{number}": styles[number % 3].replace("acc", f"acc{number}") for number in range(60)}
+    compared = similar_kernels("w8a8", many)
+    assert sorted(student for group in compared.found for student in group.students) == sorted(many)
+    assert len(compared.found) <= 3
+    assert sum(len(group.links) for group in compared.found) < 60
+    assert compared.left_out == []
 
 
 def test_copies_of_one_text_hide_no_other_copy():
@@ -258,7 +271,7 @@ def test_copies_of_one_text_hide_no_other_copy():
     other = (TESTS / "styles" / "w8a8_grid2d.py").read_text(encoding="utf-8")
     many = {f"student{number}": KERNEL for number in range(60)}
     compared = similar_kernels("w8a8", {**many, "ann": other, "ben": other.replace("acc", "total")})
-    assert [(len(one.first), len(one.second)) for one in compared.found] == [(60, 0), (1, 1)]
+    assert [(len(one.students), len(one.identical), len(one.links)) for one in compared.found] == [(60, 1, 0), (2, 0, 1)]
     assert compared.left_out == []
 
 
@@ -270,10 +283,10 @@ def class_pages(tmp_path_factory):
     look = ("a very " + "long " * 60 + "reason",)
     found[0] = replace(found[0], graded=replace(found[0].graded, look=look))
     with WorkerPool(1) as pool:
-        pages = Pages(pool)
+        pages = Pages(pool, folder, "secret")
         for standing in found:
-            pages.draw(standing.graded)
-        pages.write(folder, found, SETUP, names=False)
+            pages.draw(standing)
+        assert pages.write(found) == 12
     return folder
 
 

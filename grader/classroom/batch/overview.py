@@ -1,0 +1,265 @@
+"""What is to be seen of a whole class: a page with every name for the instructor, and one without any for everybody.
+
+The page for everybody is made of `Numbers` alone, and no word of these comes from a student.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from grader.classroom.batch.accounts import Accounted, tally
+from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
+from grader.classroom.batch.standing import Standing
+from grader.labs import all_labs
+from grader.model import Device, LabReport
+from grader.reporting import page as html
+from grader.reporting.terminal import number
+from grader.reporting.text import page_value
+from grader.teaching import headline
+
+HERE = Path(html.__file__).parent
+LEADERS = 20
+BROKEN = ("rejected", "crash", "timeout")
+"""What a student's own page says enough about; it is folded on the class's."""
+
+
+@dataclass(frozen=True)
+class Leader:
+    """A place on the leaderboard: the geometric mean of one lab's speed ratios."""
+
+    who: str
+    ratio: float
+    points: float
+
+
+@dataclass(frozen=True)
+class LabSummary:
+    """One lab over the whole class; leaders under pseudonyms."""
+
+    lab_id: str
+    statuses: tuple[tuple[str, int], ...]
+    median: float
+    leaders: tuple[Leader, ...]
+    images: tuple[html.Image, ...]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A class without its names. mistakes: lab, title and how many made it; graded_on: what graded how many hand-ins."""
+
+    students: int
+    absent: int
+    median: float
+    most: float
+    graded_on: tuple[tuple[str, int], ...]
+    labs: tuple[LabSummary, ...]
+    score_image: html.Image | None
+    mistakes: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A student's line: the standing, where the page of feedback is, and by which filters the line is found."""
+
+    standing: Standing
+    page: str
+    tags: tuple[str, ...]
+
+    @property
+    def look(self) -> list[str]:
+        """Why a human should look; what of that the student's own page explains is in `broken`."""
+        told = {f"{lab_id}: {report.message}" for lab_id, report in self.broken}
+        return [reason for reason in self.standing.look if reason not in told]
+
+    @property
+    def broken(self) -> list[tuple[str, LabReport]]:
+        return [(lab_id, report) for lab_id, report in self.standing.labs.items() if report.status in BROKEN]
+
+
+def pages(
+    standings: Sequence[Standing], compared: Comparison, secret: str, address: Callable[[Standing], str],
+    files: Sequence[Accounted] = (),
+) -> dict[str, str]:  # fmt: skip
+    """The class's pages by file name; each is one file with nothing to fetch."""
+    numbers = numbers_of(standings, lambda standing: pseudonym(standing, secret))
+    return {
+        "index.html": class_page(standings, numbers, compared, address, files),
+        "projected.html": _rendered("projected.html.j2", "", numbers=numbers),
+    }
+
+
+def pseudonym(standing: Standing, secret: str) -> str:
+    """The same for a student in every run; without the secret it leads to no name."""
+    return f"kernel-{hmac.digest(secret.encode(), _bytes(standing.student), 'sha256').hex()[:8]}"
+
+
+def digest_of(text: str) -> str:
+    """Of any text, one that is no UTF-8 too."""
+    return hashlib.sha256(_bytes(text)).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+# ---------------------------------------------------------------- without names
+
+
+def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) -> Numbers:
+    """The class in numbers. who: the pseudonym of a student."""
+    present = [standing for standing in standings if not standing.absent]
+    known = [standing.points for standing in present if standing.points is not None]
+    devices = Counter(_told(standing.graded.report.device) for standing in present)
+    return Numbers(
+        len(standings),
+        len(standings) - len(present),
+        statistics.median(known) if known else 0.0,
+        max((standing.mark.possible for standing in standings), default=0.0),
+        tuple(devices.most_common()),
+        tuple(_summary(lab_id, median, statuses, present, who) for lab_id, median, _, statuses in in_numbers(present)),
+        _histogram(known, "points", "Points of the whole class"),
+        tuple((*mistake, len(students)) for mistake, students in mistakes(present)),
+    )
+
+
+def _told(device: Device) -> str:
+    where = device.name + (" (no GPU: speed is not graded)" if device.kind == "cpu" else "")
+    return f"{where}; torch {device.torch}, triton {device.triton}" + (f", driver {device.driver}" if device.driver else "")
+
+
+Statuses = tuple[tuple[str, int], ...]
+
+
+def in_numbers(standings: Sequence[Standing]) -> Iterator[tuple[str, float, float, Statuses]]:
+    """Of each lab that was handed in: id, median points, the most that are possible, and what became of how many."""
+    for lab_id in dict.fromkeys(lab_id for standing in standings for lab_id in standing.labs):
+        reports = [standing.labs[lab_id] for standing in standings if lab_id in standing.labs]
+        known = [report.points for report in reports if report.status != "not_graded"]
+        statuses = Counter(report.status.replace("_", " ") for report in reports)
+        most = max(report.max_points for report in reports)
+        yield lab_id, statistics.median(known) if known else 0.0, most, tuple(statuses.most_common())
+
+
+def _summary(
+    lab_id: str, median: float, statuses: Statuses, standings: Sequence[Standing], who: Callable[[Standing], str]
+) -> LabSummary:
+    board = leaders(lab_id, standings, who)
+    points = [one.labs[lab_id].points for one in standings if lab_id in one.labs and one.labs[lab_id].status != "not_graded"]
+    images = [_histogram(points, "points", f"Points in {lab_id}")]
+    if board:
+        ratios = [leader.ratio for leader in board]
+        images.append(_histogram(ratios, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
+    return LabSummary(lab_id, statuses, median, board[:LEADERS], tuple(image for image in images if image))
+
+
+def leaders(lab_id: str, standings: Sequence[Standing], who: Callable[[Standing], str]) -> tuple[Leader, ...]:
+    """Everybody with points for a lab's speed, the fastest first."""
+    found = []
+    for standing in standings:
+        report = standing.labs.get(lab_id)
+        ratios = [test.metrics["ratio"] for test in report.tests if "ratio" in test.metrics] if report else []
+        if report and ratios and report.speed_points > 0:
+            found.append(Leader(who(standing), statistics.geometric_mean(ratios), report.points))
+    return tuple(sorted(found, key=lambda leader: -leader.ratio))
+
+
+def mistakes(standings: Sequence[Standing]) -> list[tuple[tuple[str, str], list[Standing]]]:
+    """Every class of mistake that the diagnosis named, by lab and title, and who made it; the most frequent first.
+
+    A title is one of the lab's own; what it has none for is one class, however it is called.
+    """
+    made: dict[tuple[str, str], list[Standing]] = {}
+    for standing in standings:
+        for lab_id, report in standing.labs.items():
+            titles = {mistake.name: mistake.what for mistake in all_labs()[lab_id].mistakes} if lab_id in all_labs() else {}
+            named = {str(test.metrics["mistake"]) for test in report.tests if test.metrics.get("mistake")}
+            for title in {titles.get(name, "another mistake, named on the student's page") for name in named}:
+                made.setdefault((lab_id, title), []).append(standing)
+    return sorted(made.items(), key=lambda found: (-len(found[1]), found[0]))
+
+
+def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | None:
+    return html.image(lambda drawn: drawn.histogram(values, unit, title)) if values else None
+
+
+# ---------------------------------------------------------------- with names
+
+
+def class_page(
+    standings: Sequence[Standing], numbers: Numbers, compared: Comparison, address: Callable[[Standing], str],
+    files: Sequence[Accounted] = (),
+) -> str:  # fmt: skip
+    """The instructor's page. files: what became of each that came in; those that are nobody's need a look."""
+    names = {standing.student: standing.name for standing in standings}
+    rows = [Row(standing, address(standing), _tags(standing)) for standing in standings]
+    return _rendered(
+        "class.html.j2", (HERE / "class.js").read_text(encoding="utf-8"),
+        numbers=numbers,
+        rows=sorted(rows, key=lambda row: (row.standing.name.lower(), row.standing.student, row.standing.assignment)),
+        labs=[summary.lab_id for summary in numbers.labs],
+        bonus={lab_id for one in standings for lab_id, lab in one.labs.items() if lab.bonus},
+        asked=any(one.questions is not None for one in standings),
+        boards=[(lab.lab_id, leaders(lab.lab_id, standings, lambda one: one.name)[:LEADERS]) for lab in numbers.labs if lab.leaders],
+        mistakes=[(*mistake, [one.name for one in students]) for mistake, students in mistakes(standings)],
+        tags=sorted({tag for row in rows for tag in row.tags}),
+        alike=compared.found,
+        identical=[(group.lab_id, same) for group in compared.found for same in group.identical],
+        uncompared=compared.left_out,
+        tally=tally(files) if files else "",
+        nobodys=[file for file in files if file.reason and not file.student],
+        names=names,
+        threshold=round(100 * WORTH_TELLING),
+    )  # fmt: skip
+
+
+def modules(standings: Sequence[Standing]) -> dict[str, dict[str, str]]:
+    """The source of every kernel, by lab and student."""
+    found: dict[str, dict[str, str]] = {}
+    for standing in standings:
+        for lab_id, report in standing.labs.items():
+            if report.source is not None:
+                found.setdefault(lab_id, {})[standing.student] = report.source.module
+    return found
+
+
+def _tags(standing: Standing) -> tuple[str, ...]:
+    """By what a line of the table can be found."""
+    mark, labs = standing.mark, standing.labs.values()
+    tags = {
+        "needs a look": bool(standing.look),
+        "handed in nothing": standing.absent,
+        "not graded": standing.points is None and not standing.absent,
+        "late": bool(standing.days_late),
+        "set by hand": mark.override is not None,
+        "with an extension": bool(mark.extension_days),
+        "several hand-ins": bool(standing.others),
+        "a kernel that does not run": any(report.status in BROKEN for report in labs),
+        "a lab not begun": any(report.status == "not_attempted" for report in labs),
+    }
+    section = standing.person.section if standing.person else ""
+    return (*(tag for tag, holds in tags.items() if holds), *([f"section {section}"] if section else []))
+
+
+def _rendered(template: str, script: str, **values: object) -> str:
+    style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=page_value,
+    )  # fmt: skip
+    environment.filters["number"] = number
+    environment.filters["headline"] = headline
+    hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
+    return environment.get_template(template).render(style=style, script=script, **hashes, **values)
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
