@@ -384,8 +384,10 @@ class Outcome:
     `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
     the interpreter's memory checker found, `written` whether each element of Y was stored to, `additions` how often atomics
     added to an element of it; all are None where there is no checker. `left_open`: which orders Triton leaves open in it, as
-    grader.judging.checking names them, and the line of the module's text. `flow`: the record of a launch that was recorded, see
-    grader.diagnosis.ledger.tape, or its accesses, see grader.traffic.accesses.
+    grader.judging.checking names them, and the line of the module's text. `contributions`: what each slice added to it, see
+    grader.judging.contributions; `rounded`: how often additions rounded an element of it on a GPU, see grader.labs.offsets.
+    `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape, or its accesses, see
+    grader.traffic.accesses.
     """
 
     case: str
@@ -398,6 +400,8 @@ class Outcome:
     written: bool | None = None
     additions: int | None = None
     left_open: tuple[tuple[str, int | None], ...] = ()
+    contributions: bytes = b""
+    rounded: float | None = None
     message: str = ""
     seconds: float = 0.0
     flow: bytes = b""

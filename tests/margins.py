@@ -15,15 +15,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from grader.judging.checking import compare
-from grader.labs import Lab, all_labs, get_lab
+from grader.labs import Lab, all_labs, get_lab, offsets
 from grader.labs.gptq.packing import levels
 from grader.labs.inputs import quantise_rows, unpack_int4
 from grader.labs.problems import generator_for, make_problem
 from grader.labs.slices import MOST_SLICES, SHORTEST_SLICE
-from grader.model import Case, Problem, Reference
+from grader.model import Case, Outcome, Problem, Reference
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "tolerance.md"
 BEGIN, END = "<!-- margins: begin -->", "<!-- margins: end -->"
@@ -410,6 +411,76 @@ def atomics(judge: Judge, slices: int, orders: int, *, together: bool) -> Iterat
         for one in partial[1:]:
             total = total + one
         yield total
+
+
+# ---------------------------------------------------------------- what slices add
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What one program of each tile adds to Y: fp16 [M, N], and when it loaded each k first, int [K]; 0 for never."""
+
+    value: torch.Tensor
+    ranks: torch.Tensor
+
+
+def partitions(K: int, slices: int) -> Iterator[list[torch.Tensor]]:
+    """Ways to give each k to one of so many slices, as bool [slices, K]: contiguous, every so many steps of 16, steps by chance."""
+    step = torch.arange(K) // 16
+    by_chance = torch.randint(slices, (int(step[-1]) + 1,), generator=generator_for(SEED, "partition", K, slices))
+    for owner in (step * slices // (step[-1] + 1), step % slices, by_chance[step]):
+        yield [owner == number for number in range(slices)]
+
+
+def honest_slices(judge: Judge, masks: Sequence[torch.Tensor]) -> list[Slice]:
+    """Each the products of its own k, summed exactly and rounded once."""
+    parts = operands(judge.lab.id, judge.problem)
+    return [Slice(parts.finish(parts.left[:, mask] @ parts.right[:, mask].t()), mask.long()) for mask in masks]
+
+
+def bought(judge: Judge, y: torch.Tensor, slices: int) -> Iterator[tuple[str, list[Slice]]]:
+    """Y, summed in fp16 by one program, with slices that are to widen the tolerance, so many together."""
+    K, ks = judge.case.K, torch.arange(judge.case.K)
+    whole, nothing = torch.ones(K, dtype=torch.long), torch.zeros(K, dtype=torch.long)
+    parts = operands(judge.lab.id, judge.problem)
+    signs = 1 - 2 * (torch.arange(y.numel()).view(y.shape) % 2).half()
+    ways = {
+        "crumbs": (torch.full_like(y, 6e-8), nothing), "thousandths": ((y.float() * 1e-3).half(), whole),
+        "as large": (y * signs, nothing),
+    }  # fmt: skip
+    for name, (way, ranks) in ways.items():
+        yield name, [Slice(y, whole), *(Slice(way if number % 2 else -way, ranks) for number in range(1, slices // 2 * 2 - 1))]
+    yield "shares of one sum", [Slice((y.float() / slices).half(), whole)] * slices
+    few = [ks // 16 == number for number in range(slices - 1)]
+    some = honest_slices(judge, few)
+    rest = sum((parts.finish(parts.left[:, mask] @ parts.right[:, mask].t()).float() for mask in few), torch.zeros_like(y.float()))
+    yield "a tile each", [Slice((y.float() - rest).half(), (~torch.stack(few).any(dim=0)).long()), *some]
+
+
+def followed(judge: Judge, slices: Sequence[Slice]) -> Outcome:
+    """A launch that added these, one after the other, as the interpreter reports it."""
+    count, (M, N) = len(slices), slices[0].value.shape
+    y = torch.zeros(M, N, dtype=torch.float16)
+    for one in slices:
+        y = y + one.value
+    sizes = np.array([count, count * M * N, judge.case.K], dtype=np.int64)
+    ranks = torch.stack([one.ranks for one in slices]).numpy().astype(np.uint16)
+    slice_of = np.repeat(np.arange(count, dtype=np.int32), M * N)
+    place = np.tile(np.arange(M * N, dtype=np.int32), count)
+    values = torch.stack([one.value for one in slices]).numpy()
+    record = b"".join(array.tobytes() for array in (sizes, ranks, slice_of, place, values))
+    return Outcome(judge.case.name, 0, "ran", y=y, additions=count, contributions=record)
+
+
+def rounded_additions(slices: Sequence[Slice], claimed: int) -> float | None:
+    """What a GPU's second launch tells of launches that add these (labs/offsets.py)."""
+    y = torch.zeros_like(slices[0].value)
+    for one in slices:
+        y = y + one.value
+    again = offsets.start(y, claimed)
+    for one in reversed(slices):
+        again = again + one.value
+    return offsets.additions(y, again, claimed)
 
 
 @cache

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from grader.judging.contributions import Added
+from grader.judging.contributions import added as added_by
 from grader.judging.error_map import error_map
-from grader.labs import Lab
+from grader.labs import Lab, offsets
 from grader.labs.slices import slices
 from grader.model import Case, ErrorMap, KernelBundle, KernelSource, Outcome, Problem, Reference
 
@@ -37,12 +39,12 @@ References = dict[tuple[str, int], Reference]
 
 def check(
     lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle, known: References | None = None,
-    additions: int | None = None,
+    seen: Added | None = None,
 ) -> Finding:  # fmt: skip
     """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone.
 
-    known: of this lab and these problems, what was computed before; what is computed now is added. additions: those that
-    the interpreter saw of the same launch, where a GPU ran it.
+    known: of this lab and these problems, what was computed before; what is computed now is added. seen: the slices that
+    the interpreter saw added by the same launch, where a GPU ran it.
     """
     if outcome.status in ("unsupported", "lost"):
         return Finding(False, outcome.message, skipped=True)
@@ -55,9 +57,11 @@ def check(
     config = bundle.configs[outcome.config]
     launch = bundle.launches.get((outcome.case, outcome.config))
     added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
-    additions = outcome.additions if additions is None else additions
-    if additions is not None:
-        added = max(1, min(added, additions))
+    seen = added_by(lab, problem, outcome) if seen is None and added > 1 else seen
+    if seen is not None:
+        added = max(1, min(added, seen.slices))
+    if outcome.rounded is not None:
+        added = offsets.counted(outcome.rounded, added)
     known, key = {} if known is None else known, (outcome.case, added)
     if key not in known:
         known[key] = lab.reference(problem, added)
@@ -65,6 +69,8 @@ def check(
     finding = replace(compare(outcome.y, reference, stored=_stored(problem, outcome)), slices=added)
     if finding.ok:
         return defined(finding, outcome)
+    if seen is not None and seen.fault:
+        finding = replace(finding, message=f"{finding.message}; {seen.fault}")
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
 
 

@@ -9,12 +9,13 @@ from grader.building import BuildOptions
 from grader.diagnosis.reasons import reasons
 from grader.diagnosis.shrinking import smallest_failing
 from grader.judging.checking import Finding, References, check, defined, order_left_open
+from grader.judging.contributions import Added, added
 from grader.judging.judged import Diagnosis, Judged
 from grader.judging.memory import sentences
 from grader.judging.remarks import open_loads, remarks, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
-from grader.labs import Lab
+from grader.labs import Lab, offsets
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SpeedSample
 from grader.running.interpreter import InterpretOptions, interpret
 
@@ -123,13 +124,20 @@ def _in_another_order(
 def with_fewer_slices(
     lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding], known: References
 ) -> list[Finding]:
-    """The findings, and those again for which the tolerance allowed for slices that the interpreter did not see added."""
+    """The findings, and those again for which the tolerance allowed for slices that were not seen to add their share: by the
+    interpreter, or where it did not follow the launch and its Y tells nothing, by a GPU in other launches of the config."""
     watched = {(one.case, one.config): one for one in ran.watched}
     judged = list(findings)
     for number, (outcome, finding) in enumerate(zip(ran.outcomes, findings, strict=True)):
         seen = watched.get((outcome.case, outcome.config))
-        if finding.ok and seen is not None and seen.additions is not None and max(1, seen.additions) < finding.slices:
-            judged[number] = check(lab, problems[outcome.case], outcome, bundle, known, seen.additions)
+        if not finding.ok or finding.slices == 1 or seen is outcome:
+            continue
+        slices = added(lab, problems[outcome.case], seen) if seen is not None else None
+        if slices is None and outcome.rounded is None:
+            others = [one.rounded for one in ran.outcomes if one.config == outcome.config and one.rounded is not None]
+            slices = Added(offsets.counted(max(others), finding.slices)) if others else None
+        if slices is not None and slices.slices < finding.slices:
+            judged[number] = check(lab, problems[outcome.case], outcome, bundle, known, slices)
     return judged
 
 

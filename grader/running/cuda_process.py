@@ -17,10 +17,10 @@ import torch
 
 from grader.gpu.limits import CORRECTNESS_SECONDS, SPEED_GPU_SECONDS, Budget, used_up
 from grader.gpu.muting import mute_kernels
-from grader.labs import Lab, all_labs, get_lab
+from grader.labs import Lab, all_labs, get_lab, offsets
 from grader.labs.guarded import guard
 from grader.labs.problems import make_problem
-from grader.labs.slices import arrives_zeroed
+from grader.labs.slices import arrives_zeroed, slices
 from grader.model import Case, KernelBundle, Outcome, Problem, SpeedSample
 
 if TYPE_CHECKING:
@@ -176,9 +176,18 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
     started = time.perf_counter()
     with kernel:
-        kernel.bind(launch, problem.scalars)(pointers, driver.current_stream(), scratch.data_ptr())
+        bound = kernel.bind(launch, problem.scalars)
+        bound(pointers, driver.current_stream(), scratch.data_ptr())
         torch.cuda.synchronize()
-    seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        left, rounded = y.tensor.cpu(), None
+        added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
+        if added > 1:
+            y.tensor.copy_(offsets.start(left, added))
+            scratch.zero_()
+            bound(pointers, driver.current_stream(), scratch.data_ptr())
+            torch.cuda.synchronize()
+            rounded = offsets.additions(left, y.tensor.cpu(), added)
     changed = [
         name
         for name, guarded in buffers.items()
@@ -188,8 +197,9 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
         case,
         part.config,
         "ran",
-        y=y.tensor.cpu(),
+        y=left,
         overrun=(lab.output,) if y.overrun() else (),
         changed=tuple(changed),
+        rounded=rounded,
         seconds=seconds,
     )

@@ -18,6 +18,7 @@ from grader.building import describe_error, made_request
 from grader.building.sentences import defect
 from grader.judging import memory
 from grader.judging.checking import LEFT_OPEN
+from grader.judging.contributions import factor
 from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
@@ -185,6 +186,8 @@ def _request(
         "output": kernel.output,
         "seconds": 0.8 * options.case_seconds,
     }
+    if arrives_zeroed(kernel, chosen) and (name := factor(kernel)) is not None and not (options.accesses or options.record):
+        request["factor"] = name
     if options.poison_masked:
         request["poison_masked"] = True
     if options.shuffled is not None:
@@ -225,7 +228,8 @@ def _outcome(
         flow = answer.blobs[0] if status == "crash" and len(answer.blobs) == 1 else b""
         return Outcome(case, config, status, memory=found, message=message, seconds=_seconds(answer), flow=flow)  # type: ignore[arg-type]
     overrun, changed, y = [], [], None
-    flow = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
+    beside = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
+    added = answer.header.get("contributions") is True
     for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):
         if len(after) != len(before):
             raise ValueError(f"{len(after)} bytes for {guarded.name}, expected {len(before)}")
@@ -248,8 +252,9 @@ def _outcome(
         written=bool(answer.header["written"]),
         additions=_integer(answer.header["additions"]),
         left_open=tuple(_open_order(entry, made) for entry in answer.header["left_open"][:MAX_FINDINGS]),
+        contributions=beside if added else b"",
         seconds=_seconds(answer),
-        flow=flow,
+        flow=b"" if added else beside,
     )
 
 

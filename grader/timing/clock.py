@@ -98,6 +98,7 @@ def _time(
         timings = Timings((), ())
         try:
             with candidate.kernel:
+                candidate.count_additions()
                 while more := rounds_to_go(timings.log_ratios, boundaries):
                     timings += race(candidate, baseline, more, watch, candidate.at_times_run_first)
                 candidate.settle_up()
@@ -178,6 +179,7 @@ def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget:
     budget.one_launch(str(candidate.config), single_us, cublas_us)
     if single_us > HOPELESS * best_us + LAUNCH_OVERHEAD_US:
         return single_us
+    candidate.count_additions()
     shortest = float("inf")
     for _ in range(TUNING_REPLAYS):
         budget.expect(1e-6 * single_us * case.launches, f"{candidate.config} on {case.name}")

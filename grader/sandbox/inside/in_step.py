@@ -22,7 +22,7 @@ from areas import WINDOW_BITS, Area
 from memory_check import MemoryCheck
 from native_memory import NativeMemory, atomic_rmw
 from per_program import Apart, Diverged, PerProgram, programs_of, stacked
-from races import SEVERAL, count_additions
+from races import ADDS, SEVERAL, count_additions
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
@@ -35,7 +35,6 @@ MOST_PARTINGS = 12
 """How often the programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each turn."""
 SHARE = 0.25
 """Of a launch's time, what may be spent here before it is run one program after the other."""
-ADDS = ("ADD", "FADD")
 
 
 def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
@@ -67,6 +66,9 @@ def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: InSte
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
     before, check.programs = check.writes, indices.shape[1]
+    check.numbers = np.ravel_multi_index(tuple(indices), interpreter.interpreter_builder.grid_dim)
+    if check.contributions:
+        check.contributions.begin(check.numbers)
     try:
         function(**given)
     except Diverged as parting:
@@ -81,12 +83,14 @@ def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: InSte
 class InStep(MemoryCheck):
     """Follows one launch of batches. Raises Apart at the first access that would have to be judged.
 
-    programs: how many are in the batch that runs. writes: stores and atomics so far. partings: of the batch, so far.
+    programs: how many are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
+    partings: of the batch, so far.
     """
 
     def __init__(self, areas: Sequence[Area], path: str, seconds: float | None, *, poison_masked: bool) -> None:
         super().__init__(areas, path, None if seconds is None else SHARE * seconds, poison_masked=poison_masked)
         self.writes = self.partings = 0
+        self.numbers = np.zeros(0, dtype=np.int64)
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -136,9 +140,15 @@ class _InStepMemory(NativeMemory):
         if programs is not None:
             shape = pointers.shape
             pointers, mask, other = (stacked(value, programs, shape) for value in (pointers, mask, other))
-        area, _, real = self._check.looked(pointers, np.broadcast_to(mask, pointers.shape), np.dtype(dtype).itemsize)
+        everywhere = np.broadcast_to(mask, pointers.shape)
+        area, elements, real = self._check.looked(pointers, everywhere, np.dtype(dtype).itemsize)
         if area is not None and area.output:
             raise Apart("a load of what is written")
+        if area is not None and self._check.contributions:
+            if programs is None:
+                self._check.contributions.load_by_all(area, elements, self._check.numbers)
+            else:
+                self._check.contributions.load(area, elements, self._check.numbers[np.nonzero(everywhere)[0]])
         loaded = self._memory.load(real, mask, other, dtype)
         return loaded if programs is None else PerProgram(loaded)
 
@@ -167,6 +177,8 @@ class _InStepMemory(NativeMemory):
                 raise Apart("an addition to what was stored, or to what nothing was")
             writer[elements] = SEVERAL
             count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
+            if self._check.contributions:
+                self._check.contributions.add(area, elements, values[mask], self._check.numbers[np.nonzero(mask)[0]])
         for of_one in zip(real, values, mask, strict=True):
             atomic_rmw(self._memory, operation, *of_one, order)
         return _Untold(values.itemsize)

@@ -16,6 +16,7 @@ import language_shims
 import memory_check
 import numpy as np
 from areas import Area
+from contributions import Contributions
 from host_tensor import HostTensor
 from made import LoadedModule, constants
 from orders import Orders
@@ -32,6 +33,8 @@ def interpret_one(
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
     request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
     request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
+    request["factor"], when there, names the tensor [M, K] whose columns are K, and what programs add to the output is answered in one more
+    blob (contributions.py), announced by "contributions" in the answer; not together with a record.
     request["poison_masked"], when there, makes poison of what a mask without `other` leaves out, and request["shuffled"] is a seed of
     other orders where Triton leaves one open (orders.py).
     request["unwritten"] names the tensor that holds poison, request["output"] the one that may be written. The answer's "memory" lists
@@ -47,6 +50,7 @@ def interpret_one(
     if size > 1:
         given = _Given(module, request, blobs)
         together = in_step.InStep(given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked)
+        together.contributions = _contributions(given, request)
         started = time.process_time()
         # Whatever goes wrong there is told by the launch one program after the other.
         with contextlib.suppress(Exception), together.active():
@@ -92,13 +96,25 @@ def _answer(given: _Given, check: memory_check.MemoryCheck, started: float) -> t
         "additions": check.additions(),
         "left_open": [list(one) for one in Orders.met],
     }
-    return answer, [buffer.tobytes() for buffer in given.buffers]
+    out = [buffer.tobytes() for buffer in given.buffers]
+    if check.contributions and check.contributions.complete:
+        answer["contributions"] = True
+        out.append(check.contributions.answer())
+    return answer, out
+
+
+def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | None:
+    """What follows the slices that programs add, where the request names the factor whose columns make them."""
+    areas = {area.name: area for area in given.areas}
+    factor, output = areas.get(request.get("factor", "")), areas.get(request.get("output", ""))
+    return Contributions(factor, output, math.prod(request["grid"])) if factor and output else None
 
 
 def _one_after_the_other(module: LoadedModule, request: dict[str, Any], given: _Given) -> tuple[dict[str, Any], list[bytes]]:
     """Program by program, looked at and judged at each access."""
     programs = math.prod(request["grid"])
     check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), programs, given.poison_masked)
+    check.contributions = _contributions(given, request)
     recorder: Any = None
     if "record" in request:
         import recording

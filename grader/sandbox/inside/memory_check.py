@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
+from contributions import Contributions
 from control_flow import Turns
 from faults import LaunchEnded
 from findings import Findings
@@ -48,6 +49,7 @@ class MemoryCheck:
     seconds: CPU time that the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
     programs: how many the grid has. A launch whose programs end one after another, so many that the others will have ended
     in LONGER times the seconds, is given that: many small programs are no endless loop.
+    contributions: what programs add to Y, where that is asked for.
     misled: the tensor beside which an index or bound was read, once one was.
     poison_masked: what a load's mask leaves out is poison where the load has no `other`.
     """
@@ -65,6 +67,7 @@ class MemoryCheck:
         self.found = Findings(path)
         self.races = Races(self.found)
         self.touched: dict[str, Area] = {}
+        self.contributions: Contributions | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -213,8 +216,10 @@ class MemoryCheck:
                     stray[mask] = ~reachable.reshape(-1)
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
+        if self.contributions and kind == "load":
+            self.contributions.load(area, (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width, program)
         if kind != "load" or area.writer is not None or area.output:
-            self.races.follow(kind, area, active, program, pointers, mask, width, values, operation)
+            self.races.follow(kind, area, active, program, pointers, mask, width, values, operation, self.contributions)
         return pointers + np.uint64(area.shift), mask, None
 
     def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:

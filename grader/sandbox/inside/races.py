@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from areas import Area, along_axes, steps_of
 from atomic_answers import lines_of_use
+from contributions import Contributions
 from differences import SAME, changes, differ
 from findings import Findings
 from memory_access import MemoryAccess, access_of
@@ -21,6 +22,7 @@ SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it. Its opposite: several stored the same number to it."""
 EXCHANGES = ("XCHG", "CAS")
 """Atomics that leave in memory what the last one brought: two of them in another order leave something else."""
+ADDS = ("ADD", "FADD")
 FLOATS = {width: np.dtype(f"f{width}") for width in (2, 4, 8)}
 
 
@@ -38,7 +40,7 @@ class Races:
 
     def follow(
         self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, width: int,
-        values: Any, operation: str,
+        values: Any, operation: str, contributions: Contributions | None = None,
     ) -> None:  # fmt: skip
         """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
         access = access_of(kind, area, active, program, pointers, mask, width, values, operation)
@@ -52,6 +54,8 @@ class Races:
         if area.output:
             if kind == "atomic":
                 count_additions(area, access.elements, access.of_lanes, access.within)
+                if contributions and operation in ADDS:
+                    contributions.add(area, access.elements, access.of_lanes.reshape(-1), program)
             self.threads.follow(access)
             self._follow_readers(access, used=used)
         _keep_writers(access)

@@ -1,25 +1,80 @@
-"""Where a GPU ran a launch, the tolerance allows for no more slices than the interpreter saw added to Y."""
+"""Where a GPU ran a launch, the tolerance allows for no more slices than were seen to add their share."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import torch
 
-from grader.judging.checking import Finding
+from grader.judging.checking import check
 from grader.labs import get_lab
-from grader.model import KernelBundle, MadeModule, Outcome
-from grader.pipeline import judging
+from grader.model import Config, KernelBundle, Launch, MadeModule, Outcome
 from grader.pipeline.judging import Ran, with_fewer_slices
+from tests import margins
+from tests.margins import Judge
 
-AGAIN = Finding(False, "judged again")
+LAB = get_lab("w4a16")
+CASE = LAB.case("several_tiles")
+SPLIT = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 8}, 4, 2)
+LAUNCH = Launch((16 * 8, 8, 1), (), (), ())
+BUNDLE = KernelBundle("w4a16", (SPLIT,), {(CASE.name, 0): LAUNCH}, {}, MadeModule("", "", ()))
+JUDGE = Judge(LAB, CASE, 8)
+PROBLEMS = {CASE.name: JUDGE.problem}
+HONEST = margins.honest_slices(JUDGE, next(margins.partitions(CASE.K, 8)))
 
 
-@pytest.mark.parametrize(
-    ("additions", "slices", "again"), [(0, 16, True), (1, 16, True), (16, 16, False), (0, 1, False), (None, 16, False)]
-)
-def test_a_finding_is_judged_again_for_fewer_slices(monkeypatch, additions, slices, again):
-    first = Finding(True, "", slices=slices)
-    monkeypatch.setattr(judging, "check", lambda *given: AGAIN)
-    bundle = KernelBundle("w4a16", (), {}, {}, MadeModule("", "", ()))
-    ran = Ran([Outcome("one", 0, "ran")], [Outcome("one", 0, "ran", additions=additions)])
-    problems = {"one": None}
-    assert with_fewer_slices(get_lab("w4a16"), bundle, problems, ran, [first], {}) == [AGAIN if again else first]
+def sixteenfold_rounded():
+    """Right under eight slices, wrong under one."""
+    return next(y for y in margins.fp16_accumulator(JUDGE, steps=(64,)) if JUDGE.scorer()(y) <= 1)
+
+
+def judged(outcome, *watched, others=()):
+    outcomes = [outcome, *others]
+    findings = [check(LAB, JUDGE.problem, one, BUNDLE) for one in outcomes]
+    ran = Ran(outcomes, watched)
+    return with_fewer_slices(LAB, BUNDLE, PROBLEMS, ran, findings, {})[0]
+
+
+def on_gpu(y, rounded=None):
+    return Outcome(CASE.name, 0, "ran", y=y, rounded=rounded)
+
+
+@pytest.fixture(scope="module")
+def crumbs():
+    y = sixteenfold_rounded()
+    return y, margins.followed(JUDGE, next(slices for name, slices in margins.bought(JUDGE, y, 8) if name == "crumbs"))
+
+
+def test_what_the_interpreter_follows_decides(crumbs):
+    y, watched = crumbs
+    assert judged(on_gpu(y)).ok, "nobody saw that nothing is added"
+    finding = judged(on_gpu(y), watched)
+    assert not finding.ok
+    assert "widen no tolerance" in finding.message
+    right = margins.followed(JUDGE, HONEST)
+    assert judged(on_gpu(right.y), right).slices == len(HONEST)
+    assert not check(LAB, JUDGE.problem, watched, BUNDLE).ok, "on a CPU it is the outcome itself"
+
+
+def test_where_nothing_is_added_nothing_is_widened(crumbs):
+    y, watched = crumbs
+    assert not judged(on_gpu(y), replace(watched, additions=0, contributions=b"")).ok
+
+
+def test_additions_that_could_not_be_followed_widen_nothing(crumbs):
+    y, watched = crumbs
+    assert not judged(on_gpu(y), replace(watched, contributions=b"")).ok
+
+
+@pytest.mark.parametrize(("rounded", "ok"), [(1.0, False), (1.3, False), (7.5, True), (16.0, True)])
+def test_a_second_launch_decides_where_nobody_watched(crumbs, rounded, ok):
+    assert judged(on_gpu(crumbs[0], rounded)).ok == ok
+    unseen = Outcome(CASE.name, 0, "unsupported")
+    assert judged(on_gpu(crumbs[0], rounded), unseen).ok == ok
+
+
+@pytest.mark.parametrize(("rounded", "ok"), [(1.1, False), (8.0, True)])
+def test_where_y_tells_nothing_other_launches_of_the_config_do(crumbs, rounded, ok):
+    other = on_gpu(torch.zeros_like(crumbs[0]), rounded)
+    assert judged(on_gpu(crumbs[0]), others=[other]).ok == ok

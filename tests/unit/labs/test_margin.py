@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.labs import all_labs, get_lab
+from grader.judging.contributions import NOT_ITS_SHARE, Added, added
+from grader.labs import all_labs, get_lab, offsets
 from grader.labs.slices import MOST_SLICES, arrives_zeroed, slices
 from grader.model import Config, Launch
 from tests import margins
@@ -137,12 +138,88 @@ def test_one_program_that_sums_long_k_in_fp16_fails_whatever_split_k_says(lab):
     assert min(map(score, margins.fp16_accumulator(judge, steps=(16, 32, 64)))) > 1
 
 
+# ---------------------------------------------------------------- what slices have to add
+
+SPLIT = [(lab, case) for lab, case in CASES if lab.split_k and len(permitted_slices(lab, case)) > 1]
+every_split_case = pytest.mark.parametrize(("lab", "case"), SPLIT, ids=lambda one: getattr(one, "id", None) or one.name)
+UNTOLD = {"large_sums": range(2, 17)}
+"""Cases in which Y is too large for a start that rounds by a share of it; other cases of the same config tell."""
+
+
+def counts_of(lab, case):
+    permitted = permitted_slices(lab, case)[1:]
+    return sorted({count for count in (2, 5, permitted[-1]) if count in permitted})
+
+
+@every_split_case
+def test_slices_that_carry_their_share_count_however_k_is_split(lab, case):
+    for count in counts_of(lab, case):
+        judge = Judge(lab, case, count)
+        for masks in margins.partitions(case.K, count):
+            honest = [one for one in margins.honest_slices(judge, masks) if bool(one.value.any())]
+            outcome = margins.followed(judge, honest)
+            assert added(lab, judge.problem, outcome) == Added(len(honest))
+            assert judge.scorer()(outcome.y) <= 1
+
+
+@every_split_case
+def test_k_that_is_loaded_ahead_belongs_to_the_slice_that_loads_it_first(lab, case):
+    judge = Judge(lab, case, 2)
+    masks = next(margins.partitions(case.K, 2))
+    fifth = torch.arange(case.K) % 5 == 0
+    honest = margins.honest_slices(judge, masks)
+    ahead = [replace(one, ranks=one.ranks + 9 * (one.ranks == 0) * fifth) for one in honest]
+    assert added(lab, judge.problem, margins.followed(judge, ahead)) == Added(2)
+
+
+@every_split_case
+def test_slices_that_carry_nothing_widen_nothing(lab, case):
+    """Whatever is added beside a sum in fp16, its tolerance is that of one slice, under which it fails."""
+    count = permitted_slices(lab, case)[-1]
+    judge = Judge(lab, case, 1)
+    score, wrong = judge.scorer(), [y for y in margins.fp16_accumulator(judge, steps=(16, 64)) if bool(y.isfinite().all())]
+    for y in wrong[:: max(1, len(wrong) - 1)]:
+        assert score(y) > FAILS
+        for name, those in margins.bought(judge, y, count):
+            found = added(lab, judge.problem, margins.followed(judge, those))
+            assert found == Added(1, NOT_ITS_SHARE), name
+
+
+@every_split_case
+def test_a_second_launch_tells_shares_from_crumbs(lab, case):
+    """What only a GPU can run is told by Y alone: slices are counted in full, crumbs and pairs that cancel as one."""
+    judge = Judge(lab, case, 1)
+    whole = lab.reference(judge.problem, 1).y.half()
+    for count in counts_of(lab, case):
+        for masks in itertools.islice(margins.partitions(case.K, count), 2):
+            honest = [one for one in margins.honest_slices(judge, masks) if bool(one.value.any())]
+            found = margins.rounded_additions(honest, count)
+            assert found is not None or count in UNTOLD.get(case.name, ())
+            assert found is None or offsets.counted(found, count) >= len(honest)
+        for name, those in margins.bought(judge, whole, count):
+            if name in ("crumbs", "thousandths", "as large"):
+                found = margins.rounded_additions(those, count)
+                assert found is None or offsets.counted(found, count) == 1, name
+        stored = offsets.additions(whole, whole, count)
+        assert stored is None or offsets.counted(stored, count) == 1
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-2], lambda data: data[:8] + b"\xff" * 8 + data[16:], lambda data: b"few",
+                                    lambda data: data[:-2] + b"1234", lambda data: data.replace(b"\0", b"\x01")])  # fmt: skip
+def test_a_record_that_is_none_is_refused(damage):
+    lab = get_lab("w4a16")
+    judge = Judge(lab, lab.case("one_tile"), 2)
+    outcome = margins.followed(judge, margins.honest_slices(judge, next(margins.partitions(judge.case.K, 2))))
+    with pytest.raises(ValueError, match="record of additions"):
+        added(lab, judge.problem, replace(outcome, contributions=damage(outcome.contributions)))
+
+
 # ---------------------------------------------------------------- which slices count
 
 TILED = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 64}
 
 
-def added(lab, constants, grid, M=32, N=64, K=4096):
+def counting(lab, constants, grid, M=32, N=64, K=4096):
     config = Config(0, constants, 4, 2)
     return slices(get_lab(lab), config, Launch(grid, (), (), ()), M, N, K)
 
@@ -165,18 +242,18 @@ def added(lab, constants, grid, M=32, N=64, K=4096):
     ],
 )
 def test_split_k_counts_for_the_slices_that_were_launched(lab, split_k, grid, K, expected):
-    assert added(lab, {**TILED, "SPLIT_K": split_k}, grid, K=K) == expected
+    assert counting(lab, {**TILED, "SPLIT_K": split_k}, grid, K=K) == expected
 
 
 def test_without_tile_sizes_programs_are_counted():
-    assert added("w8a8", {"SPLIT_K": 12}, (1, 1, 1)) == 1
-    assert added("w8a8", {"SPLIT_K": 12}, (3, 2, 1)) == 6
+    assert counting("w8a8", {"SPLIT_K": 12}, (1, 1, 1)) == 1
+    assert counting("w8a8", {"SPLIT_K": 12}, (3, 2, 1)) == 6
 
 
 @pytest.mark.parametrize("split_k", [2, 2049])
 def test_dds_knows_no_split_k(split_k):
     config = Config(0, {"BLOCK_M": 16, "SPLIT_K": split_k}, 4, 2)
-    assert added("dds", config.constants, (2, 32, split_k)) == 1
+    assert counting("dds", config.constants, (2, 32, split_k)) == 1
     assert not arrives_zeroed(get_lab("dds"), config)
     assert arrives_zeroed(get_lab("w8a8"), config)
     assert not arrives_zeroed(get_lab("w8a8"), replace(config, constants={"SPLIT_K": 1}))
@@ -184,7 +261,7 @@ def test_dds_knows_no_split_k(split_k):
 
 @pytest.mark.parametrize("value", [True, 0, -3, 2.0, "8", None])
 def test_a_split_k_that_is_no_number_of_slices_widens_nothing(value):
-    assert added("w8a8", {**TILED, "SPLIT_K": value}, (4, 16, 1)) == 1
+    assert counting("w8a8", {**TILED, "SPLIT_K": value}, (4, 16, 1)) == 1
 
 
 # ---------------------------------------------------------------- the document

@@ -1,0 +1,99 @@
+"""What each program adds to Y, and of which k: the slices of split-K, as the judge compares them with the reference's.
+
+A program's slice is the set of columns of the factor (X [M, K]) that it has loaded since its last addition; several additions
+without a load between them are parts of one slice. In which order the k were loaded is kept, as a rank: a kernel that loads ahead, or
+a whole tile at the end of its slice, loads k that belong to another slice, and does so last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from areas import Area
+
+MAX_RANKS = 1 << 23
+"""Programs times K, and slices times K, for which ranks are kept."""
+MAX_ADDITIONS = 1 << 23
+LATEST = np.iinfo(np.uint16).max
+
+
+class Contributions:
+    """Follows one launch. `complete`: whether everything that was added could be followed.
+
+    ranks: uint16 [programs, K], in which order the program loaded each k since its last addition, from 1; 0: it did not. Lanes of one
+    load are in the order of the tile. An access of several programs lists the lanes of one after those of another.
+    """
+
+    def __init__(self, factor: Area, output: Area, programs: int) -> None:
+        self.factor, self.output = factor, output
+        self.complete = programs * factor.shape[1] <= MAX_RANKS and factor.shape[1] <= LATEST
+        if not self.complete:
+            return
+        rows, columns = output.shape
+        self.k_of = _laid_out(factor, np.broadcast_to(np.arange(factor.shape[1], dtype=np.int32), factor.shape))
+        self.place_of = _laid_out(output, np.arange(rows * columns, dtype=np.int32).reshape(rows, columns))
+        self.ranks = np.zeros((programs, factor.shape[1]), dtype=np.uint16)
+        self.lane_of = np.zeros((programs, factor.shape[1]), dtype=np.int32)
+        self.loaded = np.zeros(programs, dtype=np.int64)
+        self.slice_of = np.full(programs, -1, dtype=np.int32)
+        self.slices: list[np.ndarray] = []
+        self.additions: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self.count = 0
+
+    def begin(self, programs: np.ndarray) -> None:
+        """These programs run from their beginning."""
+        if self.complete:
+            self.ranks[programs] = 0
+            self.loaded[programs] = 0
+
+    def load(self, area: Area, elements: np.ndarray, programs: np.ndarray | int) -> None:
+        """Elements of a buffer were loaded, each by its program, or all by one."""
+        if not self.complete or area is not self.factor:
+            return
+        k = self.k_of[elements]
+        programs = np.broadcast_to(programs, k.shape)
+        fresh = (k >= 0) & (self.ranks[programs, k] == 0)
+        k, programs = k[fresh], programs[fresh]
+        lanes = np.arange(len(k), dtype=np.int32)
+        self.lane_of[programs[::-1], k[::-1]] = lanes[::-1]  # of several lanes the first one stays
+        first = self.lane_of[programs, k] == lanes
+        k, programs = k[first], programs[first]
+        known, start, count = np.unique(programs, return_index=True, return_counts=True)
+        self.ranks[programs, k] = 1 + np.repeat(self.loaded[known] - start, count) + np.arange(len(k))
+        self.loaded[known] += count
+
+    def load_by_all(self, area: Area, elements: np.ndarray, programs: np.ndarray) -> None:
+        """The same elements were loaded by each of these programs."""
+        if self.complete and area is self.factor:
+            self.load(area, np.tile(elements, len(programs)), np.repeat(programs, len(elements)))
+
+    def add(self, area: Area, elements: np.ndarray, values: np.ndarray, programs: np.ndarray | int) -> None:
+        """Values were added to elements of a buffer, each by its program, or all by one."""
+        if not self.complete or area is not self.output:
+            return
+        if values.dtype != np.float16 or values.shape != elements.shape:
+            self.complete = False
+            return
+        programs = np.broadcast_to(programs, elements.shape)
+        for program in np.unique(programs):
+            if self.ranks[program].any() or self.slice_of[program] < 0:
+                self.slice_of[program] = len(self.slices)
+                self.slices.append(self.ranks[program].copy())
+                self.begin(np.array([program]))
+        self.additions.append((self.slice_of[programs], self.place_of[elements], values.copy()))
+        self.count += len(values)
+        self.complete = self.count <= MAX_ADDITIONS and len(self.slices) * self.factor.shape[1] <= MAX_RANKS
+
+    def answer(self) -> bytes:
+        """int64 (slices, additions, K), then uint16 ranks [slices, K], int32 slice and int32 place in Y of each addition, fp16 values."""
+        slices = np.stack(self.slices) if self.slices else np.zeros((0, self.factor.shape[1]), dtype=np.uint16)
+        parts = [np.concatenate(part) for part in zip(*self.additions, strict=True)] if self.additions else []
+        sizes = np.array([len(slices), self.count, slices.shape[1]], dtype=np.int64)
+        return b"".join(array.tobytes() for array in (sizes, slices, *parts))
+
+
+def _laid_out(area: Area, numbers: np.ndarray) -> np.ndarray:
+    """int32 for each element of an area's buffer: the tensor's numbers where it lies, -1 elsewhere."""
+    found = np.full(len(area.valid), -1, dtype=np.int32)
+    steps = tuple(step * found.itemsize for step in area.strides)
+    np.lib.stride_tricks.as_strided(found[area.offset :], area.shape, steps)[...] = numbers
+    return found
