@@ -51,12 +51,12 @@ def secrets_in_force(named: Path | None = None, near: Path | None = None) -> Sec
     taken for it; an unlike file there is refused, because it would be ignored. Raises BadSecrets."""
     path = named or place()
     stray = near / NAME if near else None
-    if named is None and stray is not None and stray.is_file() and not _alike(stray, path):
+    if named is None and stray is not None and os.path.lexists(stray) and not _alike(stray, path):
         raise BadSecrets(
             f"{stray.absolute()} is not read: the secrets of a batch, the nbgrader course and Gradescope are "
             f"{path or 'none'}; move it there, delete it, or set {VARIABLE} to its path for all three"
         )
-    if path is None or (path == REPOSITORY / NAME and not path.is_file()):
+    if path is None or (path == REPOSITORY / NAME and not os.path.lexists(path)):
         return SecretsInForce(None, None)
     return SecretsInForce(load_secrets(path), path)
 
@@ -81,7 +81,13 @@ def _missing() -> str:
 
 
 def _alike(stray: Path, path: Path | None) -> bool:
-    return path is not None and path.is_file() and stray.read_bytes() == path.read_bytes()
+    """Whether the file that might be taken for the secrets is these, or has their text."""
+    if path is None:
+        return False
+    try:
+        return stray.absolute() == path or stray.read_bytes() == path.read_bytes()
+    except OSError:
+        return False
 
 
 def _short(path: Path) -> str:

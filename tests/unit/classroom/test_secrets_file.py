@@ -76,6 +76,20 @@ def test_a_named_file_counts_alone_and_has_to_be_usable(repository, tmp_path, mo
             secrets_in_force(named)
 
 
+@pytest.mark.parametrize("what", ["a folder", "a link to nothing", "an empty file", "a locked file"])
+def test_what_is_there_and_cannot_be_read_is_not_taken_for_none(repository, tmp_path, what):
+    path = repository / "secrets.toml"
+    if what == "a folder":
+        path.mkdir()
+    elif what == "a link to nothing":
+        path.symlink_to(tmp_path / "absent")
+    else:
+        path.touch(0 if what == "a locked file" else 0o600)
+    for near in (repository, tmp_path, None):
+        with pytest.raises(BadSecrets, match="repository/secrets.toml (cannot be read|is empty)"):
+            secrets_in_force(near=near)
+
+
 def test_an_empty_variable_means_none(repository, monkeypatch):
     (repository / "secrets.toml").write_text(TEXT)
     monkeypatch.setenv("GRADER_SECRETS", "")
