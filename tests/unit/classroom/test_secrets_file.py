@@ -86,7 +86,7 @@ def test_what_is_there_and_cannot_be_read_is_not_taken_for_none(repository, tmp_
     else:
         path.touch(0 if what == "a locked file" else 0o600)
     for near in (repository, tmp_path, None):
-        with pytest.raises(BadSecrets, match="repository/secrets.toml (cannot be read|is empty)"):
+        with pytest.raises(BadSecrets, match=r"repository/secrets\.toml (cannot be read|is empty)"):
             secrets_in_force(near=near)
 
 
