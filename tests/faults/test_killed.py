@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from grader.sandbox.inside.places import GRADER
 from tests.faults.conftest import leftovers
 from tests.processes import command_line, descendants
 from tests.submissions import TESTS
@@ -76,7 +77,7 @@ def kind_of(process: psutil.Process) -> str:
             return "worker" if "forkserver" in command_line(process.parent()) else "fork server"
         if "bwrap" in words.split(" ", 1)[0]:
             return "sandbox"
-        return "inside a sandbox" if "/grader/worker.py" in words or "/grader/forking.py" in words else "other"
+        return "inside a sandbox" if any(f"{GRADER}/{name}.py" in words for name in ("worker", "forking")) else "other"
     except (psutil.Error, OSError, AttributeError):
         return "other"
 

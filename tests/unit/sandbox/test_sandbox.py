@@ -19,6 +19,7 @@ from grader.judging.rubric import HERE as RULES
 from grader.labs import get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, usage
+from grader.sandbox.inside.places import GRADER
 from tests.processes import descendants
 from tests.submissions import TESTS
 
@@ -68,7 +69,7 @@ def ask(code, timeout=20.0):
             "FileNotFoundError",
         ),
         ("open('/usr/written', 'w')", "OSError"),
-        ("open('/grader/wire.py', 'a')", "OSError"),
+        (f"open('{GRADER}/wire.py'); open('{GRADER}/wire.py', 'a')", "OSError"),
         ("import os; os.mkdir('/new')", "OSError"),
         ("x = bytearray(40 << 30)", "MemoryError"),
         ("import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0) and open('/dev/nvidia0')", ""),
