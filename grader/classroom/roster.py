@@ -16,6 +16,10 @@ from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.times import moment
 
 MAX_BYTES = 16 << 20
+ALIASES = {"student": "name", "id": "canvas_id", "sis_login_id": "login", "sis_user_id": "sis_id"}
+ALIASES |= {"username": "login", "email_address": "email"}
+"""What the exports of Canvas's gradebook and of Moodle's participants call the columns."""
+
 MAX_TOLD = 20
 """Bad rows that are told at once."""
 
@@ -149,7 +153,8 @@ def load_roster(path: Path) -> Roster:
     head = text.partition("\n")[0]
     rows = csv.reader(text.splitlines(keepends=True), delimiter=";" if head.count(";") > head.count(",") else ",")
     try:
-        header = [title.strip().lower().replace(" ", "_") for title in next(rows, [])]
+        titles = [title.strip().lower().replace(" ", "_") for title in next(rows, [])]
+        header = [ALIASES.get(title, title) for title in titles]
         _check_header(path, header)
         found = [(rows.line_num, row) for row in rows if any(cell.strip() for cell in row)]
     except csv.Error as error:

@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from grader.model import Device
 
 
+FILES_SHOWN = 10
+"""Files that are nobody's and shown; files.csv has all."""
+
+TIMES = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z")] + ["%Y-%m-%d"]
+"""How a time is written; a date alone is its first second."""
+
 LOG_SECONDS = 30.0
 """Between two lines of progress in a log file."""
 
@@ -84,10 +90,10 @@ def batch(
     jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one per core).")] = None,
     assignment: Annotated[str | None, typer.Option(help="Only this nbgrader assignment.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this student; can be repeated.")] = None,
-    since: Annotated[datetime | None, typer.Option(help="Only work submitted since then (UTC).")] = None,
+    since: Annotated[datetime | None, typer.Option(formats=TIMES, help="Only work submitted since then (UTC).")] = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="Ignore the journal and grade everything again.")] = False,
     attempts: Annotated[AttemptChoice, typer.Option(help="Which of a student's submissions counts.")] = AttemptChoice.last,
-    due: Annotated[datetime | None, typer.Option(help="Deadline (UTC).")] = None,
+    due: Annotated[datetime | None, typer.Option(formats=TIMES, help="Deadline (UTC), such as '2026-11-20 23:59'.")] = None,
     late_percent: Annotated[float, typer.Option(min=0, max=100, help="Percent of the points that each day late costs.")] = 0.0,
     free_days: Annotated[int, typer.Option(min=0, help="Days late that cost nothing.")] = 0,
     column: Annotated[

@@ -81,7 +81,8 @@ def test_paths_are_there(page):
 
 
 OF_OTHERS = {"--head", "--rm", "--security-opt", "--gpus", "--build-arg", "--extra-index-url"}
-"""Options of Ray, Docker and pip that pages name."""
+OF_OTHERS |= {"--generate", "--private", "--template", "--limit", "--json", "--jq"}
+"""Options of Ray, Docker, pip and GitHub's gh that pages name."""
 
 
 def options() -> set[str]:

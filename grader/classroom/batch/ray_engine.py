@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,8 @@ from grader.model import Device, KernelBundle, KernelSource, Refusal
 from grader.pipeline.grading import GpuRun, run_on_gpu
 from grader.sandbox import bubblewrap
 
-START_SECONDS = 120.0
+CONNECT_SECONDS = 10.0
+START_SECONDS = 300.0
 """What a cluster is given to answer for the first time."""
 
 PACKAGE_ROOT = Path(__file__).parents[3]
@@ -79,6 +81,8 @@ def connect(address: str | None, device: str) -> Device:
     path = os.pathsep.join(filter(None, [str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
     environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
     try:
+        if address and (port := address.rpartition(":")[2]).isdigit():  # Ray itself tries for minutes
+            socket.create_connection((address.rpartition(":")[0].rpartition("/")[2], int(port)), CONNECT_SECONDS).close()
         ray.init(
             address=address, runtime_env=environment, include_dashboard=False, log_to_driver=False,
             logging_level=logging.ERROR, configure_logging=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from types import SimpleNamespace
 
@@ -33,6 +34,7 @@ def test_a_node_that_does_not_come_up_is_a_sentence(monkeypatch, address, where,
     remote = SimpleNamespace(remote=lambda *arguments: None)
     ray = SimpleNamespace(**calls, remote=lambda function: remote, shutdown=lambda: ended.append(True))
     monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(socket, "create_connection", lambda place, seconds: SimpleNamespace(close=lambda: None))
     with pytest.raises(NoRay) as problem:
         connect(address, "cpu")
     text = str(problem.value)
@@ -41,3 +43,12 @@ def test_a_node_that_does_not_come_up_is_a_sentence(monkeypatch, address, where,
     assert "\n" not in text
     assert len(text) < 500
     assert ended
+
+
+def test_an_address_where_nobody_listens_is_told_at_once():
+    pytest.importorskip("ray")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(NoRay, match=f"no Ray cluster comes up at {place} .*refused"):
+        connect(place, "cpu")

@@ -50,6 +50,12 @@ def test_a_roster_is_read(roster, tmp_path):
     assert [replace(one, name="") for one in again.people] == [replace(one, name="") for one in roster.people]
 
 
+def test_the_columns_of_canvass_export_are_known(tmp_path):
+    text = 'Student,ID,SIS User ID,SIS Login ID,Section,extension_days\n"Doe, Jane",90000,S1,jdoe,GPU 1,2\n'
+    (jane,) = load_roster(written(tmp_path, text)).people
+    assert jane == Person("jdoe", "Doe, Jane", canvas_id="90000", sis_id="S1", section="GPU 1", extension_days=2.0)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
