@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
+from grader.authoring.bundle import OWN
 from grader.classroom.batch.folders import ROOT, is_archive
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.standing import Standing
@@ -22,8 +23,8 @@ FATES: tuple[Fate, ...] = get_args(Fate)
 """Of a file that several share, the first counts."""
 
 WORTH_A_LOOK: frozenset[Fate] = frozenset({"not graded", "unreadable", "left out", "not recognised"})
-SYSTEMS = (".DS_Store", "._", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".ipynb_checkpoints", "__pycache__")
-"""What the names of files and folders begin with that a computer leaves behind, not a student."""
+SYSTEMS = (".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".ipynb_checkpoints", "__pycache__")
+"""Names of files and folders that a computer leaves behind, not a student; so do those that begin with ._"""
 
 FEW = 3
 """Files that a student's notes name."""
@@ -41,7 +42,7 @@ class Came:
 
     @property
     def systems(self) -> bool:
-        return any(part.startswith(SYSTEMS) for part in Path(self.name).parts)
+        return any(part in SYSTEMS or part.startswith("._") for part in Path(self.name).parts)
 
 
 @dataclass(frozen=True)
@@ -166,4 +167,5 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
 def _given_out(one: Came, hand_in: HandIn) -> bool:
     """Whether a file of a clone is one that students were given, begun or not."""
     assert one.path is not None
-    return any((ROOT / one.path.relative_to(place)).exists() for place in hand_in.holds if one.path.is_relative_to(place))
+    names = [one.path.relative_to(place) for place in hand_in.holds if one.path.is_relative_to(place)]
+    return any((root / name).exists() for root in (ROOT, ROOT / OWN) for name in names)

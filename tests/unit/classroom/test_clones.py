@@ -13,6 +13,7 @@ import yaml
 from grader.authoring.bundle import student_files
 from grader.classroom.batch.times import committed
 from tests.submissions import TESTS
+from tests.unit.classroom.test_accounts import fates
 from tests.unit.classroom.test_intake import by_student, collect, write
 
 ROOT = TESTS.parent
@@ -43,6 +44,20 @@ def test_the_newest_commit_tells_the_time(clone, tmp_path):
     assert committed(clone) == WHEN
     git(clone, "checkout", "-q", "--detach")
     assert committed(clone) == WHEN
+
+
+def test_what_students_were_given_is_no_loss(tmp_path):
+    """A clone holds hundreds of files, of which one is theirs: the others are counted as given out, and nothing is to be looked at."""
+    folder = tmp_path / "class" / "lab-ann"
+    files = student_files(ROOT)
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    write(folder, "assignment/w8a8.py", "own_notes.txt")
+    found = fates(tmp_path / "class", tmp_path)
+    assert len(found) == len(files) + 1
+    others = {name: fate for name, fate in found.items() if fate != "as given out"}
+    assert others == {"lab-ann/assignment/w8a8.py": "graded", "lab-ann/own_notes.txt": "left out"}
 
 
 def test_no_setting_of_the_clone_runs_anything(clone, tmp_path):
