@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from grader.model import Device
 
 
-FILES_SHOWN = 10
-"""Files that are nobody's and shown; files.csv has all."""
-
 TIMES = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z")] + ["%Y-%m-%d"]
 """How a time is written; a date alone is its first second."""
 
