@@ -10,6 +10,10 @@ Triton 3.6 to 3.9 leave in global memory those that were asked: 40 bytes at most
 answered. A kernel that names them has room for a count, not for a result; what a count is worth is for the clock to see to.
 Tables that libdevice does read are refused like a student's own: a kernel could write to them. Only sin, cos and tan have one.
 
+Local memory is a thread's own and not empty when a launch begins: what an earlier one left may be read there. So hidden cases are
+launched in a process of their own (running/cuda.py), and how much a thread may have is limited, as shared memory is: the driver keeps as
+much for every thread that a GPU can hold at once.
+
 Format: ELF-64, little-endian (System V ABI, chapter 4); names of NVIDIA's sections as in the CUDA binary utilities.
 """
 
@@ -50,6 +54,10 @@ TABLES = ("__cudart_i2opi", "__cudart_sin_cos")
 
 MEMORY = (".nv.global", ".nv.constant3", ".nv.merc.nv.global", ".nv.merc.nv.constant.user")
 MAX_NAME = 4096
+MOST_LOCAL_BYTES = 16 << 10
+"""Of a thread. Spilling makes slow: the largest of the tiles that were tried, 256 x 256 elements over four warps, needs 6 KB on sm_80."""
+INFO, SIZED, FRAME_SIZE, LEAST_STACK = ".nv.info", 0x04, 0x11, 0x12
+"""Where a cubin says of each function how many bytes of local memory its frame has, and its calls."""
 MOST_OVERLAP = 8
 """How many times a file's bytes its sections may hold together: some of sm_120 overlap, and many that do make much of little."""
 UNDEFINED, COMMON = 0, 0xFFF2
@@ -87,7 +95,34 @@ def fault(cubin: bytes, entry: str) -> str | None:
         return call
     if entries != [entry]:
         return f"the machine code has the entries {', '.join(entries) or 'none'}; expected {entry} alone"
-    return _own_memory(sections, entry, sorted(name for name, _, _ in symbols if name.startswith(TABLES)))
+    own = _own_memory(sections, entry, sorted(name for name, _, _ in symbols if name.startswith(TABLES)))
+    return own or local_fault(_local_bytes(sections))
+
+
+def local_fault(local_bytes: int) -> str | None:
+    """Why no thread may have so much local memory, or nothing."""
+    if local_bytes <= MOST_LOCAL_BYTES:
+        return None
+    return (
+        f"the kernel needs {local_bytes / 1024:.0f} KB of local memory a thread, expected at most {MOST_LOCAL_BYTES >> 10} KB; "
+        "use smaller tiles or more warps, and no .local variables in inline assembly"
+    )
+
+
+def _local_bytes(sections: list[_Section]) -> int:
+    """The most local memory that a function has, as `.nv.info` says: attributes of four bytes, or of as many as they say themselves."""
+    most = 0
+    for data in (section.data for section in sections if section.name == INFO):
+        at = 0
+        while at + 4 <= len(data):
+            form, attribute, size = struct.unpack_from("<BBH", data, at)
+            at += 4
+            if form != SIZED:
+                continue
+            if attribute in (FRAME_SIZE, LEAST_STACK) and size >= 8:
+                most = max(most, struct.unpack_from("<I", data, at + 4)[0])
+            at += size
+    return most
 
 
 def _call_outside(symbols: list[tuple[str, int, int | None]]) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from cuda.bindings import driver
 
-from grader.building.cubin import fault
+from grader.building.cubin import fault, local_fault
 from grader.gpu.roofline import Peaks, fp16_peak
 from grader.model import Binary, Launch
 
@@ -115,12 +115,20 @@ class BoundLaunch:
 
 
 def load(binary: Binary) -> LoadedKernel:
-    """Loads a binary and raises its shared-memory limit where it needs more than 48 KB. Raises RefusedCubin, CudaError."""
+    """Loads a binary and raises its shared-memory limit where it needs more than 48 KB. Raises RefusedCubin, CudaError.
+
+    What it needs of local memory the driver says here, whatever the cubin says of itself.
+    """
     reason = fault(binary.cubin, binary.entry)
     if reason:
         raise RefusedCubin(reason)
     module = call(driver.cuModuleLoadData(binary.cubin))
     function = call(driver.cuModuleGetFunction(module, binary.entry.encode()))
+    local_bytes = call(driver.cuFuncGetAttribute(driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function))
+    reason = local_fault(int(local_bytes))
+    if reason:
+        call(driver.cuModuleUnload(module))
+        raise RefusedCubin(reason)
     if binary.shared_bytes > STATIC_SHARED_BYTES:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call(driver.cuFuncSetAttribute(function, attribute, binary.shared_bytes))

@@ -232,17 +232,19 @@ def run_on_gpu(
     runner: CudaRunner, lab: Lab, bundle: KernelBundle, seed: int, device: Device,
     listen: Listener = unheard,
 ) -> GpuRun:  # fmt: skip
-    """Runs every correctness case and times every speed case on the runner's GPU."""
+    """Runs every correctness case and times every speed case on the runner's GPU; hidden cases last, when all times are taken."""
     from grader.running.cuda import deaths_in
 
     pairs = launch_pairs(lab, bundle)
-    outcomes = runner.correctness(lab, bundle, pairs, seed, _Counter(lab, len(pairs), listen))
+    public = [pair for pair in pairs if not lab.hides(pair[0])]
+    ran = _Counter(lab, len(pairs), listen)
+    outcomes = runner.correctness(lab, bundle, public, seed, ran)
     tiers = load_tiers(device.name, device.capability)
     boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
-    public = [outcome for outcome in outcomes if not lab.case(outcome.case).hidden]
     samples = runner.speed(
-        lab, bundle, boundaries, deaths_in(public), lambda sample: listen(Progress(lab.id, "time", case=sample.case))
+        lab, bundle, boundaries, deaths_in(outcomes), lambda sample: listen(Progress(lab.id, "time", case=sample.case))
     )
+    outcomes += runner.correctness(lab, bundle, pairs[len(public) :], seed, ran, outcomes)
     return GpuRun(tuple(outcomes), tuple(samples))
 
 

@@ -58,6 +58,11 @@ class GpuProcess:
         """Starts the process without waiting for it: the GPU wakes up while kernels are built."""
         self._process.start()
 
+    @property
+    def running(self) -> bool:
+        """Whether there is a process, as far as is known."""
+        return self._process.running
+
     def ask(self, job: Any, seconds: float) -> Any:
         """The answer to a job, or why there is none."""
         return next(self.answers(lambda done: job, 1, seconds))
@@ -100,9 +105,20 @@ class GpuProcess:
 
 
 class CudaRunner(GpuProcess):
-    """Runs and times students' kernels."""
+    """Runs and times students' kernels. Hidden cases are launched in a process of their own, which knows no other case: what a
+    launch leaves in local memory, shared memory and registers may be read by the next one, in the same process."""
 
     target = staticmethod(waking.serve)
+
+    def __init__(self, gpu: int = 0) -> None:
+        super().__init__(gpu)
+        self._gpu = gpu
+        self._hidden: CudaRunner | None = None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._hidden:
+            self._hidden.__exit__(kind, error, tb)
+        super().__exit__(kind, error, tb)
 
     def correctness(
         self,
@@ -111,17 +127,39 @@ class CudaRunner(GpuProcess):
         pairs: Sequence[tuple[str, int]],
         seed: int,
         progress: Callable[[Outcome], None] = lambda outcome: None,
+        before: Sequence[Outcome] = (),
     ) -> list[Outcome]:
-        """Runs the (case, config) pairs in order; what comes after MAX_DEATHS faults or too many seconds is not run."""
+        """Runs the (case, config) pairs, those of hidden cases last; what comes after MAX_DEATHS faults or too many seconds is not
+        run. before: outcomes of the same kernel that count for both."""
+        public = [pair for pair in pairs if not lab.hides(pair[0])]
+        hidden = [pair for pair in pairs if lab.hides(pair[0])]
+        outcomes = self._launch(lab, bundle, public, seed, progress, before)
+        if hidden:
+            beside = self._hidden = self._hidden or type(self)(self._gpu)
+            outcomes += beside._launch(lab, bundle, hidden, seed, progress, [*before, *outcomes])
+        found = dict(zip([*public, *hidden], outcomes, strict=True))
+        return [found[pair] for pair in pairs]
+
+    def _launch(
+        self,
+        lab: Lab,
+        bundle: KernelBundle,
+        pairs: Sequence[tuple[str, int]],
+        seed: int,
+        progress: Callable[[Outcome], None],
+        before: Sequence[Outcome],
+    ) -> list[Outcome]:
+        """`correctness` of pairs that are all hidden, or none of them, in this process."""
         outcomes: list[Outcome] = []
         parts = tuple(Launching(lab.case(case), config, seed) for case, config in pairs)
+        told = _of(bundle, {case for case, _ in pairs})
 
         def job(done: int) -> Job:
-            return Job(lab.id, bundle, parts[done:], sum(outcome.seconds for outcome in outcomes))
+            return Job(lab.id, told, parts[done:], sum(outcome.seconds for outcome in [*before, *outcomes]))
 
         answers = self.answers(job, len(parts), LAUNCH_SECONDS)
         for case, config in pairs:
-            deaths = deaths_in(outcomes)
+            deaths = deaths_in([*before, *outcomes])
             if deaths < MAX_DEATHS:
                 outcome = _outcome(case, config, next(answers))
             else:
@@ -142,9 +180,11 @@ class CudaRunner(GpuProcess):
         """Times every speed case of the lab; `deaths`: how many launches ended the process already."""
         samples: list[SpeedSample] = []
         parts = tuple(Timing(case, tuple(boundaries.get(case.name, ()))) for case in lab.speed_cases)
+        told = _of(bundle, {case.name for case in lab.speed_cases})
+        processes = 2 if self._hidden and self._hidden.running else 1
 
         def job(done: int) -> Job:
-            return Job(lab.id, bundle, parts[done:], sum(sample.gpu_seconds for sample in samples))
+            return Job(lab.id, told, parts[done:], sum(sample.gpu_seconds for sample in samples), processes)
 
         answers = self.answers(job, len(parts), SPEED_SECONDS)
         for case in lab.speed_cases:
@@ -158,6 +198,19 @@ class CudaRunner(GpuProcess):
             progress(sample)
         answers.close()
         return samples
+
+
+def _of(bundle: KernelBundle, cases: set[str]) -> KernelBundle:
+    """A bundle that knows of no other case than these: no grid, no specialisation, no heuristic's value."""
+    launches = {pair: launch for pair, launch in bundle.launches.items() if pair[0] in cases}
+    keys = {(config, launch.key) for (_, config), launch in launches.items()}
+    return replace(
+        bundle,
+        lowered=frozenset(bundle.working),
+        launches=launches,
+        refused={pair: why for pair, why in bundle.refused.items() if pair[0] in cases},
+        binaries={key: binary for key, binary in bundle.binaries.items() if key[1:] in keys},
+    )
 
 
 def deaths_in(outcomes: Sequence[Outcome]) -> int:

@@ -48,13 +48,14 @@ class Timing:
 class Job:
     """What to do with one lab's kernels, part by part; each part has an answer of its own.
 
-    `spent_seconds`: GPU time that the kernel used on parts of this kind before.
+    `spent_seconds`: GPU time that the kernel used on parts of this kind before. `processes`: how many the grader has on this GPU.
     """
 
     lab_id: str
     bundle: KernelBundle
     parts: tuple[Launching | Timing, ...]
     spent_seconds: float = 0.0
+    processes: int = 1
 
 
 def main(connection: Connection, gpu: str) -> None:
@@ -115,6 +116,7 @@ def _answer(job: Job, part: Launching | Timing, capability: int, session: Timing
             return _as_sent(_run(lab, job, part, capability)), False
         from grader.timing.clock import time_case
 
+        session.processes = job.processes
         budget = Budget(SPEED_GPU_SECONDS - spent)
         return time_case(lab, part.case, job.bundle, capability, part.boundaries, session, budget), False
     except driver.CudaError as error:

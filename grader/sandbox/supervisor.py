@@ -50,6 +50,11 @@ class Supervised:
         self._lock = threading.Lock()
         self._ready = False
 
+    @property
+    def running(self) -> bool:
+        """Whether a child was started that has not been found dead."""
+        return self._process is not None
+
     def start(self) -> None:
         """Starts the child, if there is none, without waiting until it is ready. Raises CannotStart."""
         if self._process is not None:

@@ -44,9 +44,10 @@ TOGETHER = (
 
 @dataclass
 class TimingSession:
-    """What outlives the timing of one kernel in a process: the A/A controls by lab and case."""
+    """What outlives the timing of one kernel in a process: the A/A controls by lab and case. processes: the grader's on this GPU."""
 
     controls: dict[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
+    processes: int = 1
 
 
 def time_case(
@@ -90,7 +91,7 @@ def _time(
         budget.expect(2e-6 * ROUNDS * case.launches * right[best], f"{bundle.configs[best]} on {case.name}")
         if (lab.id, case.name) not in session.controls:
             session.controls[lab.id, case.name] = baseline.control(CONTROL_ROUNDS).log_ratios
-        watch = watch_current_gpu()
+        watch = watch_current_gpu(session.processes)
         candidate = _load(
             stage, baseline, bundle, capability, bundle.configs[best], secrets.randbelow(2 * FIRST_ROUNDS)
         )

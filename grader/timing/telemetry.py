@@ -24,10 +24,11 @@ SLOWDOWN_WORTH_SAYING = 0.95
 
 
 class Monitor:
-    """Looks at one GPU from time to time and remembers. `nvml` is the module pynvml or a stand-in."""
+    """Looks at one GPU from time to time and remembers. `nvml` is the module pynvml or a stand-in. ours: the grader's processes
+    on this GPU, of which all but the one that asks are idle."""
 
-    def __init__(self, nvml: Any, handle: Any) -> None:
-        self._nvml, self._handle = nvml, handle
+    def __init__(self, nvml: Any, handle: Any, ours: int = 1) -> None:
+        self._nvml, self._handle, self._ours = nvml, handle, ours
         self._foreign = 0
         self._looks = 0
         self._held: dict[int, int] = {}
@@ -64,12 +65,12 @@ class Monitor:
         return bool(self._clocks_mhz) and isinstance(top, int) and min(self._clocks_mhz) >= SLOWDOWN_WORTH_SAYING * top
 
     def _count_foreign(self) -> int:
-        """Compute processes but one, which is ours; its pid may be another namespace's, so pids are only counted."""
+        """Compute processes but ours, whose pids may be another namespace's, so pids are only counted."""
         processes = self._ask("nvmlDeviceGetComputeRunningProcesses")
         if not isinstance(processes, list):
             return 0
         pids = {getattr(process, "pid", None) for process in processes}
-        return max(0, len(pids) - 1) if pids else 0
+        return max(0, len(pids) - self._ours)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         try:
@@ -78,8 +79,8 @@ class Monitor:
             return None
 
 
-def watch_current_gpu() -> Monitor | None:
-    """A Monitor on the GPU that torch uses now; None where NVML is missing or does not know it."""
+def watch_current_gpu(ours: int = 1) -> Monitor | None:
+    """A Monitor on the GPU that torch uses now; None where NVML is missing or does not know it. ours: as Monitor's."""
     try:
         import pynvml
 
@@ -88,4 +89,4 @@ def watch_current_gpu() -> Monitor | None:
         handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
     except Exception:  # see above: a machine without NVML grades as well
         return None
-    return Monitor(pynvml, handle)
+    return Monitor(pynvml, handle, ours)

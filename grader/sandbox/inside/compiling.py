@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import subprocess
@@ -20,10 +21,13 @@ OWNS = (
         r'\n@(?!\S+ = external addrspace\(3\) |\S+ = private unnamed_addr constant [^"]*c"__CUDA_(?:FTZ|PREC_SQRT|ARCH)\\00",)'
     ),
     re.compile(r"\ndeclare (?![^@\n]*@(?:llvm\.|__nvvm_reflect\())"),
-    re.compile(r"\.(?:(?<!\w\.)|(?<=\\[0-9A-F]{2}\.))(?:global|const|extern|visible|weak|common|func|entry)(?![.:\w])"),
+    re.compile(r"\.(?:(?<!\w\.)|(?<=\\[0-9A-F]{2}\.))(?:global|local|const|extern|visible|weak|common|func|entry)(?![.:\w])"),
 )
 """In LLVM IR: a variable that is neither shared memory nor a question of libdevice's (building/cubin.py), a function that is not LLVM's
 own, and a declaration in inline PTX. Three that begin with a letter of their own: one of them all takes fifty times as long."""
+TILE = re.compile(r"tensor<((?:\d+x)+)")
+MOST_A_THREAD = 1024
+"""Elements of one tile that a thread may have before its local memory has to be known; a thread has at most 255 registers."""
 
 
 def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
@@ -52,17 +56,18 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     """Compiles as the request says, down to LLVM IR. Raises what Triton raises.
 
     Returns the shared memory in bytes, and "plain": nothing but one kernel can come of it. A global variable, a function outside
-    (libdevice's bring variables with them) or PTX that declares something makes it not plain; the cubin says what came of those.
+    (libdevice's bring variables with them), PTX that declares something, or a tile of which a thread has more than registers and a few
+    spills can hold makes it not plain; the cubin says what came of those.
 
     What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
     """
     stages, metadata, made, _alive = _stages(module, request)
+    made = stages["ttir"](made, metadata)
+    a_thread = max((math.prod(map(int, sizes.split("x")[:-1])) for sizes in TILE.findall(str(made))), default=0)
+    a_thread //= 32 * metadata["num_warps"]
     with _not_optimised():
-        for name, stage in stages.items():
-            made = stage(made, metadata)
-            if name == "llir":
-                break
-    return {"shared_bytes": metadata["shared"], "plain": is_plain(made)}
+        made = stages["llir"](stages["ttgir"](made, metadata), metadata)
+    return {"shared_bytes": metadata["shared"], "plain": a_thread <= MOST_A_THREAD and is_plain(made)}
 
 
 def allocate_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:

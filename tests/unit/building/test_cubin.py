@@ -12,7 +12,7 @@ from triton._C.libtriton import llvm
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from grader.building.cubin import fault
+from grader.building.cubin import MOST_LOCAL_BYTES, _local_bytes, _sections, fault
 from tests.submissions import TESTS
 
 
@@ -105,6 +105,44 @@ def test_memory_that_ends_with_the_launch_is_fine(asm):
     assert fault(cubin(assembly, 90, asm), "assembly") is None
 
 
+@triton.jit
+def spilling(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """A tile of 64 values a thread more than there are registers, from the first line to the last."""
+    offs = tl.arange(0, 32768)
+    x = tl.load(x_ptr + offs)
+    for _ in range(n):
+        x = x * tl.sum(x) + 1.0
+    tl.store(y_ptr + offs, x)
+
+
+def indexed(size):
+    """PTX that reads and writes an array in local memory at a place that only a launch knows."""
+    place = "mov.u64 a, kept; mul.wide.u32 b, $1, 4; add.u64 a, a, b; "
+    return f"{{ .local .align 4 .b8 kept[{size}]; .reg .u64 a, b; {place}" + KEEP.format("local")
+
+
+@pytest.mark.parametrize("capability", [80, 90, 120])
+@pytest.mark.parametrize("size", [1 << 10, MOST_LOCAL_BYTES, MOST_LOCAL_BYTES + 8, 500 << 10])
+def test_local_memory_is_limited_as_shared_memory_is(capability, size):
+    said = fault(cubin(assembly, capability, indexed(size)), "assembly")
+    if size <= MOST_LOCAL_BYTES:
+        assert said is None
+    else:
+        assert said.startswith(f"the kernel needs {size / 1024:.0f} KB of local memory a thread, expected at most 16 KB")
+
+
+@pytest.mark.parametrize("capability", [80, 90, 120])
+def test_local_memory_is_what_nvidias_tool_says(capability, monkeypatch):
+    """Spills, an array, and both."""
+    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
+    from compiling import _resources
+
+    for kernel, asm in ((spilling, None), (plain, None), (assembly, indexed(6000))):
+        binary = cubin(kernel, capability, asm)
+        assert _local_bytes(_sections(binary)) == _resources(binary)["local_bytes"], kernel.__name__
+    assert _local_bytes(_sections(cubin(spilling, capability))) > 0
+
+
 @pytest.mark.parametrize("capability", [80, 90, 120])
 @pytest.mark.parametrize("asm", OWN.values(), ids=OWN)
 def test_memory_of_its_own_is_refused(asm, capability):
@@ -152,8 +190,9 @@ def test_nothing_that_a_cubin_is_refused_for_looks_plain_in_llvm_ir(capability, 
     for kernel, asm in refused:
         assert fault(cubin(kernel, capability, asm), kernel.__name__) or asm in spaced.values(), asm
         assert not is_plain(lowered(kernel, capability, asm)), (kernel.__name__, asm)
-    for kernel, asm in ((plain, None), (described, None), *((assembly, asm) for asm in KEPT_FOR_A_LAUNCH.values())):
+    for kernel, asm in ((plain, None), (described, None), (assembly, KEPT_FOR_A_LAUNCH["shared"])):
         assert is_plain(lowered(kernel, capability, asm)), (kernel.__name__, asm)
+    assert not is_plain(lowered(assembly, capability, KEPT_FOR_A_LAUNCH["local"]))  # its size has to be known
 
 
 def words_of(text):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
+from ast import literal_eval
 from dataclasses import replace
 
 import pytest
 
 from grader.gpu.limits import ATTEMPTS, CORRECTNESS_SECONDS, MAX_LOST, SPEED_GPU_SECONDS, Budget, GivenUp, used_up
 from grader.labs import get_lab
-from grader.model import KernelBundle, MadeModule, Outcome
+from grader.model import Config, Device, KernelBundle, Launch, MadeModule, Outcome, SpeedSample
+from grader.pipeline.grading import launch_pairs, run_on_gpu
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, ProcessLost, RunnerFailed
 from tests.unit.running.gpu_actors import acts, ends_at_once, vanishes
@@ -136,6 +139,62 @@ def test_a_new_process_is_told_what_the_kernel_has_spent():
     with Counting() as runner:
         outcomes = runner.correctness(get_lab("w8a8"), BUNDLE, [("one_tile", 0), ("one_tile", 1)], seed=1)
     assert [outcome.message for outcome in outcomes] == ["spent 0", "spent 8"]
+
+
+def tells_what_it_knows(connection, gpu):
+    """Says of each part its process and every case that the job names."""
+    connection.send("ready")
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        cases = {case for case, _ in (*job.bundle.launches, *job.bundle.refused)} | {part.case.name for part in job.parts}
+        keys = sorted(key for _, _, key in job.bundle.binaries)
+        for part in job.parts:
+            message = repr((os.getpid(), sorted(cases), keys, job.spent_seconds, job.processes))
+            if part.case.launches:
+                answer = SpeedSample(part.case.name, None, "failed", message=message)
+            else:
+                answer = Outcome(part.case.name, part.config, "ran", message=message, seconds=1.0), None
+            connection.send((answer, False))
+
+
+class Telling(cuda.CudaRunner):
+    target = staticmethod(tells_what_it_knows)
+
+
+@pytest.mark.parametrize("several", [1, 3])
+def test_no_process_knows_a_hidden_case_and_another_one(several):
+    """Neither as a part, nor by a launch, a refusal or a binary; and no hidden case is launched before the last time is taken."""
+    lab = get_lab("w8a8")
+    hidden = tuple(replace(lab.case("odd_m"), name=f"hidden_{number}", hidden=True) for number in range(3))
+    lab = replace(lab, cases=(*hidden, *lab.cases[:4]))
+    launches, binaries = {}, {}
+    for number, case in enumerate(lab.all_cases):
+        launch = Launch((1, 1, 1), (), (), (("OF", case.name),))
+        if number % 2:
+            launches[case.name, 0] = launch
+        binaries[90, 0, launch.key] = None
+    refused = {(case.name, 0): "why" for case in lab.all_cases if (case.name, 0) not in launches}
+    config = Config(0, {}, 4, 1)
+    bundle = replace(BUNDLE, configs=(config,), launches=launches, refused=refused, binaries=binaries)
+    device = Device("cuda", "NVIDIA H200", 90, None, "", "", "")
+    known = []
+    with Telling() as runner:
+        for _ in range(several):
+            run = run_on_gpu(runner, lab, bundle, 1, device)
+            assert [one.case for one in run.outcomes] == [case for case, _ in launch_pairs(lab, bundle)]
+            known += [(one.case, *literal_eval(one.message)) for one in (*run.outcomes, *run.samples)]
+    names = {case.name for case in hidden}
+    for case, process, cases, keys, _, _ in known:
+        of = {process for one, process, *_ in known if one in names}
+        assert (process in of) == (case in names)
+        assert set(cases) <= names if case in names else not set(cases) & names
+        assert all(any(name in key for name in cases) for key in keys)
+    assert len({process for _, process, *_ in known}) == 2
+    assert [spent for case, _, _, _, spent, _ in known if case in names][0] == 4.0  # of the launches before
+    assert {count for case, *_, count in known if case.startswith("speed")} == ({1, 2} if several > 1 else {1})
 
 
 def test_launches_that_were_not_run_ended_no_process():

@@ -107,8 +107,8 @@ class Nvml:
         return 1500
 
 
-def notes(nvml, looks=4):
-    watch = Monitor(nvml, handle=None)
+def notes(nvml, looks=4, ours=1):
+    watch = Monitor(nvml, handle=None, ours=ours)
     for _ in range(looks):
         watch.look()
     return " ".join(watch.notes())
@@ -122,6 +122,8 @@ def test_a_quiet_gpu_has_no_notes():
 def test_foreign_processes_are_noticed():
     assert "another process used this GPU" in notes(Nvml([7, 8]))
     assert "2 other processes" in notes(Nvml([7, 8, 9]))
+    assert notes(Nvml([7, 8]), ours=2) == ""  # the one in which hidden cases were launched
+    assert "another process" in notes(Nvml([7, 8, 9]), ours=2)
 
 
 def test_held_down_clocks_are_noticed():
