@@ -97,7 +97,7 @@ def batch(
         list[str] | None,
         typer.Option(help='Title of the column in canvas.csv and moodle.csv, such as "Lab 1 (12345)"; also questions=TITLE, bonus=TITLE.'),
     ] = None,
-    out_of: Annotated[OutOf, typer.Option(help="Points possible in canvas.csv: all, or those to be earned on this machine.")] = OutOf.all,
+    out_of: Annotated[OutOf, typer.Option(help="What marks are out of: all points, or those to be earned on this machine.")] = OutOf.all,
     gradebook: Annotated[
         str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")
     ] = None,
@@ -139,8 +139,8 @@ def batch(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise refuse(f"{out} cannot be created ({error.strerror}); choose another folder with --out") from None
-    titles = _titles(column or (), out_of)
-    rules = Rules(attempts.value, _utc(due), late_percent, free_days)
+    titles = _titles(column or ())
+    rules = Rules(attempts.value, _utc(due), late_percent, free_days, out_of.value)
     try:
         load_rubric()
         roster = load_roster(roster_file) if roster_file else Roster()
@@ -349,7 +349,7 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
 
 
-def _titles(columns: Sequence[str], out_of: OutOf) -> Titles:
+def _titles(columns: Sequence[str]) -> Titles:
     """What the instructor calls the gradebook's columns: TITLE, or PART=TITLE."""
     from grader.classroom.batch.exports import PARTS, Titles
 
@@ -358,4 +358,4 @@ def _titles(columns: Sequence[str], out_of: OutOf) -> Titles:
         part, equals, title = text.partition("=")
         known = next((one for one in PARTS if equals and one == part.strip()), None)
         found[known or "kernels"] = title.strip() if known else text.strip()
-    return Titles(found, out_of.value)
+    return Titles(found)

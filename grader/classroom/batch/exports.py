@@ -30,10 +30,9 @@ reason bonus_points bonus_max_points question_points question_max_points look"""
 
 @dataclass(frozen=True)
 class Titles:
-    """What the instructor calls the gradebook's columns, by part, and out of what they are: all points, or those to be earned here."""
+    """What the instructor calls the gradebook's columns, by part."""
 
     given: Mapping[Part, str] = field(default_factory=dict)
-    out_of: Literal["all", "gradable"] = "all"
 
     def of(self, column: Column) -> str:
         """A part without a title of its own is named after the title for the kernels, less Canvas's number behind it."""
@@ -117,13 +116,13 @@ class Column:
         mark = standing.mark
         return {"kernels": mark.points, "questions": mark.questions, "bonus": mark.bonus}[self.part]
 
-    def possible(self, standings: Sequence[Standing], out_of: Literal["all", "gradable"]) -> float:
+    def possible(self, standings: Sequence[Standing]) -> float:
         """The most points that somebody's hand-in could have."""
-        return max(round(self._most(one.mark, out_of), 2) for one in standings if _assignment(one) == self.assignment)
+        return max(round(self._most(one.mark), 2) for one in standings if _assignment(one) == self.assignment)
 
-    def _most(self, mark: Mark, out_of: Literal["all", "gradable"]) -> float:
+    def _most(self, mark: Mark) -> float:
         if self.part == "kernels":
-            return mark.gradable if out_of == "gradable" else mark.possible
+            return mark.possible
         return mark.questions_possible if self.part == "questions" else 0
 
 
@@ -148,7 +147,7 @@ def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
     """
     columns, titles = _all_columns(standings), titles or Titles()
     rows: list[list[object]] = [
-        ["    Points Possible", "", "", "", "", *(one.possible(standings, titles.out_of) for one in columns)]
+        ["    Points Possible", "", "", "", "", *(one.possible(standings) for one in columns)]
     ]
     points, numbers = _by_student(standings), _numbers(standings, "canvas")
     for student, one in _first_of_each(standings).items():

@@ -12,16 +12,21 @@ from grader.classroom.roster import Person
 from grader.reporting.terminal import number
 
 Attempts = Literal["best", "last"]
+OutOf = Literal["all", "gradable"]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How hand-ins become a grade. `late_percent`: what a day of lateness, once begun, costs; `free_days` cost nothing."""
+    """How hand-ins become a grade. `late_percent`: what a day of lateness, once begun, costs; `free_days` cost nothing.
+
+    out_of: marks are out of all points, or of those that can be earned on the machine that graded.
+    """
 
     attempts: Attempts = "last"
     due: datetime | None = None
     late_percent: float = 0.0
     free_days: int = 0
+    out_of: OutOf = "all"
 
     def days_late(self, hand_in: HandIn, person: Person | None = None) -> int | None:
         """Days begun after the due time and this student's extension; 1 where the platform says late without saying when.
@@ -59,7 +64,7 @@ class Earned:
 class Mark:
     """The mark of one student in one assignment. `points` is what counts, out of `possible`; None where nothing is known, never 0.
 
-    earned: before lateness and override. `gradable`: what could be earned on the machine that graded. days_late is None where it
+    earned: before lateness and override. days_late is None where it
     cannot be known, and then nothing is taken off. bonus and questions are columns of their own, after lateness; None where no bonus lab
     was graded, and where no question was asked. `override` replaces the points of the course's labs.
     """
@@ -67,7 +72,6 @@ class Mark:
     points: float | None
     earned: float | None
     possible: float
-    gradable: float
     days_late: int | None
     lost_percent: float
     extension_days: float
@@ -107,8 +111,7 @@ def mark(hand_in: HandIn, result: Earned, rules: Rules, person: Person | None = 
     return Mark(
         points=after(result.points) if override is None else override,
         earned=result.points,
-        possible=result.possible,
-        gradable=result.gradable,
+        possible=result.gradable if rules.out_of == "gradable" else result.possible,
         days_late=days,
         lost_percent=100 * (1 - share),
         extension_days=person.extension_days if person else 0.0,

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +19,7 @@ from grader.classroom.batch.similarity import Comparison, Group, similar_kernels
 from grader.classroom.batch.standing import Standing
 from grader.classroom.batch.verdicts import to_json
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
-from grader.model import Report
+from grader.model import KernelSource, Report
 from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
 from grader.reporting.page import Statement
@@ -143,10 +144,15 @@ def digest(report: Report, told: Statement) -> str:
     """Of all that a page of feedback shows, and of all that draws it."""
     found = hashlib.sha256(_drawn_by().encode())
     parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, told))]
-    parts += [f"{to_json(lab)}{lab.source!r}" for lab in report.labs.values()]
+    parts += [f"{to_json(lab)}{_without_place(lab.source)!r}" for lab in report.labs.values()]
     for part in parts:
         found.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return found.hexdigest()
+
+
+def _without_place(source: KernelSource | None) -> KernelSource | None:
+    """The source by its file's name: what was unpacked lies in another folder in every run."""
+    return replace(source, path=Path(source.path.name)) if source is not None else None
 
 
 @cache

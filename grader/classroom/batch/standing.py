@@ -165,7 +165,7 @@ def _odd(found: Mark, rules: Rules, hand_in: HandIn, person: Person | None, rost
     """What is odd about a mark: a human decides."""
     if roster and person is None:
         yield f"not on {roster.name}, or not by a name or id that only one row has: add a row, or the platform's id to a row"
-    if found.override is not None and hand_in.place and found.override > found.possible:
+    if found.override is not None and 0 < found.possible < found.override:
         yield f"set to {found.override:g} points by hand, of {found.possible:g} that are possible"
     if found.days_late is None and hand_in.late and rules.late_percent:
         yield "late without a time, and with an extension: nothing is taken off; write into handed_in of the roster when it came"

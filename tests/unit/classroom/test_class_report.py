@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.batch.exports import canvas_csv, grades_csv, grades_jsonl, moodle_csv, rehearse, write_exports
+from grader.classroom.batch.exports import (
+    Column,
+    Titles,
+    canvas_csv,
+    grades_csv,
+    grades_jsonl,
+    moodle_csv,
+    rehearse,
+    write_exports,
+)
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.overview import pages
@@ -125,6 +134,17 @@ def test_tables_for_other_programs(tmp_path):
     suites = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert {suite.get("name") for suite in suites} == {"doejane_1234/w8a8", '=HYPERLINK("x")/w8a8'}
     assert ElementTree.fromstring(junit(found[0].graded.report))[0].get("name") == "w8a8"
+
+
+def test_columns_are_the_instructors():
+    titles = Titles({"kernels": "Lab 1 (12345)", "bonus": "Extra"})
+    one = graded(hand_in("ann"))
+    cpu = replace(one, report=replace(one.report, labs={"w8a8": replace(one.report.labs["w8a8"], gradable_points=60.0)}))
+    found = standings([with_bonus(cpu, 40.0)], Rules(out_of="gradable"))
+    possible, ann = rows_of(canvas_csv(found, titles))
+    assert (possible["Lab 1 (12345)"], ann["Lab 1 (12345)"], ann["Extra"]) == ("60.0", "80.0", "40.0")
+    assert "Lab 1 (12345)" in moodle_csv(found, titles)
+    assert Titles({"kernels": "Lab 1 (12345)"}).of(Column("x", "questions")) == "Lab 1 (questions)"
 
 
 def test_a_platforms_number_is_nobodys_guess():

@@ -66,6 +66,17 @@ def test_moodle(tmp_path):
     ]
 
 
+def test_an_archive_that_is_unpacked_again_draws_no_page_again(tmp_path):
+    names = ["doejane_90000_500100_w8a8.py", "roerichard_90001_500200_w8a8.py"]
+    archive = zipped(tmp_path / "class.zip", dict.fromkeys(names, KERNEL.read_text(encoding="utf-8")))
+    drawn = []
+    for _ in range(2):
+        grade_class(archive, tmp_path / "out")
+        drawn.append([page.stat().st_mtime_ns for page in sorted((tmp_path / "out" / "feedback").iterdir())])
+    assert len(drawn[0]) == 2
+    assert drawn[0] == drawn[1]
+
+
 def test_folders_have_no_way_back(tmp_path):
     grade_class(zipped(tmp_path / "class.zip", {"ann/w8a8.py": "x = 1\n"}), tmp_path / "out")
     assert not list((tmp_path / "out").glob("feedback_*.zip"))
