@@ -1,4 +1,4 @@
-"""The warm-ups about numbers with fewer bits: the scales of rows, packing int4 into words, and opening the words again."""
+"""The warm-ups about numbers with fewer bits: the scales of rows, packing int4 into words, and unpacking them again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grader.labs.inputs import pack_int4, unpack_int4
 from grader.labs.notebook_step import Inputs, Step, stored, tensor
 
 WORDS = 16
-PACKED, OPENED = f"int32 [{WORDS}]", f"int32 [{WORDS}, 8]"
+PACKED, UNPACKED = f"int32 [{WORDS}]", f"int32 [{WORDS}, 8]"
 
 
 def _scales_inputs(generator: torch.Generator) -> Inputs:
@@ -79,14 +79,14 @@ def harness(q_ptr, out_ptr):
         name="unpack",
         function="unpack",
         result="q",
-        returns=OPENED,
+        returns=UNPACKED,
         right="And back, signs included. W4A16 is this and a product.",
         look="words[:, None] << 28 - 4 * i puts element i at the top of the word, and >> 28 brings it down with its sign",
         harness=f"""
 @triton.jit
 def harness(words_ptr, out_ptr):
     q = unpack(tl.load(words_ptr + tl.arange(0, {WORDS})))
-{stored("q", OPENED)}""",
+{stored("q", UNPACKED)}""",
         inputs=lambda generator: {"words_ptr": _packed(_nibbles(generator))},
         expected=_unpacked,
     ),

@@ -91,7 +91,7 @@ def harness(x_ptr, stride_row, stride_column, row_count, column_count, out_ptr):
         name="transpose",
         function="transpose",
         result="y",
-        right="Nothing was turned in registers: a transpose is the same tile, stored with other strides.",
+        right="Nothing was moved between registers: a transpose is the same tile, stored with other strides.",
         look="element (i, j) of the tile goes to y_ptr + columns[j] * M + rows[i], since row n of y has M elements; "
         "the mask of the store is that of the load",
         harness=f"""

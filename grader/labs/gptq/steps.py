@@ -1,4 +1,4 @@
-"""The steps of the GPTQ notebook: open words, find zero points, make weights, loop over K."""
+"""The steps of the GPTQ notebook: unpack words, find zero points, make weights, loop over K."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROWS, COLUMNS, DEPTH, GROUP = 16, 32, 64, 32
 WORDS = DEPTH // 8
 ROWS_INSIDE, COLUMNS_INSIDE = ROWS - 3, COLUMNS - 8
 FIRST_K, ZERO_ROWS = 64, 7
-"""The tile of the step `zeros` begins behind four groups of 16, inside one of 128, and ends beyond the seven groups that there are."""
+"""The tile of the step `zeros` begins after four groups of 16, inside one of 128, and ends beyond the seven groups that there are."""
 
 ZERO_DEPTH = ZERO_ROWS * GROUP // 2 - FIRST_K
 """So many of its k lie below K."""
@@ -25,7 +25,7 @@ def _unpack_inputs(generator: torch.Generator) -> Inputs:
     return {"words_ptr": pack_weight(_integers(generator, 0, 16, DEPTH, COLUMNS))}
 
 
-def _opened(inputs: Inputs) -> torch.Tensor:
+def _unpacked(inputs: Inputs) -> torch.Tensor:
     return unpack_weight(tensor(inputs, "words_ptr"))
 
 
@@ -74,7 +74,7 @@ def _weight_tolerance(inputs: Inputs) -> torch.Tensor:
 
 
 def _in_wider_rows(values: torch.Tensor) -> torch.Tensor:
-    """The same values, with room behind each row: no stride is the number of columns."""
+    """The same values, with room after each row: no stride is the number of columns."""
     return torch.nn.functional.pad(values, (0, 8))[:, : values.shape[1]]
 
 
@@ -134,7 +134,7 @@ def harness(words_ptr, out_ptr):{OFFSETS}
     q = unpack_words(tl.load(words_ptr + words[:, None] * {COLUMNS} + columns[None, :]))
 {stored("q", Q)}""",
         inputs=_unpack_inputs,
-        expected=_opened,
+        expected=_unpacked,
     ),
     Step(
         name="zeros",
@@ -175,7 +175,7 @@ def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
         function="accumulate",
         result="acc",
         returns=ACC,
-        right="Every tile along K was opened with the scales and zero points of its own groups.",
+        right="Every tile along K was unpacked with the scales and zero points of its own groups.",
         look="for each k from 0 up to K: a tile of x, the words of those rows, and for each row the scales and zeros of its group",
         harness=f"""
 @triton.jit

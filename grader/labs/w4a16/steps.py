@@ -1,4 +1,4 @@
-"""The steps of the W4A16 notebook: load words with masks, open them, multiply, loop over K, scale."""
+"""The steps of the W4A16 notebook: load words with masks, unpack them, multiply, loop over K, scale."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _unpack_inputs(generator: torch.Generator) -> Inputs:
     return {"words_ptr": _nibbles(generator, DEPTH)}
 
 
-def _opened(inputs: Inputs) -> torch.Tensor:
+def _unpacked(inputs: Inputs) -> torch.Tensor:
     return unpack_int4(tensor(inputs, "words_ptr")).to(torch.float16)
 
 
@@ -95,7 +95,7 @@ STEPS = (
         function="load_words",
         result="words",
         returns=LOADED,
-        right="An eighth of the rows: each word holds eight weights of its column. A word of zeros opens to eight zeros.",
+        right="An eighth of the rows: each word holds eight weights of its column. A word of zeros holds eight zeros.",
         look="element k lies in word k // 8: the tile's words are first_k // 8 and the BLOCK_K // 8 - 1 after it; "
         "words below K // 8 and columns below N lie inside",
         harness=f"""
@@ -121,7 +121,7 @@ def harness(words_ptr, out_ptr):{OFFSETS}
     q = unpack_words(tl.load(words_ptr + words[:, None] * {COLUMNS} + columns[None, :]))
 {stored("q", Q)}""",
         inputs=_unpack_inputs,
-        expected=_opened,
+        expected=_unpacked,
     ),
     Step(
         name="dot",
@@ -146,7 +146,7 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         function="accumulate",
         result="acc",
         returns=ACC,
-        right="The heart of the kernel: every tile along K was opened, multiplied and added, the last one in part.",
+        right="The heart of the kernel: every tile along K was unpacked, multiplied and added, the last one in part.",
         look="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, "
         "and the words of those rows of W",
         harness=f"""
@@ -164,7 +164,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_pt
         result="y",
         returns=Y,
         right="One multiplication an element of Y, none in the loop, and no product was rounded before the sum.",
-        look="turn the scales to fp32, spread them across the columns, multiply once, end in fp16",
+        look="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}

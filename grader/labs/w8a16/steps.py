@@ -135,7 +135,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
         result="y",
         returns=Y,
         right="One multiplication an element of Y, none in the loop, and no product was rounded before the sum.",
-        look="turn the scales to fp32, spread them across the columns, multiply once, end in fp16",
+        look="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}

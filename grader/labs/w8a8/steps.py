@@ -42,7 +42,7 @@ def _quantised(generator: torch.Generator, *shape: int) -> torch.Tensor:
 
 def _dot_inputs(generator: torch.Generator) -> Inputs:
     """Sums that fp32 does not hold."""
-    acc = torch.randint(-(2**28), 2**28, (ROWS, COLUMNS), generator=generator).to(torch.int32)
+    acc = torch.randint(-(2**27), 2**27, (ROWS, COLUMNS), generator=generator).to(torch.int32)
     return {
         "q_ptr": _quantised(generator, ROWS, DEPTH),
         "w_ptr": _quantised(generator, DEPTH, COLUMNS),

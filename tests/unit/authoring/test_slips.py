@@ -47,7 +47,8 @@ def test_students_get_results_and_no_edit():
 
 @pytest.mark.slow
 def test_the_installed_package_has_results_and_no_edit(tmp_path):
-    command = [sys.executable, "-c", "from setuptools import setup; setup()", "-q", "build_py", "--build-lib", str(tmp_path)]
+    setup = [sys.executable, "-c", "from setuptools import setup; setup()", "-q"]
+    command = [*setup, "egg_info", "--egg-base", str(tmp_path), "build_py", "--build-lib", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slips.*")}
     folders = [Path(catalogue).parent.as_posix() for catalogue in CATALOGUES]
