@@ -57,6 +57,8 @@ WITHOUT_A_SAY = ("__main__.py", "cli", "classroom", "authoring", "notebook", "ex
 """What of grader/ decides no verdict: a new column of a table is no reason to grade a class again."""
 SCORING = ("judging/rubric.toml", "judging/tiers")
 """What gives points for verdicts: they are given anew whenever a verdict is read."""
+OF_NOTEBOOKS = ("steps.py", "slips.toml")
+"""What of a lab decides none either: the steps of its notebook, and what often goes wrong in them."""
 OF_THE_CLASS = ("classroom/batch/verdicts.py", "classroom/hidden_cases.py")
 """What does all the same: how a verdict is kept, and which hidden cases are drawn."""
 
@@ -67,7 +69,7 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
     found = hashlib.sha256()
     for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".toml")):
         name = path.relative_to(root).as_posix()
-        if name.startswith(SCORING):
+        if name.startswith(SCORING) or path.name in OF_NOTEBOOKS:
             continue
         if name.split("/")[0] not in WITHOUT_A_SAY or name in OF_THE_CLASS:
             found.update(f"{name}\0{_digest(path.read_text(encoding='utf-8'))}\0".encode())
