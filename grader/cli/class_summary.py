@@ -24,7 +24,7 @@ MOST_LINES = 10
 
 def summary(found: Sequence[Standing], only: frozenset[str], out: Path, drawn: int, seconds: float) -> None:
     """The labs, who was asked for, and what a human has to see, in a few lines; the class's files have everybody."""
-    from grader.classroom.batch.overview import Row
+    from grader.classroom.batch.overview import Row, to_look_at
     from grader.reporting.text import Terminal
 
     console = Terminal(highlight=False)
@@ -32,10 +32,10 @@ def summary(found: Sequence[Standing], only: frozenset[str], out: Path, drawn: i
     console.print(_labs_of(present))
     chosen = [one for one in present if only & {one.student, one.name, one.graded.hand_in.label}]
     _listed(console, [f"{_who(one)}: {_what(one)}" for one in chosen], out / "grades.csv")
-    look = [(one, reasons[0]) for one in present if (reasons := Row(one, "", ()).look)]
+    look = to_look_at([Row(one, "", ()) for one in present])
     if look:
-        console.print(f"[yellow]Needs a look[/] ({len(look)}):")
-        _listed(console, [f"{_who(one)}: {_cut(reason)}" for one, reason in look], out / "index.html")
+        console.print("[yellow]Needs a look[/]:")
+        _listed(console, [f"{_some_of([row.standing for row in rows])}: {_cut(reason)}" for reason, rows in look], out / "index.html")
     absent = len(found) - len(present)
     console.print(
         f"{some(len(present), 'student')}{f', {absent} handed in nothing' if absent else ''}, {some(drawn, 'page')} drawn, "
@@ -69,6 +69,11 @@ def _who(standing: Standing) -> str:
 
     known = standing.name if standing.name == standing.student else f"{standing.name} ({standing.student})"
     return name(f"{known}, {standing.assignment}" if standing.assignment else known)
+
+
+def _some_of(standings: Sequence[Standing]) -> str:
+    """One by name, more by their number."""
+    return _who(standings[0]) if len(standings) == 1 else f"{len(standings)} students, {_who(standings[0])} first"
 
 
 def _what(standing: Standing) -> str:

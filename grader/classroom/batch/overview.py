@@ -85,6 +85,15 @@ class Row:
         return [(lab_id, report) for lab_id, report in self.standing.labs.items() if report.status in BROKEN]
 
 
+def to_look_at(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Each reason to look, and whom it is about; what is about few comes first."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        for reason in row.look:
+            found.setdefault(reason, []).append(row)
+    return sorted(found.items(), key=lambda told: len(told[1]))
+
+
 def pages(
     standings: Sequence[Standing], compared: Comparison, secret: str, address: Callable[[Standing], str],
     files: Sequence[Accounted] = (),
@@ -199,17 +208,21 @@ def class_page(
     files: Sequence[Accounted] = (),
 ) -> str:  # fmt: skip
     """The instructor's page. files: what became of each that came in; those that are nobody's need a look."""
-    names = {standing.student: standing.name for standing in standings}
+    shared = Counter(name for name in {one.student: one.name for one in standings}.values())
+    names = {one.student: one.name if shared[one.name] == 1 else f"{one.name} ({one.student})" for one in standings}
     rows = [Row(standing, address(standing), _tags(standing)) for standing in standings]
+    fast = [lab.lab_id for lab in numbers.labs if lab.leaders]
+    rows.sort(key=lambda row: (row.standing.name.lower(), row.standing.student, row.standing.assignment))
     return _rendered(
         "class.html.j2", (HERE / "class.js").read_text(encoding="utf-8"),
         numbers=numbers,
-        rows=sorted(rows, key=lambda row: (row.standing.name.lower(), row.standing.student, row.standing.assignment)),
+        rows=rows,
+        look=to_look_at(rows),
         labs=[summary.lab_id for summary in numbers.labs],
         bonus={lab_id for one in standings for lab_id, lab in one.labs.items() if lab.bonus},
         asked=any(one.questions is not None for one in standings),
-        boards=[(lab.lab_id, leaders(lab.lab_id, standings, lambda one: one.name)[:LEADERS]) for lab in numbers.labs if lab.leaders],
-        mistakes=[(*mistake, [one.name for one in students]) for mistake, students in mistakes(standings)],
+        boards=[(lab, leaders(lab, standings, lambda one: names[one.student])[:LEADERS]) for lab in fast],
+        mistakes=[(*mistake, [names[one.student] for one in students]) for mistake, students in mistakes(standings)],
         tags=sorted({tag for row in rows for tag in row.tags}),
         alike=compared.found,
         identical=[(group.lab_id, same) for group in compared.found for same in group.identical],

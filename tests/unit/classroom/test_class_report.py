@@ -301,7 +301,7 @@ def class_pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     found = standings([graded(hand_in(f"student{n}"), points=10.0 + n, ratio=1 + n / 10) for n in range(12)], Rules())
     look = ("a very " + "long " * 60 + "reason",)
-    found[0] = replace(found[0], graded=replace(found[0].graded, look=look))
+    found[0] = replace(found[0], look=look)
     with WorkerPool(1) as pool:
         pages = Pages(pool, folder, "secret")
         for standing in found:
@@ -322,11 +322,32 @@ def test_pages_in_a_browser(browser, class_pages, width, scheme):  # noqa: F811
     page.on("request", lambda request: requests.append(request.url))
     page.goto((class_pages / "index.html").as_uri())
     assert page.locator("h1").inner_text() == "Class report"
-    assert page.locator("section:has(#students) tbody tr").count() == 12
+    lines = page.locator("section:has(#students) tbody tr")
+    assert lines.count() == 12
     assert page.locator("section:has(#similar) tbody tr").count() == 1, "all twelve handed in the same"
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
+    student = page.locator("section:has(#students) thead button", has_text="student")
+    points = page.locator("section:has(#students) thead button", has_text="points")
+    points.click()
+    assert lines.first.locator("strong").inner_text() == "30"
+    points.click()
+    assert lines.first.locator("strong").inner_text() == "41"
+    page.locator("#find").fill("student1 student11")
+    assert [line.locator("a").inner_text() for line in lines.all() if line.is_visible()] == ["student11"]
+    assert page.locator("#shown").inner_text() == "1 of 12"
+    page.locator("#find").fill("")
+    page.locator("#only").select_option(label="needs a look")
+    assert [line.locator("a").inner_text() for line in lines.all() if line.is_visible()] == ["student0"]
+    page.locator("#only").select_option(label="everybody")
+    student.click()
+    assert [line.locator("a").inner_text() for line in lines.all()] == [f"student{number}" for number in range(12)]
     page.locator("section:has(#students) tbody a").first.click()
     assert "student0" in page.locator("h1").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
+    page.goto((class_pages / "projected.html").as_uri())
+    assert page.locator("h2", has_text="Fastest").count() == 1
+    assert "student0" not in page.content()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
     assert not complaints
     assert all(url.startswith(("file:", "data:")) for url in requests)
     page.close()
