@@ -174,10 +174,14 @@ def test_make_alone_lists_the_targets():
         assert f"make {target}" in done.stdout
 
 
-def test_make_grade_without_a_virtual_environment():
+def test_make_grade_without_a_virtual_environment(tmp_path):
+    """With the Python of a clone in a folder whose name a shell would split."""
+    python = tmp_path / "a clone é" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
     done = subprocess.run(
-        ["make", "grade", "ARGS=", "VENV=", f"PYTHON={sys.executable}", "SUBMISSION=assignment", "LAB=dds",
-         "DEVICE=cpu"],
+        ["make", "grade", "ARGS=", "VENV=", f"PYTHON={python}", "SUBMISSION=assignment", "LAB=dds", "DEVICE=cpu"],
         cwd=ROOT, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
