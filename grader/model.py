@@ -418,6 +418,15 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class ToolWatch:
+    """What a tool on the GPU saw of the accesses of one launch: "" where all were in their allocations, else what was not."""
+
+    case: str
+    config: int
+    fault: str = ""
+
+
+@dataclass(frozen=True)
 class SpeedSample:
     """One speed case, timed: per-round log-ratios of baseline to student, and what was seen on the way.
 

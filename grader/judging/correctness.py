@@ -11,9 +11,10 @@ from typing import Any
 from grader.judging.checking import Finding, describe_case
 from grader.judging.judged import Diagnosis, Judged
 from grader.labs import Lab
-from grader.model import Case, Outcome, TestResult, TestStatus
+from grader.model import Case, Outcome, TestResult, TestStatus, ToolWatch
 
 HIDDEN = "the output is wrong; this case's data is hidden"
+MAX_NAMED = 4
 HIDDEN_NOT_GRADED = "not gradable here; this case's data is hidden"
 
 Run = tuple[Outcome, Finding]
@@ -77,28 +78,53 @@ def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
 
 
 def memory_test(lab: Lab, judged: Judged) -> TestResult:
-    """The memory test. Hidden cases have no say in it."""
+    """The memory test. Hidden cases have no say in it. Cases of which a launch was seen by nobody are told: they give no points for it."""
     outcomes = [outcome for outcome in judged.outcomes if not lab.case(outcome.case).hidden]
     watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
-    status, message = _memory_verdict(judged.memory, outcomes, watched)
-    return TestResult("memory", "memory", status, 0.0, 0.0, message, metrics={"seen": True} if judged.memory else {})
+    status, message = _memory_verdict(judged.memory, outcomes, watched, judged.tool)
+    metrics: dict[str, Any] = {"seen": True} if judged.memory else {}
+    if status == "passed" and (unseen := _unseen(outcomes, watched, judged.tool)):
+        metrics["unseen"] = unseen
+    return TestResult("memory", "memory", status, 0.0, 0.0, message, metrics=metrics)
 
 
-def _memory_verdict(found: Sequence[str], outcomes: Sequence[Outcome], watched: Sequence[Outcome]) -> tuple[TestStatus, str]:
+def _memory_verdict(
+    found: Sequence[str], outcomes: Sequence[Outcome], watched: Sequence[Outcome], tool: Sequence[ToolWatch]
+) -> tuple[TestStatus, str]:
+    """tool: launches whose accesses a tool on the GPU saw."""
     if found:
         return "failed", "\n".join(found)
     broken = dict.fromkeys(outcome.case for outcome in outcomes if outcome.overrun or outcome.changed)
     if broken:
         return "failed", f"wrote where it may not, in {', '.join(broken)}; grade with DEVICE=cpu to see the line"
+    if fault := next((one for one in tool if one.fault), None):
+        return "failed", f"the kernel {fault.fault} (in `{fault.case}`, config {fault.config})"
     if unfinished := _unfinished(watched):
         return "failed", unfinished
-    ended = [outcome for outcome in watched if outcome.status == "ran"]
-    if ended:
-        return "passed", f"every access inside its tensor in {len(ended)} launches"
-    ran = [outcome for outcome in outcomes if outcome.status == "ran"]
-    if ran and len(ran) == len(outcomes):
-        return "passed", f"guard regions and inputs intact in {len(ran)} launches; the interpreter cannot run this kernel"
-    return "skipped", "no launch could be watched here"
+    ended, unseen = sum(outcome.status == "ran" for outcome in watched), _unseen(outcomes, watched, tool)
+    said = [f"every access inside its tensor in {ended} launches"] if ended else []
+    said += [f"every access inside an allocation in {len(tool)} launches, as compute-sanitizer saw on the GPU"] if tool else []
+    if unseen:
+        said.append(_not_seen(unseen, outcomes, watched))
+    return "passed" if ended or tool else "skipped", "; ".join(said) or "no launch could be watched here"
+
+
+def _unseen(outcomes: Sequence[Outcome], watched: Sequence[Outcome], tool: Sequence[ToolWatch]) -> list[str]:
+    """Cases with a launch whose accesses nobody saw."""
+    seen = {(one.case, one.config) for one in watched if one.status == "ran"} | {(one.case, one.config) for one in tool}
+    blind = [one for one in outcomes if (one.case, one.config) not in seen and one.status in ("ran", "unsupported")]
+    return list(dict.fromkeys(one.case for one in blind))
+
+
+def _not_seen(unseen: Sequence[str], outcomes: Sequence[Outcome], watched: Sequence[Outcome]) -> str:
+    """Which cases nobody saw, why, and what to do."""
+    named = ", ".join(unseen[:MAX_NAMED]) + (f" and {len(unseen) - MAX_NAMED} more" if len(unseen) > MAX_NAMED else "")
+    why = next((one.message for one in watched if one.status == "unsupported" and one.case in unseen), "")
+    ran = sum(one.status == "ran" for one in outcomes)
+    intact = f"; guard regions and inputs are intact in {ran} launches" if ran else ""
+    return (
+        f"not seen: {named}{f' ({why})' if why else ''}{intact}; do without it, or grade on a GPU where compute-sanitizer is installed"
+    )
 
 
 def _unfinished(watched: Sequence[Outcome]) -> str:

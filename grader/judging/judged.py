@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.judging.checking import Finding
-from grader.model import KernelBundle, Outcome, SpeedSample
+from grader.model import KernelBundle, Outcome, SpeedSample, ToolWatch
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Judged:
     """What is known of one lab when points are given: findings by case and config, speed samples, build.
 
     diagnoses: one for each outcome, or none at all. watched: the launches whose every access the interpreter looked at:
-    the outcomes themselves, or beside a GPU's those of the interpreter. memory: what was found there, in sentences.
+    the outcomes themselves, or beside a GPU's those of the interpreter. memory: what was found there, in sentences. tool: what a
+    tool on the GPU saw of launches that the interpreter could not run.
     """
 
     bundle: KernelBundle
@@ -56,3 +57,4 @@ class Judged:
     diagnoses: Sequence[Diagnosis | None] = ()
     watched: Sequence[Outcome] = ()
     memory: Sequence[str] = ()
+    tool: Sequence[ToolWatch] = ()

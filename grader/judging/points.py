@@ -21,7 +21,7 @@ def scored(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabReport:
     cases = [_worth(test, worth[test.name]) for test in cases]
     correctness = [*cases, *(_memory(test, cases, rubric.memory) for test in _of(report, "memory"))]
     earned = sum(test.points for test in correctness)
-    if correctness and all(test.status == "passed" for test in correctness):
+    if correctness and all(test.status == "passed" and "unseen" not in test.metrics for test in correctness):
         earned = rubric.correctness
     timed = _of(report, "speed")
     enough = earned >= rubric.speed_needs_correctness * rubric.correctness
@@ -61,7 +61,8 @@ def _worth(test: TestResult, worth: float) -> TestResult:
 
 
 def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> TestResult:
-    """The memory test has points in proportion to those of the cases: a kernel that touches nothing earns nothing.
+    """The memory test has points in proportion to those of the cases: a kernel that touches nothing earns nothing, nor do accesses that
+    nobody saw.
 
     Hidden cases have no say in it.
     """
@@ -69,13 +70,16 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
     verdict = metrics.pop("verdict", test.message)
     public = [case for case in cases if not case.hidden]
     whole = sum(case.max_points for case in public)
-    points = worth * (sum(case.points for case in public) / whole) if whole and test.status == "passed" else 0.0
+    unseen = metrics.get("unseen", ())
+    right = sum(case.points for case in public if case.name not in unseen)
+    points = worth * right / whole if whole and test.status == "passed" else 0.0
     lost = [case.name for case in public if case.points < case.max_points]
+    gone = worth * sum(case.max_points - case.points for case in public) / whole if whole else worth
     message = verdict
     if test.status == "passed" and lost and worth:
         named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")
         message += (
-            f"; {worth - points:.3g} of its {worth:.3g} points are lost with the cases that are not right: {named}"
+            f"; {gone:.3g} of its {worth:.3g} points are lost with the cases that are not right: {named}"
         )
         metrics["verdict"] = verdict
     return replace(test, points=points, max_points=worth, message=message, metrics=metrics)

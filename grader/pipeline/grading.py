@@ -30,10 +30,12 @@ from grader.model import (
     Report,
     SpeedSample,
     Submission,
+    ToolWatch,
 )
 from grader.pipeline.judging import Ran, Terms, judge
 from grader.pipeline.progress import Listener, Progress, unheard
 from grader.reading import read
+from grader.running import sanitizer
 from grader.running.interpreter import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm
 
@@ -206,10 +208,12 @@ def _as_built(labs: Sequence[Lab], builds: Mapping[str, Future[KernelBundle | Re
 
 @dataclass(frozen=True)
 class GpuRun:
-    """What the GPU showed of one lab's kernels: outcomes of its cases, and its speed cases timed. Judged by nobody yet."""
+    """What the GPU showed of one lab's kernels: outcomes of its cases, its speed cases timed, and what a tool saw of the accesses of
+    a kernel that the interpreter cannot run. Judged by nobody yet."""
 
     outcomes: tuple[Outcome, ...]
     samples: tuple[SpeedSample, ...]
+    tool: tuple[ToolWatch, ...] = ()
 
 
 def gpu_build_options(device: Device, jobs: int, confined: bool | None) -> BuildOptions:
@@ -244,8 +248,12 @@ def run_on_gpu(
     samples = runner.speed(
         lab, bundle, boundaries, deaths_in(outcomes), lambda sample: listen(Progress(lab.id, "time", case=sample.case))
     )
+    seen: list[ToolWatch] = []
+    if sanitizer.needed(bundle) and device.capability is not None:
+        watched = [(outcome.case, outcome.config) for outcome in outcomes if outcome.status == "ran"]
+        seen = sanitizer.watch(lab, bundle, watched, seed, device.capability, runner.visible)
     outcomes += runner.correctness(lab, bundle, pairs[len(public) :], seed, ran, outcomes)
-    return GpuRun(tuple(outcomes), tuple(samples))
+    return GpuRun(tuple(outcomes), tuple(samples), tuple(seen))
 
 
 def watch_memory(
@@ -292,7 +300,7 @@ def judge_gpu_run(
         return replace(refused(lab, built, rubric, gpu=True), source=_source(source))
     assert device.capability is not None
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-    ran = Ran(run.outcomes, tuple(watched), run.samples)
+    ran = Ran(run.outcomes, tuple(watched), run.samples, run.tool)
     terms = Terms(rubric, load_tiers(device.name, device.capability), (device.capability,), seed)
     return judge(lab, source, built, problems, ran, terms, how)
 

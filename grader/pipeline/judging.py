@@ -16,17 +16,19 @@ from grader.judging.remarks import open_loads, remarks, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
 from grader.labs import Lab, offsets
-from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SpeedSample
+from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SpeedSample, ToolWatch
 from grader.running.interpreter import InterpretOptions, interpret
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a lab's launches. watched: those whose every access the interpreter looked at. samples: None without a GPU."""
+    """What became of a lab's launches. watched: those whose every access the interpreter looked at. samples: None without a GPU.
+    tool: what a tool on the GPU saw of the accesses of others."""
 
     outcomes: Sequence[Outcome]
     watched: Sequence[Outcome]
     samples: Sequence[SpeedSample] | None = None
+    tool: Sequence[ToolWatch] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def judge(
     astray = {line: why for diagnosis in diagnoses if diagnosis for line, why in diagnosis.astray}
     right = all(finding.ok for finding in findings)
     located = sentences(lab, source, problems, ran.watched, astray=astray, right=right)
-    judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located)
+    judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located, ran.tool)
     said = remarks(source, bundle, ran.watched, lab.output) + _left_to_chance(lab, source, bundle, problems, ran, findings, how)
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects, remarks=said)
 

@@ -39,12 +39,13 @@ class GpuProcess:
     """One GPU's process. Use as a context manager; leaving it ends the process.
 
     `target` is what the process runs: a function that takes its end of the pipe and the GPU's name for
-    CUDA_VISIBLE_DEVICES. Each of its answers is a pair: the answer, and whether the process ends because of it.
+    CUDA_VISIBLE_DEVICES, which `visible` holds. Each of its answers is a pair: the answer, and whether the process ends because of it.
     """
 
     target: Callable[[Connection, str], None]
 
     def __init__(self, gpu: int = 0) -> None:
+        self.visible = waking.visible(gpu)
         self._process = waking.taken(self.target, gpu)
 
     def __enter__(self) -> Self:

@@ -33,15 +33,15 @@ def wake(gpu: int = 0) -> None:
         process.start()
     except CannotStart:  # told to whoever asks for a runner
         return
-    _woken[serve, _visible(gpu)] = process
+    _woken[serve, visible(gpu)] = process
 
 
 def taken(target: Target, gpu: int) -> Supervised:
     """The process that was woken for this, once, or one that is not started yet."""
-    return _woken.pop((target, _visible(gpu)), None) or Supervised(target, _visible(gpu))
+    return _woken.pop((target, visible(gpu)), None) or Supervised(target, visible(gpu))
 
 
-def _visible(gpu: int) -> str:
+def visible(gpu: int) -> str:
     """The GPU's name for CUDA_VISIBLE_DEVICES."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return visible.split(",")[gpu] if visible else str(gpu)

@@ -1,13 +1,18 @@
-"""What the memory test says of launches that did not come to their end."""
+"""What the memory test says of launches that did not come to their end, and of those that nobody saw."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from grader.judging.checking import Finding
 from grader.judging.correctness import memory_test
 from grader.judging.judged import Judged
+from grader.judging.rubric import load_rubric
+from grader.judging.scoring import score
 from grader.labs import get_lab
-from grader.model import Config, KernelBundle, MadeModule, Outcome
+from grader.model import Config, KernelBundle, MadeModule, Outcome, ToolWatch
 
 
 def outcome(case, status, message=""):
@@ -31,3 +36,61 @@ def test_launches_that_were_not_made_are_not_said_to_have_gone_on_for_too_long(w
     bundle = KernelBundle(lab.id, (Config(0, {}, 4, 2),), {}, {}, MadeModule("", lab.kernel, ()))
     judged = Judged(bundle, (), watched, [], None, watched=watched)
     assert memory_test(lab, judged).message.startswith(said)
+
+
+# ---------------------------------------------------------------- points need eyes
+
+LAB = replace(get_lab("w8a8"), cases=tuple(case for case in get_lab("w8a8").cases if case.name in ("one_tile", "k_tail", "odd_m")))
+NAMES = [case.name for case in LAB.cases]
+WHY = "w8a8.py line 9: inline assembly runs on a GPU only; the interpreter has no meaning for it"
+
+
+def points_of(watched, tool=()):
+    """The memory test of a kernel that a GPU found right in three cases: status, points and message."""
+    bundle = KernelBundle(LAB.id, (Config(0, {}, 4, 2),), {}, {}, MadeModule("", LAB.kernel, ()))
+    outcomes = [outcome(name, "ran") for name in NAMES]
+    judged = Judged(bundle, (90,), outcomes, [Finding(True, "")] * 3, [], watched=watched, tool=tool)
+    rubric = load_rubric()
+    report = score(LAB, judged, rubric, None)
+    memory = next(test for test in report.tests if test.kind == "memory")
+    return memory.status, memory.points / rubric.memory, memory.message, report.correctness_points / rubric.correctness
+
+
+def unseen(name):
+    return outcome(name, "unsupported", WHY)
+
+
+def test_every_launch_that_was_watched_gives_all_points():
+    status, share, message, whole = points_of([outcome(name, "ran") for name in NAMES])
+    assert (status, share, whole) == ("passed", 1.0, 1.0)
+    assert "not seen" not in message
+
+
+def test_one_watched_launch_does_not_stand_for_the_others():
+    status, share, message, whole = points_of([outcome(NAMES[0], "ran"), *map(unseen, NAMES[1:])])
+    assert status == "passed"
+    assert 0 < share < 0.6
+    assert whole < 1
+    assert f"not seen: {NAMES[1]}, {NAMES[2]} ({WHY}); guard regions and inputs are intact in 3 launches" in message
+
+
+def test_nothing_seen_gives_nothing_and_says_so():
+    status, share, message, _ = points_of([unseen(name) for name in NAMES])
+    assert (status, share) == ("skipped", 0.0)
+    assert message.startswith(f"not seen: {', '.join(NAMES)} (")
+    status, share, message, _ = points_of([])
+    assert (status, share) == ("skipped", 0.0)
+
+
+def test_what_a_tool_saw_on_the_gpu_counts():
+    watched = [unseen(name) for name in NAMES]
+    status, share, message, whole = points_of(watched, [ToolWatch(name, 0) for name in NAMES])
+    assert (status, share, whole) == ("passed", 1.0, 1.0)
+    assert "3 launches, as compute-sanitizer saw" in message
+    status, share, message, _ = points_of(watched, [ToolWatch(NAMES[0], 0)])
+    assert status == "passed"
+    assert 0 < share < 0.6
+    assert f"not seen: {NAMES[1]}" in message
+    status, share, message, _ = points_of(watched, [ToolWatch(NAMES[0], 0), ToolWatch(NAMES[1], 0, "reads 4 bytes, 16 bytes after x")])
+    assert (status, share) == ("failed", 0.0)
+    assert message == f"the kernel reads 4 bytes, 16 bytes after x (in `{NAMES[1]}`, config 0)"

@@ -1,0 +1,99 @@
+"""The process under compute-sanitizer: launches cubins on tensors that are allocations of exactly their bytes.
+
+    compute-sanitizer --tool memcheck python -m grader.running.sanitized JOB TOLD
+
+Between two tensors lies memory that was given back, so that what runs over the end of one meets no other. Trusted like the process
+that owns a GPU: no Python of a student's, and each launch is told of in a line of JSON in TOLD. It ends with the first launch that fails.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from cuda.bindings import driver as cuda
+
+from grader.gpu.driver import CudaError, LoadedKernel, RefusedCubin, call, load
+from grader.gpu.muting import mute_kernels
+from grader.labs import Lab, get_lab
+from grader.labs.problems import make_problem
+from grader.labs.slices import arrives_zeroed
+from grader.model import Case, KernelBundle
+
+APART_BYTES = 1 << 20
+POISON = 0x7E
+
+
+def main(job: Path, told: Path) -> None:
+    """Launches what the job says."""
+    lab_id, bundle, launches, seed, capability = pickle.loads(job.read_bytes())  # written by sanitizer.py
+    mute_kernels()
+    call(cuda.cuInit(0))
+    call(cuda.cuCtxSetCurrent(call(cuda.cuDevicePrimaryCtxRetain(call(cuda.cuDeviceGet(0))))))
+    lab = get_lab(lab_id)
+    with told.open("w", encoding="utf-8") as file:
+        for case, config in launches:
+            entry = _launched(lab, bundle, case, config, seed, capability)
+            if entry is not None:
+                print(json.dumps(entry), file=file, flush=True)
+                if not entry["ended"]:
+                    return
+
+
+def _launched(lab: Lab, bundle: KernelBundle, case: Case, config: int, seed: int, capability: int) -> dict[str, Any] | None:
+    """One launch: whether it ended, and where its tensors were; None for one that cannot be made."""
+    binary = bundle.binary(case.name, config, capability)
+    if binary is None or (case.name, config) in bundle.refused:
+        return None
+    try:
+        kernel = load(binary)
+    except RefusedCubin:
+        return None
+    launch, problem = bundle.launches[case.name, config], make_problem(lab, case, seed)
+    scratch = kernel.scratch_bytes(launch)
+    zeroed = arrives_zeroed(lab, bundle.configs[config])
+    hosts = {name: _bytes(tensor) for name, tensor in problem.tensors.items()}
+    hosts[lab.output] = np.full_like(hosts[lab.output], 0 if zeroed else POISON)
+    if scratch:
+        hosts["scratch"] = np.zeros(scratch, dtype=np.uint8)
+    places, apart = {}, [call(cuda.cuMemAlloc(APART_BYTES))]
+    for name, host in hosts.items():
+        places[name] = call(cuda.cuMemAlloc(max(1, host.nbytes)))
+        apart.append(call(cuda.cuMemAlloc(APART_BYTES)))
+        if host.nbytes:
+            call(cuda.cuMemcpyHtoD(places[name], host.ctypes.data, host.nbytes))
+    for address in apart:
+        call(cuda.cuMemFree(address))
+    addresses = {name: int(address) for name, address in places.items()}
+    entry = {"case": case.name, "config": config, "ended": True, "tensors": addresses}
+    try:
+        kernel.bind(launch, problem.scalars)(addresses, 0, addresses.get("scratch", 0))
+        call(cuda.cuCtxSynchronize())
+    except CudaError:
+        return {**entry, "ended": False}
+    _given_back(kernel, places)
+    return entry
+
+
+def _given_back(kernel: LoadedKernel, places: dict[str, Any]) -> None:
+    for address in places.values():
+        call(cuda.cuMemFree(address))
+    call(cuda.cuModuleUnload(kernel.module))
+
+
+def _bytes(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor from its first element to its last as they lie in memory, with what a strided view leaves between them."""
+    if not tensor.numel():
+        return np.zeros(0, dtype=np.uint8)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = torch.as_strided(tensor, (extent,), (1,))
+    return flat.contiguous().view(torch.uint8).numpy()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
