@@ -59,8 +59,9 @@ persons = st.builds(
 @given(
     points=numbers, hours=st.floats(-30, 80), percent=st.sampled_from([0.0, 7.5, 10.0]), person=st.none() | persons,
     bonus=st.none() | numbers, answered=st.booleans(), unknown=st.booleans(),
+    out_of=st.sampled_from(["all", "gradable"]),
 )  # fmt: skip
-def test_the_page_and_every_table_state_the_same_mark(points, hours, percent, person, bonus, answered, unknown):
+def test_the_page_and_every_table_state_the_same_mark(points, hours, percent, person, bonus, answered, unknown, out_of):
     one = graded(hand_in("ann"), points=points, speed=0.0)
     submitted = None if unknown else DUE + timedelta(hours=hours)
     one = replace(
@@ -68,10 +69,12 @@ def test_the_page_and_every_table_state_the_same_mark(points, hours, percent, pe
         hand_in=replace(one.hand_in, submitted=submitted),
         answers={"w8a8": Answers("Ann", RIGHT)} if answered else {},
     )
+    labs = {"w8a8": replace(one.report.labs["w8a8"], gradable_points=60.0)}
+    one = replace(one, report=replace(one.report, labs=labs))
     one = one if bonus is None else with_bonus(one, bonus)
-    (found,) = standings([one], Rules("last", DUE, percent), Roster((person,) if person else (), "roster.csv"))
+    (found,) = standings([one], Rules("last", DUE, percent, out_of=out_of), Roster((person,) if person else (), "roster.csv"))
     text = words(html.page(one.report, {}, statement(found), "digest"))
-    _, canvas = csv.DictReader(io.StringIO(canvas_csv([found])))
+    most, canvas = csv.DictReader(io.StringIO(canvas_csv([found])))
     (moodle,) = csv.DictReader(io.StringIO(moodle_csv([found])))
     (grades,) = csv.DictReader(io.StringIO(grades_csv([found])))
     for title, part in (
@@ -83,6 +86,7 @@ def test_the_page_and_every_table_state_the_same_mark(points, hours, percent, pe
         assert (said is not None) == (title in canvas)
         if said is not None:
             assert float(said[1]) == float(canvas[title]) == float(moodle[title])
+            assert part == "bonus" or float(said[2]) == float(most[title]), "bonus points count on top of what is possible"
     assert float(grades["points"]) == float(re.search(r"\bkernels ([\d.]+) of", text)[1])
     assert (found.name if person else "ann") in text
     if grades["override"]:
