@@ -386,7 +386,7 @@ class Outcome:
     added to an element of it; all are None where there is no checker. `left_open`: which orders Triton leaves open in it, as
     grader.judging.checking names them, and the line of the module's text. `contributions`: what each slice added to it, see
     grader.judging.contributions; `rounded`: how often additions rounded an element of it on a GPU, see grader.labs.offsets.
-    `flow`: the record of a launch that was recorded, see grader.diagnosis.ledger.tape, or its accesses, see
+    `flow`: the record of a launch that was recorded, see grader.diagnosis.tape, or its accesses, see
     grader.traffic.accesses.
     """
 

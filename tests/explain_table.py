@@ -119,7 +119,8 @@ def judged(kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _claimed(metrics: dict[str, Any]) -> Sequence[str]:
-    return metrics.get("mistakes") or ([metrics["mistake"]] if metrics.get("mistake") else [])
+    """The names of the catalogue; what is counted as "column: aspect" was observed, and names nothing."""
+    return [name for name in metrics.get("mistakes", ()) if ":" not in name]
 
 
 def verdict(
@@ -130,7 +131,7 @@ def verdict(
         return "false" if said or claimed or memory else "nothing"
     if kernel.truth and (claimed or any(lines) or memory):
         return "to judge"
-    expected = alternatives(kernel.expected)
+    expected = alternatives((*kernel.expected, kernel.name))
     if any(not expected & set(name.split(" or ")) for name in claimed):
         return "false"
     if claimed:

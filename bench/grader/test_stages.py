@@ -13,7 +13,7 @@ import pytest
 from grader import building
 from grader.classroom.batch.journal import Journal, verdict_key
 from grader.classroom.hidden_cases import Secrets
-from grader.diagnosis.likeness import diagnose
+from grader.diagnosis.explaining import Failure, explain
 from grader.gpu.devices import choose
 from grader.judging.checking import check
 from grader.labs import all_labs, get_lab
@@ -96,7 +96,9 @@ def test_check(benchmark, right):
 def test_diagnose(benchmark, wrong):
     findings = wrong.check()
     assert not all(finding.ok for finding in findings)
-    benchmark.pedantic(diagnose, (wrong.lab, wrong.problems, wrong.built.configs, wrong.outcomes, findings), rounds=3)
+    how = InterpretOptions(1)
+    failure = Failure(wrong.lab, wrong.source, wrong.built, wrong.problems, wrong.outcomes, findings, wrong.outcomes, how)
+    benchmark.pedantic(explain, (failure,), rounds=3)
 
 
 def test_grade(benchmark, wrong):

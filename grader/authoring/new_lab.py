@@ -11,7 +11,7 @@ from grader.authoring.slips import CATALOGUE
 from grader.exercises import steps_of
 from grader.labs import Lab, all_labs, speed_steps_of
 from grader.labs.question import questions_of
-from grader.labs.stages import stages_of
+from grader.labs.relation import relation_of
 from grader.labs.wrong_kernels import BadMistake, catalogue, wrong_kernels
 
 SKELETON = Path(__file__).parent / "skeleton"
@@ -34,7 +34,7 @@ def make_lab(lab_id: str, root: Path) -> list[Path]:
     files = {
         lab / "__init__.py": "",
         lab / "lab.py": _filled("lab.py.txt", names),
-        lab / "mistakes.py": _filled("mistakes.py.txt", names),
+        lab / "relation.py": _filled("relation.py.txt", names),
         root / "solutions" / f"{lab_id}.py": _filled("solution.py.txt", names),
         root / "notebooks" / "source" / f"{lab_id}.py": _filled("notebook.py.txt", names),
     }
@@ -53,16 +53,13 @@ def _filled(name: str, names: dict[str, str]) -> str:
 
 def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
     """What this lab lacks: (whether it must have it, a sentence). Its definition is sound, or labs could not be looked up."""
-    lab = all_labs()[lab_id]
     for place, what in (("solutions", "reference kernel and layer"), ("notebooks/source", "notebook")):
         if not (root / place / f"{lab_id}.py").is_file():
             yield True, f"{place}/{lab_id}.py, its {what}"
     if not (root / "assignment" / f"{lab_id}.py").is_file():
         yield True, f"assignment/{lab_id}.py; run `make release`"
-    if not lab.mistakes:
-        yield False, f"grader/labs/{lab_id}/mistakes.py: wrong kernels are told where they are wrong, not why"
-    if stages_of(lab_id) is None:
-        yield False, f"grader/labs/{lab_id}/stages.py: the flow of a wrong kernel is not followed"
+    if relation_of(lab_id) is None:
+        yield False, f"grader/labs/{lab_id}/relation.py: wrong kernels are told that they are wrong, not where"
     if not steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
     elif not (root / "grader" / "labs" / lab_id / CATALOGUE).is_file():
@@ -71,7 +68,7 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
     if not speed_steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one"
-    yield from _wrong_kernels(lab, root)
+    yield from _wrong_kernels(all_labs()[lab_id], root)
     if not (root / "tests" / "broken" / f"{lab_id}.toml").is_file():
         yield False, f"tests/broken/{lab_id}.toml: no kernel that does not build shows what its author is told"
     if not any((root / "tests" / "styles").glob(f"{lab_id}_*")):

@@ -31,7 +31,7 @@ def smaller(case: Case) -> Iterator[Case]:
 
 
 def smallest_failing(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, case: Case, config: int, seed: int, options: BuildOptions
+    lab: Lab, source: KernelSource, bundle: KernelBundle, case: Case, config: int, options: BuildOptions, seed: int = 7
 ) -> Case | None:
     """The smallest of at most ten variants of `case` that fails with `config` on the interpreter, or None."""
     problems: dict[str, Problem] = {}

@@ -11,33 +11,27 @@ from grader.model import KernelBundle, Outcome, SpeedSample, ToolWatch
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why one case fails, for the student. `mistake`: the class's name; "" when no known mistake fits.
+    """Why one case fails, for the student.
 
-    evidence: numbers from the case; left out of the text for hidden cases. told, general: the ledger's sentences, which
-    take the place of the others, with numbers and without; mistakes: the classes of all of them, first things first. early: the
-    first one lies in the grid, in the map of tiles or in a line that accesses what is out of bounds, which may follow from it, or
-    all that the memory check found is in lines that the sentences explain.
-    astray: lines of the module whose addresses are wrong, and why.
+    sentences: what was observed, first things first, one a line; general: the same without the numbers of a case. mistakes: a
+    word for each, for counting; () where how Y comes about could not be followed. early: the first one may cause what the memory
+    check found, or explains all of it. astray: lines of the module whose addresses are wrong, and why.
     """
 
-    mistake: str
-    what: str
-    evidence: str
-    hint: str
-    told: str = ""
+    sentences: str
     general: str = ""
     mistakes: tuple[str, ...] = ()
     early: bool = False
     astray: tuple[tuple[int, str], ...] = ()
 
+    @property
+    def mistake(self) -> str:
+        """The word for the first one."""
+        return self.mistakes[0] if self.mistakes else ""
+
     def text(self, *, hidden: bool) -> str:
-        """The diagnosis in one or two sentences."""
-        if self.told:
-            return self.general if hidden else self.told
-        if not self.mistake:
-            return "" if hidden else self.evidence
-        evidence = f" ({self.evidence})" if self.evidence and not hidden else ""
-        return f"Likely mistake: the output matches {self.what}{evidence}. Hint: {self.hint}"
+        """The sentences, or of a hidden case what may be said of it."""
+        return self.general if hidden else self.sentences
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,16 @@ from typing import Literal, Protocol
 
 import torch
 
-from grader.labs.imitation import Mistake
 from grader.labs.projection import Projected, Stack
 from grader.model import Case, Constant, Parameter, Problem, Reference
 
 Grid = tuple[int, ...]
+TILE_NAMES = {
+    "M": ("BLOCK_M", "BLOCK_SIZE_M", "BM", "TILE_M", "BLOCK_SIZE_ROW"),
+    "N": ("BLOCK_N", "BLOCK_SIZE_N", "BN", "TILE_N", "BLOCK_SIZE_COL"),
+    "K": ("BLOCK_K", "BLOCK_SIZE_K", "BK", "TILE_K"),
+}
+"""What kernels usually call the sizes of their tiles, by axis."""
 
 
 class Launchable(Protocol):
@@ -56,7 +61,6 @@ class Lab:
         Recorded as well.
     default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
         ValueError for one that cannot be used.
-    mistakes: what is known to go wrong, more telling ones first.
     bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
     operations(problem): tensor-core operations of one launch, two a multiply-add, on operands of type `operand`.
     split_k: whether a config's SPLIT_K means slices of K that are added in fp16 to a Y that arrives zeroed.
@@ -87,7 +91,6 @@ class Lab:
     constants: Mapping[str, Constant] = field(default_factory=dict)
     output: str = "y_ptr"
     rare_inputs: bool = False
-    mistakes: tuple[Mistake, ...] = ()
     blind: Mapping[str, str] = field(default_factory=dict)
     bonus: bool = False
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 
-from grader.labs.contract import Lab, Launchable, cdiv
-from grader.labs.imitation import TILE_NAMES
+from grader.labs.contract import TILE_NAMES, Lab, Launchable, cdiv
 from grader.model import Config, Launch
 
 MOST_SLICES = 16

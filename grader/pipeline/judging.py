@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grader.building import BuildOptions
+from grader.diagnosis.explaining import Failure
 from grader.diagnosis.reasons import reasons
-from grader.diagnosis.shrinking import smallest_failing
 from grader.judging.checking import Finding, References, check, defined, order_left_open
 from grader.judging.contributions import Added, added
-from grader.judging.judged import Diagnosis, Judged
+from grader.judging.judged import Judged
 from grader.judging.memory import sentences
 from grader.judging.remarks import open_loads, remarks, undefined
 from grader.judging.rubric import Rubric, Tiers
@@ -43,19 +43,16 @@ class Terms:
 
 def judge(
     lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, terms: Terms,
-    how: InterpretOptions, *, checked: Sequence[Finding] | None = None, asked: Sequence[int] | None = None,
-    smallest: BuildOptions | None = None,
+    how: InterpretOptions, *, checked: Sequence[Finding] | None = None, smallest: BuildOptions | None = None,
 ) -> LabReport:  # fmt: skip
     """The report of one lab. Needs no GPU.
 
-    how: for launches that explain a wrong kernel. checked: the findings, where they are known already. asked: the outcomes
-    that likeness is asked about; None: all. smallest: how to build smaller problems where nothing explains a failure.
+    how: for launches that explain a wrong kernel. checked: the findings, where they are known already. smallest: how to build
+    smaller problems where nothing explains a failure.
     """
     findings = findings_of(lab, source, bundle, problems, ran, how, terms.seed, checked)
-    found = reasons(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, terms.seed, how, asked)
+    found = reasons(Failure(lab, source, bundle, problems, ran.outcomes, findings, ran.watched, how, smallest))
     diagnoses = found.diagnoses
-    if smallest is not None:
-        diagnoses = _with_smallest(lab, source, bundle, ran.outcomes, diagnoses, terms.seed, smallest)
     astray = {line: why for diagnosis in diagnoses if diagnosis for line, why in diagnosis.astray}
     right = all(finding.ok for finding in findings)
     located = sentences(lab, source, problems, ran.watched, astray=astray, right=right)
@@ -150,25 +147,3 @@ def in_every_order(ran: Ran, findings: Sequence[Finding]) -> list[Finding]:
         defined(finding, watched.get((outcome.case, outcome.config), outcome))
         for outcome, finding in zip(ran.outcomes, findings, strict=True)
     ]
-
-
-def _with_smallest(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outcome],
-    diagnoses: Sequence[Diagnosis | None], seed: int, how: BuildOptions,
-) -> list[Diagnosis | None]:  # fmt: skip
-    """Where no failing case could be explained: the smallest sizes that still fail, added to the smallest case."""
-    answers = list(diagnoses)
-    public = {
-        number: diagnosis for number, diagnosis in enumerate(diagnoses) if diagnosis and not lab.hides(outcomes[number].case)
-    }
-    open_numbers = [number for number, diagnosis in public.items() if not diagnosis.mistake]
-    if not open_numbers or any(diagnosis.mistake for diagnosis in public.values()):
-        return answers
-    cases = {number: lab.case(outcomes[number].case) for number in open_numbers}
-    number = min(open_numbers, key=lambda n: cases[n].M * cases[n].N * cases[n].K)
-    found = smallest_failing(lab, source, bundle, cases[number], outcomes[number].config, seed, how)
-    diagnosis = answers[number]
-    if found and diagnosis:
-        small = f"; it fails from M={found.M} N={found.N} K={found.K} on"
-        answers[number] = replace(diagnosis, evidence=diagnosis.evidence + small)
-    return answers

@@ -34,9 +34,6 @@ POLL_SECONDS = 0.2
 SO_FAR_SECONDS = 2.5
 """Who waits longer than this for the cases hears how far they are."""
 
-DIAGNOSED = 2
-"""How many failing launches are explained; a diagnosis takes longer than a launch."""
-
 SETTLE_SECONDS = 0.1
 """A file counts as saved when its size and time stay the same for this long."""
 
@@ -286,11 +283,8 @@ class _Round:
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
         chosen = self.watch.options
         how = InterpretOptions(1, chosen.confined, chosen.case_seconds, self.session.start, self.stopped.is_set)
-        failing = sorted((pair for pair, (_, finding) in known.items() if not finding.ok), key=partial(_size, lab))
-        order = list(known)
-        asked = [order.index(pair) for pair in failing[:DIAGNOSED]]  # somebody waits; `grade` explains them all
         ran, terms = Ran(outcomes, outcomes), Terms(load_rubric(), None, capabilities, 0)
-        return judge(lab, source, bundle, problems, ran, terms, how, checked=findings, asked=asked)
+        return judge(lab, source, bundle, problems, ran, terms, how, checked=findings)
 
 
 def _size(lab: Lab, pair: Pair) -> int:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from grader.labs import Lab
-from grader.labs.imitation import TILE_NAMES
+from grader.labs.contract import TILE_NAMES
 from grader.model import Case, Config
 
 USUAL = {"M": 64, "N": 64, "K": 64}

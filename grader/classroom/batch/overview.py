@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from grader.classroom.batch.accounts import Accounted, tally
 from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
+from grader.diagnosis.catalogue import title
 from grader.labs import all_labs
 from grader.model import Device, LabReport
 from grader.reporting import page as html
@@ -184,15 +185,14 @@ def leaders(lab_id: str, standings: Sequence[Standing], who: Callable[[Standing]
 def mistakes(standings: Sequence[Standing]) -> list[tuple[tuple[str, str], list[Standing]]]:
     """Every class of mistake that the diagnosis named, by lab and title, and who made it; the most frequent first.
 
-    A title is one of the lab's own; what it has none for is one class, however it is called.
+    A title is a catalogued mistake's, or says which column of the relation deviates.
     """
     made: dict[tuple[str, str], list[Standing]] = {}
     for standing in standings:
         for lab_id, report in standing.labs.items():
-            titles = {mistake.name: mistake.what for mistake in all_labs()[lab_id].mistakes} if lab_id in all_labs() else {}
             named = {str(test.metrics["mistake"]) for test in report.tests if test.metrics.get("mistake")}
-            for title in {titles.get(name, "another mistake, named on the student's page") for name in named}:
-                made.setdefault((lab_id, title), []).append(standing)
+            for words in {title(lab_id, name) for name in named}:
+                made.setdefault((lab_id, words), []).append(standing)
     return sorted(made.items(), key=lambda found: (-len(found[1]), found[0]))
 
 

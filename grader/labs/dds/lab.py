@@ -6,7 +6,6 @@ import torch
 
 from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, block_row_grid
-from grader.labs.dds.mistakes import MISTAKES
 from grader.labs.inputs import (
     activations,
     laid_out,
@@ -227,7 +226,6 @@ LAB = Lab(
     bytes_moved=bytes_moved,
     operations=operations,
     split_k=False,
-    mistakes=MISTAKES,
     blind={"all_empty": "without a block every product is zero; what it checks is that Y is written at all"},
     constants={"BLOCK": BLOCK},
 )  # fmt: skip

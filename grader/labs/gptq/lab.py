@@ -6,7 +6,6 @@ import torch
 
 from grader.labs.bound import U_FP16, matmul_reference
 from grader.labs.contract import Lab, dense_operations, tiled_grid
-from grader.labs.gptq.mistakes import MISTAKES
 from grader.labs.gptq.packing import levels, pack_weight, pack_zeros, spread
 from grader.labs.inputs import (
     activations,
@@ -289,6 +288,5 @@ LAB = Lab(
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
     operations=dense_operations,
-    mistakes=MISTAKES,
     bonus=True,
 )  # fmt: skip

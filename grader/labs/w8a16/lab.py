@@ -18,7 +18,6 @@ from grader.labs.inputs import (
     uniform,
 )
 from grader.labs.projection import Projected, Stack, half_product, row_norms
-from grader.labs.w8a16.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
 CASES = (
@@ -191,6 +190,5 @@ LAB = Lab(
     default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
     operations=dense_operations,
-    mistakes=MISTAKES,
     bonus=True,
 )  # fmt: skip

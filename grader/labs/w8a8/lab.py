@@ -18,7 +18,6 @@ from grader.labs.inputs import (
     uniform,
 )
 from grader.labs.projection import Projected, Stack, half_product, row_norms
-from grader.labs.w8a8.mistakes import MISTAKES
 from grader.model import Case, Parameter, Problem, Reference
 
 TIE_WIDTH = 4 * 127 * 2.0**-24
@@ -205,5 +204,4 @@ LAB = Lab(
     bytes_moved=bytes_moved,
     operations=dense_operations,
     operand="int8",
-    mistakes=MISTAKES,
 )  # fmt: skip

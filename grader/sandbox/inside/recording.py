@@ -1,7 +1,7 @@
 """What happened inside an interpreted kernel: every operation of a few programs, with its line, inputs and values.
 
 A `Recorder` puts itself between triton.language and the interpreter's builder while a launch runs. What it brings back
-is one block of bytes, a JSON table and the arrays it points into; `grader.diagnosis.ledger.tape` reads it. Operations that only
+is one block of bytes, a JSON table and the arrays it points into; `grader.diagnosis.tape` reads it. Operations that only
 move elements about (reshape, broadcast, ...) carry no values: the reader can move them itself.
 """
 

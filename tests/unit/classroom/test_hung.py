@@ -29,8 +29,7 @@ def test_what_did_not_end_on_the_gpu_is_watched_briefly_and_explained_by_nothing
         return []
 
     monkeypatch.setattr(grading, "interpret", watched)
-    for module in ("grader.diagnosis.ledger.explaining.interpret", "grader.diagnosis.probing.interpret"):
-        monkeypatch.setattr(module, watched)
+    monkeypatch.setattr("grader.diagnosis.explaining.interpret", watched)
     setup = Setup(replace(choose("cpu")[0], kind="cuda", name="NVIDIA H200", capability=90, driver="580"), Secrets(3))
     path = tmp_path / "w8a8.py"
     path.write_text(ENDLESS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-
 from grader.labs.stages import Values
 from grader.labs.w8a8.stages import INPUT_SCALE, judge_left
+
 from grader.model import Problem
 
 M, K = 16, 64

@@ -1,0 +1,134 @@
+"""What do operands hold in kernels with a known mistake? Runs every entry of a lab's mistakes.toml once, and keeps what deviates.
+
+The result is grader/labs/ID/mistakes.npz: numbers and sentences without the edits, which show what is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.building import BuildOptions, describe
+from grader.diagnosis.compare import whole_products
+from grader.diagnosis.explaining import run_of, telling
+from grader.diagnosis.observation import Observation
+from grader.diagnosis.provenance import Array
+from grader.diagnosis.values import check_values, check_weight
+from grader.labs import Lab
+from grader.labs.problems import make_problem
+from grader.labs.relation import Relation, relation_of
+from grader.labs.wrong_kernels import WrongKernel, wrong_kernels
+from grader.model import Case, KernelBundle, KernelSource
+from grader.reading import read
+from grader.running.interpreter import InterpretOptions, interpret
+
+CASE_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One mistake as it is kept. digest: of the wrong kernel's text, by which it is known that it need not run again."""
+
+    name: str
+    says: str
+    hint: str
+    digest: str
+
+
+def catalogue_file(lab: Lab, root: Path) -> bytes | None:
+    """The bytes of a lab's mistakes.npz; None for a lab without mistakes or without a relation.
+
+    Kernels that the file there has already, by their text, are not run again. Raises wrong_kernels.BadMistake.
+    """
+    expected = relation_of(lab.id)
+    singles = [kernel for kernel in wrong_kernels(lab, root) if len(kernel.names) == 1]
+    if expected is None or not singles:
+        return None
+    known = _known(root / "grader" / "labs" / lab.id / "mistakes.npz")
+    entries, arrays = [], {}
+    for kernel in singles:
+        digest = hashlib.sha256(kernel.source.encode()).hexdigest()[:16]
+        found = known.get(digest)
+        if found is None:
+            found = dict(operands(lab, expected, kernel))
+        entries.append(Entry(kernel.name, kernel.says, kernel.hint, digest))
+        arrays.update({f"{case} {aspect} {kernel.name}": array for (case, aspect), array in found.items()})
+    stored = io.BytesIO()
+    listed = json.dumps([vars(entry) for entry in entries])
+    contents: dict[str, Any] = {"mistakes": np.array(listed), **dict(sorted(arrays.items()))}
+    np.savez_compressed(stored, **contents)
+    return stored.getvalue()
+
+
+def _known(path: Path) -> dict[str, dict[tuple[str, str], Array]]:
+    """By digest, the operands that a file has already."""
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as stored:
+        listed = json.loads(str(stored["mistakes"]))
+        found: dict[str, dict[tuple[str, str], Array]] = {one["digest"]: {} for one in listed}
+        digests = {one["name"]: one["digest"] for one in listed}
+        for key in stored.files:
+            if key != "mistakes":
+                case, aspect, name = key.split(" ", 2)
+                found[digests[name]][case, aspect] = stored[key]
+    return found
+
+
+def operands(lab: Lab, expected: Relation, kernel: WrongKernel) -> Iterator[tuple[tuple[str, str], Array]]:
+    """(case, aspect) and float32 [rows, K]: what an operand holds in a wrong kernel where that deviates, NaN where nothing was held."""
+    read_source = _read(lab, kernel.source)
+    if read_source is None:
+        return
+    source, bundle = read_source
+    for case_name in expected.first:
+        case = lab.case(case_name)
+        yield from (
+            ((case_name, aspect), array) for aspect, array in _of_case(lab, expected, source, bundle, case).items()
+        )
+
+
+def _read(lab: Lab, text: str) -> tuple[KernelSource, KernelBundle] | None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{lab.id}.py"
+        path.write_text(text, encoding="utf-8")
+        source = read(path, [lab], all_labs=True).labs[lab.id]
+    bundle = describe(lab, source, BuildOptions((90,), "check", 1, None)) if isinstance(source, KernelSource) else None
+    return (source, bundle) if isinstance(source, KernelSource) and isinstance(bundle, KernelBundle) else None
+
+
+def _of_case(
+    lab: Lab, expected: Relation, source: KernelSource, bundle: KernelBundle, case: Case
+) -> Mapping[str, Array]:
+    problem = telling(expected, make_problem(lab, case, 0), lab.id, case.name)
+    options = InterpretOptions(1, case_seconds=CASE_SECONDS, record=range)
+    (outcome,) = interpret(lab, source, bundle, {case.name: problem}, [(case.name, 0)], options)
+    if not outcome.flow:
+        return {}
+    with np.errstate(all="ignore"):
+        launch = bundle.launches[case.name, 0]
+        run = run_of(lab, expected, bundle.configs[0], launch, problem, outcome, bundle.made.text)
+        if not run.wrong.any():
+            return {}
+        shapes = {"left": (case.M, case.K), "right": (case.N, case.K), "weight": (case.N, case.K)}
+        found: dict[str, Array] = {}
+        for products in whole_products(run):
+            weights = check_weight(run, products)
+            observed = [*check_values(run, products)[0], *(weights or ())]
+            for one in observed:
+                if one.values and (weights is None or one.aspect != "right"):
+                    _fill(found.setdefault(one.aspect, np.full(shapes[one.aspect], np.nan, dtype=np.float32)), one)
+    return found
+
+
+def _fill(operand: Array, observation: Observation) -> None:
+    places = np.array(list(observation.values))
+    operand[places[:, 0], places[:, 1]] = list(observation.values.values())

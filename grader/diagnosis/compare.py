@@ -1,0 +1,165 @@
+"""compare: one recorded launch -> where its relation deviates from what the lab says, in the order of the flow.
+
+Each column is compared with what belongs to what really stood in the columns before it, so that one mistake does not hide or
+imitate the next. Only elements of Y that are wrong are asked about, and a program whose stored values the reading of its flow
+does not reproduce says nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from grader.diagnosis.addresses import check_k, check_rows, check_steps
+from grader.diagnosis.counts import check_counts, check_masks
+from grader.diagnosis.observation import Observation, first_of_each
+from grader.diagnosis.precision import adds_up, check_precision
+from grader.diagnosis.programs import check_programs, put_right
+from grader.diagnosis.provenance import Untraceable
+from grader.diagnosis.relation import (
+    Products,
+    Run,
+    lasting,
+    places_in_output,
+    products_of,
+    read_back,
+    sample,
+    stores_to_output,
+)
+from grader.diagnosis.scales import check_scales
+from grader.diagnosis.sums import check_kept, check_left_over, check_sums, dropped
+from grader.diagnosis.tape import Node
+from grader.diagnosis.values import check_values, check_weight
+
+MAX_PROGRAMS = 12
+
+Followed = tuple[list[Node], Products]
+"""A program's stores to Y, and the products behind a sample of what one of them leaves."""
+
+
+def compare(run: Run) -> list[Observation]:
+    """All that deviates in a launch, each column and aspect once."""
+    found = check_programs(run)
+    followed = list(followed_programs(run))
+    placed, moved = put_right(run, [products for _, products in followed])
+    found += placed
+    for (stores, _), products in zip(followed, moved, strict=True):
+        with contextlib.suppress(Untraceable):
+            found += _of_program(run, stores, products)
+    if run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
+        found += _of_slices(
+            run, [_with_lost(run, stores, one) for (stores, _), one in zip(followed, moved, strict=True)]
+        )
+    return first_of_each(found)
+
+
+def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observation]:
+    left_over = check_left_over(run, products, stores)
+    if left_over:  # nothing else of this tile is certain before
+        return left_over
+    kept = check_kept(run, products, stores)
+    everything = _with_lost(run, stores, products)
+    places = check_rows(run, everything)
+    amiss = frozenset(one.aspect.split()[0] for one in places)
+    places += check_k(run, everything, amiss)
+    if not places and run.config.split_k == 1 and len(stores) == 1:
+        counted = check_counts(run, [everything])
+        places += (check_steps(run, everything) if counted else []) or counted
+    if any(one.aspect == "again" for one in kept):
+        return [*places, *kept]
+    exactly, roughly = adds_up(products)
+    summed = [] if exactly else check_precision(run, products)
+    if not (exactly or roughly or summed):
+        return [*places, *kept]
+    weights = check_weight(run, everything)
+    values, held = check_values(run, everything)
+    if weights is not None:  # the lab knows what X is multiplied by in all; the right operand alone may hold anything
+        values = [one for one in values if one.aspect == "left"]
+        found = [*places, *values, *kept, *check_sums(run, products, held), *summed]
+        return [*found, *([] if places else weights)] or check_masks(run, products)
+    if places and run.expected.right.unit > 1:  # which element of a word is meant, only its partner tells
+        values = [one for one in values if one.aspect == "left"]
+    found = [*places, *values, *kept, *check_sums(run, products, check_values(run, products)[1])]
+    if any(one.column == "sum" for one in found):  # whose sums are too large, or scaled otherwise, for that reason
+        return found
+    scales = check_scales(run, everything, held)
+    if scales:  # a sum that is scaled otherwise overflows for that reason
+        summed = [one for one in summed if one.aspect != "overflow"]
+    found += [*summed, *scales]
+    return found or check_masks(run, products) or check_precision(run, products)
+
+
+def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:
+    """Whether the slices of a tile, all of which were recorded, meet every k once together."""
+    tiles: dict[tuple[int, int], list[Products]] = {}
+    for products in followed:
+        tiles.setdefault((int(products.m[0]), int(products.n[0])), []).append(products)
+    for parts in tiles.values():
+        programs = {products.program for products in parts}
+        shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
+        places = {(one.lowest, one.highest) for one in shared}
+        if programs == {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}:
+            return check_counts(run, parts)
+    return []
+
+
+def followed_programs(run: Run) -> Iterator[Followed]:
+    """Programs whose flow into Y can be followed, with a sample of the wrong elements that they store."""
+    count = 0
+    for program in _spread(list(run.tape.programs)):
+        if count >= MAX_PROGRAMS:
+            return
+        stores = stores_to_output(run, program)
+        if read_back(run, program, stores):
+            continue
+        for store in lasting(stores):
+            lanes = sample(run, store)
+            if len(lanes):
+                with contextlib.suppress(Untraceable):
+                    yield stores, products_of(run, program, store, lanes)
+                    count += 1
+
+
+def whole_products(run: Run) -> Iterator[Products]:
+    """The products of a column and a row of each tile that the recorded programs store, right or wrong: all of both operands."""
+    for program in run.tape.programs:
+        for store in lasting(stores_to_output(run, program)):
+            m, n, inside = places_in_output(run, store)
+            if inside.any():
+                edge = inside & ((m == m[inside].min()) | (n == n[inside].min()))
+                with contextlib.suppress(Untraceable):
+                    yield products_of(run, program, store, np.flatnonzero(edge))
+
+
+def _spread(programs: list[int]) -> list[int]:
+    """The first eight, which may be slices of one tile, then some of all others, so that all kinds of tiles are met."""
+    rest = programs[8:]
+    some = rest[:: -max(1, len(rest) // 4)]
+    return [*programs[:8], *some, *(program for program in rest if program not in some)]
+
+
+def _with_lost(run: Run, stores: list[Node], products: Products) -> Products:
+    """The products with those that reach no store, whose operands can be looked at all the same."""
+    lost = dropped(run, products.program, stores)
+    if not lost:
+        return products
+    with contextlib.suppress(Untraceable):
+        return products_of(run, products.program, products.store, products.flow.lanes, lost=lost)
+    return products
+
+
+def unreadable(run: Run) -> str:
+    """Why the flow of no program can be followed: the operation that stops it, and its line; "" where one can be."""
+    for program in run.tape.programs:
+        for store in lasting(stores_to_output(run, program)):
+            lanes = sample(run, store)
+            if not len(lanes):
+                continue
+            try:
+                products_of(run, program, store, lanes)
+            except Untraceable as error:
+                return f"it ends at `{error}`"
+            return ""
+    return "no program stores to Y"

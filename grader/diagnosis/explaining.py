@@ -1,0 +1,297 @@
+"""explain: a kernel that fails -> what was observed of it in a few recorded launches, in the order in which to put it right."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from grader.building import BuildOptions
+from grader.diagnosis.catalogue import Catalogue, load
+from grader.diagnosis.compare import compare, unreadable
+from grader.diagnosis.definition import variables_of
+from grader.diagnosis.observation import Observation, first_of_each
+from grader.diagnosis.provenance import Provenance
+from grader.diagnosis.relation import Run
+from grader.diagnosis.tape import parse
+from grader.judging.checking import Finding
+from grader.labs import Lab
+from grader.labs.problems import generator_for
+from grader.labs.relation import Relation, relation_of
+from grader.labs.slices import slices
+from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
+from grader.running.interpreter import InterpretOptions, interpret
+
+MAX_LAUNCHES = 5
+MAX_SENTENCES = 6
+MAX_PRODUCTS = 1 << 25
+"""M N K of the largest case that is recorded."""
+FIRST, SPREAD = 8, 4
+"""How many programs are recorded: the first ones of each launch, and others evenly over all."""
+SEED = 7
+"""Of the values that are recorded: always the same, so that the same is said every time, and the catalogue's columns are theirs."""
+PLAIN = ("contiguous", "contiguous")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A lab's kernel that fails: all that is known of it. smallest: how to build smaller problems, None where nobody waits for them."""
+
+    lab: Lab
+    source: KernelSource
+    bundle: KernelBundle
+    problems: Mapping[str, Problem]
+    outcomes: Sequence[Outcome]
+    findings: Sequence[Finding]
+    watched: Sequence[Outcome]
+    how: InterpretOptions
+    smallest: BuildOptions | None = None
+
+    @property
+    def failing(self) -> list[Outcome]:
+        """The public outcomes that are wrong, whatever the order of their programs."""
+        both = zip(self.outcomes, self.findings, strict=True)
+        return [
+            outcome for outcome, finding in both if went_wrong(outcome, finding) and not self.lab.hides(outcome.case)
+        ]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """observations: in the order in which to put them right. unread: why no launch could be followed. defects: of the grader."""
+
+    observations: tuple[Observation, ...] = ()
+    unread: str = ""
+    defects: tuple[str, ...] = ()
+
+
+def went_wrong(outcome: Outcome, finding: Finding) -> bool:
+    """Whether a launch that was made is wrong, whatever the order of its programs."""
+    ran = outcome.status in ("ran", "crash") and not outcome.not_run
+    return ran and not (finding.ok or finding.skipped or finding.unordered)
+
+
+def explain(failure: Failure) -> Explained:
+    """What the kernel does otherwise than it should, measured; nothing where it stored into its inputs or the lab has no relation."""
+    expected, failing = relation_of(failure.lab.id), failure.failing
+    if expected is None or not failing or any(outcome.stored_inputs(failure.lab.output) for outcome in failing):
+        return Explained()
+    catalogue, defects, unread = load(failure.lab.id), [], ""
+    for own_values in (True, False):
+        chosen = _chosen(failure, expected, failing)[: MAX_LAUNCHES if own_values else 2]
+        launches = _recorded(failure, expected, chosen, catalogue, own_values=own_values)
+        defects += [one.defect for one in launches if one.defect]
+        unread = unread or next((one.unread for one in launches if one.unread), "")
+        if merged := _merged(launches):
+            return Explained(tuple(merged[:MAX_SENTENCES]), "", tuple(dict.fromkeys(defects)))
+    return Explained((), unread, tuple(dict.fromkeys(defects)))
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What one recorded launch shows, or where the reading failed. sizes: M, N and K."""
+
+    sizes: tuple[int, int, int]
+    observations: tuple[Observation, ...] = ()
+    unread: str = ""
+    defect: str = ""
+
+
+def _merged(launches: Sequence[_Launch]) -> list[Observation]:
+    """Each column and aspect once, its coefficients with the names that two launches of different sizes agree on.
+
+    What a later launch shows in a column that an earlier one has shown already follows from that, save for addresses: other
+    layouts have strides of their own.
+    """
+    found: list[Observation] = []
+    for launch in launches:
+        known = {one.column for one in found}
+        found += [
+            _agreed(one, launch, launches)
+            for one in launch.observations
+            if one.column not in known or (one.astray and all(one.line != other.line for other in found))
+        ]
+    return first_of_each(found)
+
+
+def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch]) -> Observation:
+    """An observation with the names that another launch, of other sizes, shows as well; without any where there is none."""
+    others = [
+        other
+        for known in launches
+        if all(a != b for a, b in zip(known.sizes, launch.sizes, strict=True))
+        for other in known.observations
+        if other.key == one.key
+    ]
+    if not others:
+        return one.agreeing(replace(one, numbers=()))
+    agreed = one.agreeing(others[0])
+    return agreed if others[0].mistake == one.mistake else replace(agreed, mistake="", what="", hint="")
+
+
+def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) -> list[tuple[str, int]]:
+    """(case, config): the lab's first cases, the smallest failing ones, and those in other layouts, which may hold mistakes of their own.
+
+    Of several configs of a case the one with the largest tiles, whose flow is the shortest.
+    """
+    lab, bundle = failure.lab, failure.bundle
+
+    def size(outcome: Outcome) -> int:
+        case = lab.case(outcome.case)
+        return case.M * case.N * case.K
+
+    def layout(outcome: Outcome) -> tuple[str, str]:
+        case = lab.case(outcome.case)
+        return case.x_layout, case.y_layout
+
+    small = [outcome for outcome in failing if size(outcome) <= MAX_PRODUCTS]
+    small.sort(key=lambda one: (size(one), math.prod(bundle.launches[one.case, one.config].grid)))
+    order = {case: place for place, case in enumerate(expected.first)}
+    plain = sorted((one for one in small if layout(one) == PLAIN), key=lambda one: order.get(one.case, len(order)))
+    chosen = [(one.case, one.config) for one in plain[:1]]
+    chosen += [(one.case, one.config) for one in plain[1:] if one.case != plain[0].case][:1]
+    seen = set()
+    for one in small:
+        if layout(one) != PLAIN and layout(one) not in seen:
+            seen.add(layout(one))
+            chosen.append((one.case, one.config))
+    chosen += [(one.case, one.config) for one in small if one.written is False and one.case not in dict(chosen)][:1]
+    return chosen
+
+
+def _recorded(
+    failure: Failure, expected: Relation, chosen: Sequence[tuple[str, int]], catalogue: Catalogue, *, own_values: bool
+) -> list[_Launch]:
+    """What each launch shows, on values that tell where they come from, or on the case's own."""
+    lab, bundle = failure.lab, failure.bundle
+    names = [f"{number} {case}" for number, (case, _) in enumerate(chosen)]
+    pairs = [(name, config) for name, (_, config) in zip(names, chosen, strict=True)]
+    launches = {pair: bundle.launches[one] for pair, one in zip(pairs, chosen, strict=True)}
+    problems = {
+        name: telling(expected, failure.problems[case], lab.id, case) if own_values else failure.problems[case]
+        for name, (case, _) in zip(names, chosen, strict=True)
+    }
+    how = replace(failure.how, record=programs_to_record)
+    outcomes = interpret(lab, failure.source, replace(bundle, launches=launches), problems, pairs, how)
+    found = []
+    for (case, config), name, outcome in zip(chosen, names, outcomes, strict=True):
+        sizes = tuple(problems[name].scalars[size] for size in ("M", "N", "K"))
+        try:
+            with np.errstate(all="ignore"):
+                found.append(
+                    _read(
+                        failure,
+                        expected,
+                        problems[name],
+                        case,
+                        config,
+                        outcome,
+                        catalogue if own_values else Catalogue(),
+                    )
+                )
+        except (
+            Exception
+        ) as error:  # a stranger's kernel made the record: whatever trips the reader costs nobody more than a reason
+            found.append(_Launch((sizes[0], sizes[1], sizes[2]), defect=defect(case, config, error)))
+    return found
+
+
+def telling(expected: Relation, problem: Problem, lab_id: str, case: str, seed: int = SEED) -> Problem:
+    """A case's sizes and layouts with values that tell where they come from."""
+    return expected.inputs(problem, generator_for(seed, lab_id, case, "relation"))
+
+
+def programs_to_record(count: int) -> tuple[int, ...]:
+    """The first programs of a launch, and some of the others."""
+    spread = {count * i // SPREAD for i in range(SPREAD)} | {count - 1}
+    return tuple(sorted({*range(min(FIRST, count)), *spread}))
+
+
+def _read(
+    failure: Failure,
+    expected: Relation,
+    problem: Problem,
+    case: str,
+    config: int,
+    outcome: Outcome,
+    catalogue: Catalogue,
+) -> _Launch:
+    sizes = (problem.scalars["M"], problem.scalars["N"], problem.scalars["K"])
+    if not outcome.flow:
+        return _Launch(sizes)
+    lab, bundle = failure.lab, failure.bundle
+    run = run_of(
+        lab,
+        expected,
+        bundle.configs[config],
+        bundle.launches[case, config],
+        problem,
+        outcome,
+        bundle.made.text,
+    )
+    if not (run.wrong.any() or outcome.overrun):
+        return _Launch(sizes)
+    variables = variables_of(bundle.made.text)
+    found = []
+    for one in compare(run):
+        named = catalogue.named(case, one)
+        caller = run.tape.caller(one.line)
+        found.append(
+            replace(
+                named,
+                case=case,
+                line=None if one.line is None else bundle.made.origin(one.line),
+                caller=None if caller is None else bundle.made.origin(caller),
+                variable=variables.get(one.line or 0, ""),
+            )
+        )
+    return _Launch(sizes, tuple(found), "" if found else unreadable(run))
+
+
+def run_of(
+    lab: Lab,
+    expected: Relation,
+    config: Config,
+    launch: Launch,
+    problem: Problem,
+    outcome: Outcome,
+    text: str,
+) -> Run:
+    """One recorded launch to be compared; of one that broke off, all is taken for wrong. Raises ValueError for a bad record."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    if outcome.y is None:
+        y, wrong = torch.full((M, N), torch.nan), torch.ones(M, N, dtype=torch.bool)
+    else:
+        reference = lab.reference(problem, slices(lab, config, launch, M, N, K))
+        y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
+    assert outcome.flow is not None
+    tape = parse(outcome.flow)
+    provenance = Provenance(tape, expected.left.tensor, expected.right.tensor, alone=bool(expected.subtracted))
+    return Run(
+        lab,
+        expected,
+        problem,
+        config,
+        launch.grid,
+        tape,
+        provenance,
+        y.numpy(),
+        wrong.numpy(),
+        outcome.y is not None,
+        text,
+    )
+
+
+def defect(case: str, config: int, error: Exception) -> str:
+    """Where the reading of a launch failed, for those who fix it; without a path of this machine."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" at {Path(last[0].filename).name}:{last[0].lineno}" if last else ""
+    return (
+        f"a defect of the grader: the diagnosis stopped in {case}, config {config} ({type(error).__name__}{place}); "
+        "points do not depend on it; send this line and the kernel to whoever runs the grader"
+    )

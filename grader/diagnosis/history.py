@@ -1,0 +1,115 @@
+"""Which way did one element come, from its load to where it is used?"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.diagnosis.provenance import Provenance, Untraceable, lanes_before
+from grader.diagnosis.relation import Run
+from grader.diagnosis.tape import MOVES, Node, Tape
+
+
+@dataclass(frozen=True)
+class Link:
+    """One step of an element's way from a load to where it is used. done: what was done there, in numbers; "" where that is not known."""
+
+    node: int
+    op: str
+    line: int | None
+    type: str
+    value: float
+    done: str = ""
+
+
+SYMBOLS = {
+    "add": "+", "fadd": "+", "sub": "-", "fsub": "-", "mul": "*", "fmul": "*", "idiv": "//", "sdiv": "//", "udiv": "//", "srem": "%",
+    "urem": "%", "fdiv": "/", "precise_divf": "/", "shl": "<<", "ashr": ">>", "lshr": ">>", "and": "&", "or": "|", "xor": "^",
+}  # fmt: skip
+CASTS = ("int_cast", "fp_trunc", "fp_ext", "fp_to_fp", "fp_to_si", "fp_to_ui", "si_to_fp", "ui_to_fp", "bitcast")
+MAX_STEPS = 8
+
+
+def told(links: list[Link]) -> str:
+    """What became of an element, step by step: every change, and of operations without a symbol their name and result."""
+    changes = [
+        later
+        for earlier, later in itertools.pairwise(links)
+        if later.done and (later.value != earlier.value or later.op in SYMBOLS)
+    ]
+    steps = [link.done for link in changes]
+    if len(steps) > MAX_STEPS:
+        steps = [*steps[: MAX_STEPS // 2], "...", *steps[-MAX_STEPS // 2 :]]
+    return "; ".join(steps)
+
+
+def way(run: Run, number: int, lane: int, tensor: str) -> list[Link]:
+    """The way of one element from its load; nothing where it cannot be told."""
+    try:
+        return history(run.tape, run.provenance, number, lane, tensor)
+    except (Untraceable, ValueError):
+        return []
+
+
+def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str) -> list[Link]:
+    """The way of one element of a node from its load of `tensor`, the load first; moves are left out."""
+    links: list[Link] = []
+    while True:
+        node = tape.nodes[number]
+        if provenance.looked_up(node):
+            links.append(
+                Link(number, node.op, node.line, node.type, float(provenance.values(number).reshape(-1)[lane]))
+            )
+            number = node.inputs[1]
+            continue
+        if node.op in MOVES:
+            ((number, lanes, _),) = lanes_before(provenance, node, np.array([lane]))
+            lane = int(lanes[0])
+            continue
+        try:
+            value = float(provenance.values(number).reshape(-1)[lane])
+        except (Untraceable, ValueError):
+            value = float("nan")
+        links.append(Link(number, node.op, node.line, node.type, value, _done(provenance, node, lane, value)))
+        if node.op == "load":
+            if node.tensor == tensor:
+                break
+            return []
+        inputs = node.inputs[1:] if node.op == "select" else node.inputs
+        if node.op == "select":
+            condition = provenance.values(node.inputs[0])
+            chosen = bool(np.broadcast_to(condition, node.shape).reshape(-1)[lane])
+            inputs = inputs[:1] if chosen else inputs[1:]
+        following = [i for i in inputs if tensor in provenance.sources(i)]
+        if not following or node.op in ("dot", "reduce", "scan"):
+            return []
+        source = tape.nodes[following[0]]
+        if source.shape != node.shape:
+            lane = int(np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)[lane])
+        number = following[0]
+    return links[::-1]
+
+
+def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:
+    """An operation of one element in numbers, such as "-3 & 15 = 13"."""
+    if node.op in CASTS:
+        return f"as {node.type} {value:.7g}"
+    if node.op == "select":
+        return f"tl.where takes {value:.7g}"
+    if node.op not in SYMBOLS or len(node.inputs) != 2:
+        return f"{node.op.removeprefix('libdevice ').replace('clampf', 'clamp')} {value:.7g}"
+    try:
+        given = [np.broadcast_to(provenance.values(i), node.shape).reshape(-1)[lane] for i in node.inputs]
+    except (Untraceable, ValueError):
+        return ""
+    first, second, result = (_number(float(one)) for one in (*given, value))
+    return f"{first} {SYMBOLS[node.op]} {second} = {result}"
+
+
+def _number(value: float) -> str:
+    """Words as hexadecimal numbers, all else with the digits that fp32 has."""
+    if value == int(value) and 1 << 16 <= abs(value) < 1 << 32 if np.isfinite(value) else False:
+        return f"{int(value) & 0xFFFFFFFF:#010x}"
+    return f"{value:.7g}"

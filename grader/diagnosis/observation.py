@@ -1,0 +1,133 @@
+"""An observation: where one column of the relation first deviates, what was found there and what should stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from grader.diagnosis.provenance import Array
+
+COLUMNS = ("programs", "store", "rows", "k", "index", "count", "mask", "value", "sum", "precision", "scale")
+"""In the order of the flow, which is the order in which to put things right."""
+ABOUT = {
+    "programs": "which program stores which tile of Y is wrong",
+    "store": "the sums are stored in other places of Y than their own",
+    "rows": "the rows of an operand are not those of the tile of Y",
+    "k": "the two operands do not meet at the same k",
+    "index": "an operand is looked up by another element of the index than its own",
+    "count": "not every k is multiplied exactly once",
+    "mask": "what a mask leaves out is not 0 when it is multiplied",
+    "value": "an operand holds other numbers than it should",
+    "sum": "not every product reaches Y exactly once",
+    "precision": "a type on the way to Y cannot hold what it is given",
+    "scale": "the products are not multiplied by the scales that belong to them",
+}
+"""What is wrong where a column deviates, without the numbers of a case."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A coefficient: its value in one launch, and the student's and the contract's names that have this value there."""
+
+    value: int
+    names: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        name = min(self.names, key=lambda one: (len(one), one), default="")
+        return f"{name} = {self.value}" if name else f"{self.value}"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One deviation, measured. `found` and `expected` may hold {0}, {1}, ... for `numbers`.
+
+    column: which of COLUMNS. aspect: what of it, such as "left step"; two launches show the same thing where column and aspect
+    agree. line: of the module; variable: what is assigned there. program, iteration: of the first place where it showed.
+    values: the operand's numbers by (row, k), for the catalogue; () where there are none. what, hint: the name of a catalogued
+    mistake that does the same, "" for none.
+    """
+
+    column: str
+    aspect: str
+    line: int | None
+    found: str
+    expected: str = ""
+    numbers: tuple[Number, ...] = ()
+    variable: str = ""
+    program: int | None = None
+    iteration: int | None = None
+    case: str = ""
+    caller: int | None = None
+    values: Mapping[tuple[int, int], float] = field(default_factory=dict, hash=False, compare=False)
+    mistake: str = ""
+    what: str = ""
+    hint: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.column, self.aspect
+
+    @property
+    def astray(self) -> str:
+        """Why the addresses of its line are wrong, where they are; else ""."""
+        return "its addresses are wrong" if self.column in ("store", "rows", "k", "index") else ""
+
+    def agreeing(self, other: Observation) -> Observation:
+        """With only the names that its numbers have in another launch too."""
+        if len(self.numbers) != len(other.numbers):
+            return replace(self, numbers=tuple(Number(number.value) for number in self.numbers))
+        both = zip(self.numbers, other.numbers, strict=True)
+        return replace(self, numbers=tuple(Number(one.value, one.names & same.names) for one, same in both))
+
+    def text(self, place: str) -> str:
+        """The sentence. place: the line in the student's words."""
+        where = [place]
+        if self.variable:
+            where.append(f"`{self.variable}`")
+        if self.case:
+            where.append(f"in `{self.case}`")
+        if self.program is not None:
+            where.append(f"program {self.program}")
+        if self.iteration is not None:
+            where.append(f"iteration {self.iteration}")
+        expected = f", expected {self.expected.format(*self.numbers)}" if self.expected else ""
+        named = f": the kernel {self.what}" if self.what else ""
+        return f"{', '.join(where)}: {self.found.format(*self.numbers)}{expected}{named}"
+
+    def general(self, place: str) -> str:
+        """The same without the numbers of a case."""
+        return f"{place}: {f'the kernel {self.what}' if self.what else ABOUT[self.column]}"
+
+
+def first_of_each(observations: Iterable[Observation]) -> list[Observation]:
+    """In the order of the flow; of those with one column and aspect, or one column and line, the first."""
+    ordered = sorted(observations, key=lambda one: COLUMNS.index(one.column))
+    kept: list[Observation] = []
+    for one in ordered:
+        if all(one.key != other.key and (one.column, one.line) != (other.column, other.line) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def span(numbers: Array) -> str:
+    """Numbers as slices; of many, the first few."""
+    distinct = np.unique(numbers)
+    if not len(distinct):
+        return "none"
+    low, high = int(distinct[0]), int(distinct[-1])
+    if high - low + 1 == len(distinct):
+        return f"{low}:{high + 1}" if high > low else f"{low}"
+    steps = np.unique(np.diff(distinct))
+    if len(steps) == 1 and len(distinct) > 2:
+        return f"{low}:{high + 1}:{int(steps[0])}"
+    ends = np.flatnonzero(np.diff(distinct) != 1)
+    runs = [(int(a), int(b)) for a, b in zip(distinct[[0, *(ends + 1)]], distinct[[*ends, -1]], strict=True)]
+    words = [f"{a}:{b + 1}" if b > a else str(a) for a, b in runs[:4]]
+    return ", ".join(words) + (", ..." if len(runs) > 4 else "")
+
+
+def plain(value: float) -> str:
+    """A number as students read it."""
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 10000 and np.isfinite(value) else f"{value:.5g}"

@@ -1,0 +1,161 @@
+"""Column precision: is there a type on the way to Y that cannot hold what it is given?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from grader.diagnosis.flow import Passed
+from grader.diagnosis.observation import Observation, plain
+from grader.diagnosis.provenance import IDENTITIES, Array
+from grader.diagnosis.relation import Products, Run
+from grader.diagnosis.tape import Node
+from grader.labs.bound import U_FP16, U_FP32, additions
+
+FLOAT_SUMS = ("fadd", "dot", "fma")
+HALF = ("fp16", "bf16")
+LOOSE = 6.0
+"""A flow is understood when what was read off it lies within so many bounds of what was stored: casts round too."""
+
+
+def adds_up(products: Products) -> tuple[bool, bool]:
+    """Whether products, factors and addends give what was stored; and whether they nearly do, so that the flow is understood."""
+    flow = products.flow
+    with np.errstate(all="ignore"):
+        predicted = flow.predicted
+        bound = U_FP16 * np.abs(predicted) + 2 * additions(max(1, products.term.size)) * U_FP32 * flow.size + 1e-6
+        apart = np.abs(predicted - flow.stored)
+    same = np.isnan(predicted) & ~np.isfinite(flow.stored)
+    near, roughly = same | (apart <= 1.2 * bound), same | (apart <= LOOSE * bound)
+    return bool(near.all()), bool(float(roughly.mean()) >= 0.98) if len(roughly) else True
+
+
+def check_precision(run: Run, products: Products) -> list[Observation]:
+    """The first value on the way that its type could not hold: beyond its end, without its fraction, or with too few digits."""
+    for step in (*_multiplied(run, products), *_passed(run, products)):
+        return [step]
+    return []
+
+
+def _multiplied(run: Run, products: Products) -> Iterator[Observation]:
+    """Multiplications whose own result is of a type that is too narrow."""
+    for number in dict.fromkeys(term.node for term in products.flow.terms):
+        node = run.tape.nodes[number]
+        values = run.provenance.values(number)
+        if node.op == "mul" and node.type.startswith(("int", "uint")):
+            first, second = (
+                np.broadcast_to(run.provenance.values(i), node.shape).astype(np.int64) for i in node.inputs[:2]
+            )
+            at = np.flatnonzero((first * second != values).reshape(-1))
+            if len(at):
+                a, b = (int(one.reshape(-1)[at[0]]) for one in (first, second))
+                text = f"{a} * {b} = {a * b} as {node.type} is {int(values.reshape(-1)[at[0]])}"
+                yield Observation(
+                    "precision", "product", node.line, text, "a product in int32", program=products.program
+                )
+        if node.op in ("dot", "fmul") and node.type in HALF:
+            peak = _peak(values.astype(np.float64))
+            inf = ": it is inf" if np.isinf(values.astype(np.float64)).any() else ""
+            text = f"the product is {node.type}; at {plain(peak)} its steps are {_spacing(peak, node.type):g} wide{inf}"
+            yield Observation("precision", "product", node.line, text, "a product in fp32", program=products.program)
+
+
+def _passed(run: Run, products: Products) -> Iterator[Observation]:
+    """Conversions and sums between the products and Y, in their order."""
+    last = max((step.node for step in products.flow.passed), default=-1)
+    for step in products.flow.passed:
+        node = run.tape.nodes[step.node]
+        before, after = _through(run, step)
+        if before.shape != after.shape:
+            continue
+        exact = _exact(run, node)
+        told = _narrowed(run, products, step, node, before, after, exact, is_last=step.node == last)
+        if told is not None:
+            yield told
+
+
+def _narrowed(
+    run: Run,
+    products: Products,
+    step: Passed,
+    node: Node,
+    before: Array,
+    after: Array,
+    exact: Array | None,
+    *,
+    is_last: bool,
+) -> Observation | None:
+    def told(aspect: str, text: str, expected: str) -> Observation:
+        return Observation("precision", aspect, node.line, text, expected, program=products.program)
+
+    alive = np.broadcast_to(step.alive, before.shape) & np.isfinite(before)
+    if node.op in IDENTITIES:
+        off = np.where(alive, np.abs(after - before), 0.0)
+        if node.op in ("fp_to_si", "fp_to_ui") and off.max(initial=0.0) > 0:
+            at = np.unravel_index(int(off.argmax()), off.shape)
+            return told(
+                "fraction",
+                f"{plain(before[at])} as {node.type} is {plain(after[at])}",
+                "a result that keeps its fraction",
+            )
+        over = alive & np.isinf(after)
+        if over.any():
+            scaled = any(factor.at > step.node for term in products.flow.terms for factor in term.factors)
+            expected = "the scales first, then fp16" if scaled else f"a sum that {node.type} can hold"
+            return told("overflow", f"{plain(before[over][0])} as {node.type} is inf", expected)
+        if node.type == "bf16" and off.max(initial=0.0) > 0:
+            at = np.unravel_index(int(off.argmax()), off.shape)
+            return told(
+                "bf16", f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result that is rounded to fp16 alone"
+            )
+        more = any(
+            run.tape.nodes[other.node].op in FLOAT_SUMS and other.node > step.node for other in products.flow.passed
+        )
+        if node.type in HALF and more:
+            return told("sum", _coarse(node, _peak(before)), "a sum in fp32 or int32")
+    if node.op in FLOAT_SUMS and node.type in HALF:
+        return told("sum", _coarse(node, _peak(after)), "a sum in fp32 or int32")
+    if exact is not None:
+        held = run.provenance.values(node.number)
+        wrong = np.flatnonzero((exact != held).reshape(-1))
+        if len(wrong):
+            value, kept = (int(np.asarray(one).reshape(-1)[wrong[0]]) for one in (exact, held))
+            return told("integer", f"{plain(value)} as {node.type} is {plain(kept)}", "a sum in int32")
+    return None
+
+
+def _exact(run: Run, node: Node) -> Array | None:
+    """What a sum or conversion of integers should give; None for anything else."""
+    if not node.type.startswith("int") or node.op not in (*IDENTITIES, "add"):
+        return None
+    if not all(run.tape.nodes[i].type.startswith("int") for i in node.inputs):
+        return None
+    total: Array = np.asarray(
+        sum(np.broadcast_to(run.provenance.values(i), node.shape).astype(np.int64) for i in node.inputs)
+    )
+    return total
+
+
+def _coarse(node: Node, peak: float) -> str:
+    return f"the sum is {node.type}; at {plain(peak)} its steps are {_spacing(peak, node.type):g} wide, and it is added to again"
+
+
+def _through(run: Run, step: Passed) -> tuple[Array, Array]:
+    """float64 [E, R] each: the values that a step was given, and what it made of them."""
+    before = run.provenance.values(step.source).reshape(-1)[step.source_lanes]
+    after = run.provenance.values(step.node).reshape(-1)[step.lanes]
+    return before.astype(np.float64), after.astype(np.float64)
+
+
+def _peak(values: Array) -> float:
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _spacing(value: float, kind: str) -> float:
+    """The distance of neighbours at a value."""
+    if not value:
+        return 0.0
+    return (
+        float(np.spacing(np.float16(min(value, 65000.0)))) if kind == "fp16" else 2.0 ** (np.floor(np.log2(value)) - 7)
+    )

@@ -1,0 +1,319 @@
+"""Columns programs and store: which program stores which tile of Y, and do the sums land where their operands belong?"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.diagnosis.definition import line_of_axis, line_of_program
+from grader.diagnosis.fit import fit, named
+from grader.diagnosis.observation import Observation, span
+from grader.diagnosis.provenance import Array
+from grader.diagnosis.relation import Products, Run, Side, places_in_output, replaced, store_axes, stores_to_output
+from grader.diagnosis.tape import Node
+
+Tile = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class TileMap:
+    """Tiles of `size` elements, `count` of them along M and N, and the tiles that each program stores, all programs considered."""
+
+    size: Tile
+    count: Tile
+    by_program: dict[int, list[Tile]]
+    store: Node
+
+    @property
+    def stored(self) -> dict[Tile, list[int]]:
+        """The programs that store each tile."""
+        found: dict[Tile, list[int]] = defaultdict(list)
+        for program, tiles in self.by_program.items():
+            for tile in tiles:
+                found[tile].append(program)
+        return found
+
+
+def check_programs(run: Run) -> list[Observation]:
+    """Is every element of Y stored, and by one program?"""
+    if not run.ended:
+        return []
+    if not any(one.tensor == run.lab.output for one in run.tape.stores):
+        return [_none(run)]
+    if past := _past_the_ends(run):
+        return [past]
+    tiles = tile_map(run)
+    unwritten = _unwritten(run, tiles)
+    if unwritten.any():
+        return [_masked(run, unwritten) or _missing(run, tiles, unwritten)]
+    store = tiles is not None and tiles.store.op == "store"
+    if tiles is None or (run.config.split_k > 1 and not store):
+        return []
+    shared = {tile: programs for tile, programs in tiles.stored.items() if len(set(programs)) > 1}
+    wrong = {tile: who for tile, who in shared.items() if run.wrong[_corner(tile, tiles)].any()}
+    if not wrong:
+        return []
+    tile, who = min(wrong.items())
+    did = "store" if store else "add to"
+    text = (
+        f"programs {', '.join(map(str, who[:5]))}{', ...' if len(who) > 5 else ''} all {did} {_area(run, tile, tiles)}"
+    )
+    if run.config.split_k > 1:
+        return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
+    return [
+        Observation(
+            "programs", "shared", _line(run, tiles), text + _rule(run, tiles), f"one program for each {_kind(tiles)}"
+        )
+    ]
+
+
+def _none(run: Run) -> Observation:
+    """That nothing is stored, and where the first tile that is masked out would begin."""
+    store = next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
+    text, line = "no program stores anything to Y", None
+    if store is not None:
+        m, n, _ = places_in_output(run, store)
+        text += f": the tile of program {next(iter(run.tape.programs))} begins at row {m[0]}, column {n[0]}, and its mask leaves it out"
+        line = line_of_program(run, store)
+    return Observation("programs", "none", line, text, "each element of Y stored once")
+
+
+def _kind(tiles: TileMap) -> str:
+    return f"of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
+
+
+def _corner(tile: Tile, tiles: TileMap) -> tuple[slice, slice]:
+    rows, columns = (slice(at * size, (at + 1) * size) for at, size in zip(tile, tiles.size, strict=True))
+    return rows, columns
+
+
+def _area(run: Run, tile: Tile, tiles: TileMap) -> str:
+    ends = [min((at + 1) * size, whole) for at, size, whole in zip(tile, tiles.size, run.sizes, strict=False)]
+    return f"Y[{tile[0] * tiles.size[0]}:{ends[0]}, {tile[1] * tiles.size[1]}:{ends[1]}]"
+
+
+def _unwritten(run: Run, tiles: TileMap | None) -> Array:
+    """bool [M, N]: elements that no program stored. Y that arrives zeroed does not show it, so there the tiles tell."""
+    if run.config.split_k == 1:
+        found: Array = np.isnan(run.y) & run.wrong
+        inside = np.zeros_like(found)
+        if tiles is not None:
+            for tile in tiles.stored:
+                inside[_corner(tile, tiles)] = True  # a NaN that a program made is no missing store
+        return found & ~inside
+    untouched: Array = np.zeros_like(run.wrong)
+    if tiles is not None:
+        untouched[:] = True
+        for tile in tiles.stored:
+            untouched[_corner(tile, tiles)] = False
+    return untouched & run.wrong
+
+
+def _masked(run: Run, unwritten: Array) -> Observation | None:
+    """A store whose mask leaves out elements of Y that nobody else stores."""
+    for program in run.tape.programs:
+        for store in stores_to_output(run, program):
+            m, n, _ = places_in_output(run, store)
+            assert store.active is not None
+            if not store.active.any():  # a tile beyond Y, whose address is one of another row
+                continue
+            inside = (m >= 0) & (m < run.sizes[0]) & (n >= 0) & (n < run.sizes[1]) & ~store.active.reshape(-1)
+            left_out = inside & unwritten[np.clip(m, 0, run.sizes[0] - 1), np.clip(n, 0, run.sizes[1] - 1)]
+            if left_out.any():
+                text = f"the mask of the store leaves out rows {span(m[left_out])}, columns {span(n[left_out])} of Y"
+                return Observation(
+                    "programs", "masked", store.line, text, "each element of Y stored once", program=program
+                )
+    return None
+
+
+def _past_the_ends(run: Run) -> Observation | None:
+    """A store that lets rows past the last one, or columns past the last one, through to where something else lies."""
+    for program in run.tape.programs:
+        for store in stores_to_output(run, program):
+            m, n, _ = places_in_output(run, store)
+            assert store.active is not None
+            active = store.active.reshape(-1)
+            for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
+                past = active & (places >= end)
+                if past.any() and not (active & (places < 0)).any():
+                    text = f"the mask of the store lets {noun} {span(places[past])} through, and Y has {name} = {end}"
+                    return Observation(
+                        "programs", f"past {name}", store.line, text, f"a mask that ends at {name}", program=program
+                    )
+    return None
+
+
+def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
+    rows, columns = np.flatnonzero(unwritten.any(axis=1)), np.flatnonzero(unwritten.any(axis=0))
+    text = f"nobody stores Y in rows {span(rows)}, columns {span(columns)}"
+    if not unwritten[np.ix_(rows, columns)].all():
+        text = f"nobody stores {int(unwritten.sum())} elements of Y, in rows {span(rows)} and columns {span(columns)}"
+    if tiles is None:
+        return Observation("programs", "missing", None, text, "each element of Y stored once")
+    programs, needed = math.prod(run.grid), tiles.count[0] * tiles.count[1] * run.config.split_k
+    if programs < needed and all(len(set(mine)) == 1 for mine in tiles.by_program.values()):
+        text += f": the grid has {programs} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
+    return Observation(
+        "programs", "missing", _line(run, tiles), text + _rule(run, tiles), "each element of Y stored once"
+    )
+
+
+def _line(run: Run, tiles: TileMap) -> int | None:
+    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
+    axes = store_axes(tiles.store, run.strides)
+    stored = set(tiles.stored)
+    for axis in (0, 1):
+        others = {tile[1 - axis] for tile in stored}
+        whole = set(range(tiles.count[axis]))
+        if (
+            axes is not None
+            and axes[axis] is not None
+            and any({t[axis] for t in stored if t[1 - axis] == one} != whole for one in others)
+        ):
+            return line_of_program(run, tiles.store, axes[axis])
+    return line_of_program(run, tiles.store)
+
+
+def _rule(run: Run, tiles: TileMap) -> str:
+    """By which quotients and remainders of its number a program chooses its tile, where one fits."""
+    single = {program: mine[0] for program, mine in tiles.by_program.items() if len(set(mine)) == 1}
+    if len(single) < 3 or len(single) < len(tiles.by_program):
+        return ""
+    numbers = np.array(sorted(single))
+    words = []
+    for axis in (0, 1):
+        places = np.array([single[int(program)][axis] for program in numbers])
+        words.append(_formula(run, numbers, places, tiles))
+    if not all(words):
+        return ""
+    return f" (program p stores row tile {words[0]} and column tile {words[1]}, and Y has {tiles.count[0]} x {tiles.count[1]} tiles)"
+
+
+def _formula(run: Run, programs: Array, places: Array, tiles: TileMap) -> str:
+    """The number of a tile as a function of the program's: a quotient, a remainder, a grid axis or a constant."""
+    if (places == places[0]).all():
+        return f"{places[0]}"
+    _, height, depth = run.grid
+    axes = (programs // (height * depth), programs // depth % height, programs % depth)
+    if height * depth > 1:
+        for number, axis in enumerate(axes):
+            if (axis == places).all():
+                return f"program_id({number})"
+    for size in range(2, int(programs.max()) + 2):
+        if (programs // size == places).all():
+            return f"p // {size}"
+        if (programs % size == places).all():
+            return f"p % {size}"
+    return "p" if (programs == places).all() else ""
+
+
+def tile_map(run: Run) -> TileMap | None:
+    """None where stores are not whole tiles at multiples of their size."""
+    first = next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
+    along_m, along_n = run.strides
+    if first is None or along_m < along_n:
+        return None
+    axes = store_axes(first, run.strides)
+    if axes is None:
+        return None
+    size = (1 if axes[0] is None else int(first.shape[axes[0]]), 1 if axes[1] is None else int(first.shape[axes[1]]))
+    by_program: dict[int, list[Tile]] = defaultdict(list)
+    for one in run.tape.stores:
+        if one.tensor != run.lab.output or one.lowest < 0:
+            continue
+        m, n = one.lowest // along_m, one.lowest % along_m // along_n
+        if m % size[0] or n % size[1]:
+            return None
+        by_program[one.program].append((m // size[0], n // size[1]))
+    M, N, _ = run.sizes
+    return TileMap(size, (-(-M // size[0]), -(-N // size[1])), dict(by_program), first) if by_program else None
+
+
+def put_right(run: Run, followed: Sequence[Products]) -> tuple[list[Observation], list[Products]]:
+    """What is wrong with where sums are stored, and the products with the places in Y that their operands belong to."""
+    for products in followed:
+        observation = _misplaced(run, products, followed)
+        if observation is not None:
+            moved = [_at_operands(run, one) for one in followed]
+            return [observation], moved
+    return [], list(followed)
+
+
+def rows_met(products: Products, side: Side) -> Array | None:
+    """[E]: the one row of an operand that each element of Y is made of; None where it is made of several, or none."""
+    live = products.live
+    if not live.size or not live.any(axis=1).all():
+        return None
+    rows = side.row[np.arange(len(live)), live.argmax(axis=1)]
+    return rows if ((side.row == rows[:, None]) | ~live).all() else None
+
+
+def _at_operands(run: Run, products: Products) -> Products:
+    m, n = rows_met(products, products.left), rows_met(products, products.right)
+    if m is None or n is None:
+        return products
+    inside = (m < run.sizes[0]) & (n < run.sizes[1])
+    return replaced(run, products, np.where(inside, m, products.m), np.where(inside, n, products.n))
+
+
+def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Observation | None:
+    """Sums of whole rows and columns that are stored in other places than their own."""
+    m, n = rows_met(products, products.left), rows_met(products, products.right)
+    if m is None or n is None or ((m == products.m).all() and (n == products.n).all()):
+        return None
+    if (products.left.k // products.right.operand.unit != products.right.k // products.right.operand.unit)[
+        products.live
+    ].any():
+        return None
+    assert products.store.offsets is not None
+    offsets = products.store.offsets.reshape(-1)[products.flow.lanes]
+    used = fit(offsets, {"m": m, "n": n})
+    along_m, along_n = run.strides
+    if used is None:
+        return None
+    rows_vary, columns_vary = (bool((one != one[0]).any()) for one in (m, n))
+    for axis, (noun, varies, found, own) in enumerate(
+        (("rows", rows_vary, used["m"], along_m), ("columns", columns_vary, used["n"], along_n))
+    ):
+        if varies and found != own:
+            line = _store_line(run, products, found)
+            text = f"neighbouring {noun} of the product are stored {{0}} apart"
+            return Observation("store", f"stride {noun}", line, text, f"stride_y{'mn'[axis]} = {own}", (named(run, found),),
+                               program=products.program)  # fmt: skip
+    if run.config.split_k > 1 or not check_programs(run) or not _loads_differ(run, followed):
+        return None
+    stored = f"rows {span(products.m)}, columns {span(products.n)} of Y"
+    text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to {stored}"
+    return Observation("store", "place", line_of_program(run, products.store), text, f"Y[{m[0]}, {n[0]}] for its first element",
+                       program=products.program)  # fmt: skip
+
+
+def _store_line(run: Run, products: Products, step: int) -> int | None:
+    store = products.store
+    assert store.offsets is not None
+    for axis in range(len(store.shape)):
+        if store.shape[axis] > 1:
+            found = int(
+                np.take(store.offsets, 1, axis=axis).reshape(-1)[0]
+                - np.take(store.offsets, 0, axis=axis).reshape(-1)[0]
+            )
+            if found == step:
+                return line_of_axis(run, store, axis)
+    return store.line
+
+
+def _loads_differ(run: Run, followed: Sequence[Products]) -> bool:
+    """Whether the programs that store different tiles load different tiles as well, each one whole: then only the stores are wrong."""
+    if not (run.expected.left.strides and run.expected.right.strides):
+        return False
+    corners = [
+        (int(m.min()), int(n.min()))
+        for one in followed
+        if (m := rows_met(one, one.left)) is not None and (n := rows_met(one, one.right)) is not None
+    ]
+    return len(corners) == len(followed) > 1 and len(set(corners)) == len(corners)

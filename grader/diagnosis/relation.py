@@ -1,0 +1,394 @@
+"""The relation: of a sample of wrong elements of Y that one program stored, a row for each product that went into them.
+
+Columns: the element of Y, the iteration, row and k of both operands, the values that were multiplied, the factor of the
+product on its way to Y and the elements of other tensors in it. What should stand there is grader.labs.relation's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from grader.diagnosis.flow import Flow, Term
+from grader.diagnosis.following import follow, with_lost
+from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
+from grader.diagnosis.tape import Node, Tape
+from grader.labs import Lab
+from grader.labs.relation import Operand, Relation
+from grader.model import Config, Problem
+
+SAMPLE = 9
+"""Rows, and columns, of a program's tile that are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs.
+
+    ended: whether it came to its end; one that broke off shows what its first programs did, and nothing of the whole.
+    text: the module whose lines the tape has.
+    """
+
+    lab: Lab
+    expected: Relation
+    problem: Problem
+    config: Config
+    grid: tuple[int, int, int]
+    tape: Tape
+    provenance: Provenance
+    y: Array
+    wrong: Array
+    ended: bool = True
+    text: str = ""
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.problem.scalars["M"], self.problem.scalars["N"], self.problem.scalars["K"]
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Of Y, in elements."""
+        along_m, along_n = (int(stride) for stride in self.problem.tensors[self.lab.output].stride())
+        return along_m, along_n
+
+    def way_to_load(self, number: int, tensor: str) -> Iterator[Node]:
+        """The nodes from this one back to where its elements of `tensor` were loaded, that load among them."""
+        nodes = self.tape.nodes
+        waiting, seen = [number], set()
+        while waiting:
+            node = nodes[waiting.pop()]
+            yield node
+            if node.op == "load" and node.tensor == tensor:
+                return
+            for i in node.inputs:
+                if i not in seen and tensor in self.provenance.sources(i):
+                    seen.add(i)
+                    waiting.append(i)
+
+    def load_of(self, number: int, tensor: str) -> Node | None:
+        """The load that brought the elements of `tensor` in a node."""
+        return next(
+            (node for node in self.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One operand's columns, all [E, P]: values held, rows and k in its tensor, whether there is such an element.
+
+    offset: from the tensor's first element, whatever the load's mask says; asked: whether there is an address at all. node: [P],
+    the operand of each product; lanes: where in it. lane: [P], the place of each product along k in its multiplication.
+    """
+
+    operand: Operand
+    value: Array
+    row: Array
+    k: Array
+    live: Array
+    offset: Array
+    asked: Array
+    node: Array
+    lanes: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """E elements of Y (m, n: [E]) of one store of one program, and their P products.
+
+    term: [P], which of flow.terms; iteration: [P], how many multiplications the program made in that line before; lane: [P], the
+    place along k within the multiplication. factor: [E, P], what the product is multiplied with on its way.
+    """
+
+    program: int
+    store: Node
+    flow: Flow
+    m: Array
+    n: Array
+    left: Side
+    right: Side
+    term: Array
+    iteration: Array
+    lane: Array
+    factor: Array
+    alive: Array
+
+    @property
+    def live(self) -> Array:
+        return self.left.live & self.right.live & self.alive
+
+    def side(self, name: str) -> Side:
+        return self.left if name == "left" else self.right
+
+    def rows(self, side: Side) -> Array:
+        """[E]: the row of an operand that belongs to each element of Y."""
+        return self.m if side is self.left else self.n
+
+
+def stores_to_output(run: Run, program: int) -> list[Node]:
+    """The program's recorded stores and atomics into Y."""
+    return [n for n in run.tape.accesses[program] if n.op != "load" and n.tensor == run.lab.output]
+
+
+def lasting(stores: Sequence[Node]) -> list[Node]:
+    """Those whose elements the program does not overwrite later, and atomics."""
+    found: list[Node] = []
+    for number, store in enumerate(stores):
+        again = any(_overlaps(store, later) for later in stores[number + 1 :] if later.op == "store")
+        if store.op != "store" or not again:
+            found.append(store)
+    return found
+
+
+def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
+    """Whether the program loads elements of Y that it stored itself before."""
+    loads = [node for node in run.tape.accesses[program] if node.op == "load" and node.tensor == run.lab.output]
+    return any(store.number < load.number and _overlaps(store, load) for load in loads for store in stores)
+
+
+def _overlaps(a: Node, b: Node) -> bool:
+    if a.offsets is None or b.offsets is None or a.active is None or b.active is None:
+        return False
+    return bool(np.isin(a.offsets[a.active][:64], b.offsets[b.active]).any())
+
+
+def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
+    """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
+    assert store.offsets is not None
+    assert store.active is not None
+    M, N, _ = run.sizes
+    along_m, along_n = run.strides
+    offsets = store.offsets.reshape(-1)
+    regular = _regular_places(store, (along_m, along_n))
+    if regular is not None:
+        m, n = regular
+    elif along_m >= along_n:
+        m, rest = np.divmod(offsets, along_m)
+        n = rest // along_n
+    else:
+        n, rest = np.divmod(offsets, along_n)
+        m = rest // along_m
+    return m, n, (m >= 0) & (m < M) & (n >= 0) & (n < N) & store.active.reshape(-1)
+
+
+def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array] | None:
+    """m and n by steps from the store's corner, which tells the column after a row's last from the next row's first."""
+    axes = store_axes(store, strides)
+    if axes is None:
+        return None
+    assert store.offsets is not None
+    corner = int(store.offsets.reshape(-1)[0])
+    wide = 0 if strides[0] >= strides[1] else 1
+    first, rest = divmod(corner, strides[wide])
+    start = [0, 0]
+    start[wide], start[1 - wide] = first, rest // strides[1 - wide]
+    numbers = np.indices(store.shape)
+    m = start[0] + (0 if axes[0] is None else numbers[axes[0]])
+    n = start[1] + (0 if axes[1] is None else numbers[axes[1]])
+    return (np.broadcast_to(m, store.shape).reshape(-1), np.broadcast_to(n, store.shape).reshape(-1))
+
+
+def store_axes(store: Node, strides: tuple[int, int]) -> tuple[int | None, int | None] | None:
+    """The axes of a store along which m and n run; None where the addresses do not follow Y's strides."""
+    assert store.offsets is not None
+    axes: list[int | None] = [None, None]
+    expected: Array = np.full(store.shape, store.offsets.reshape(-1)[0])
+    for axis, length in enumerate(store.shape):
+        if length == 1:
+            continue
+        step = int(
+            np.take(store.offsets, 1, axis=axis).reshape(-1)[0] - np.take(store.offsets, 0, axis=axis).reshape(-1)[0]
+        )
+        which = next((d for d in (1, 0) if strides[d] == step and axes[d] is None), None)
+        if which is None:
+            return None
+        axes[which] = axis
+        shape = [1] * store.offsets.ndim
+        shape[axis] = length
+        expected = expected + (np.arange(length) * step).reshape(shape)
+    return (axes[0], axes[1]) if np.array_equal(expected, store.offsets) else None
+
+
+def sample(run: Run, store: Node, *, wrong_only: bool = True) -> Array:
+    """Flat lanes of a store: some rows and some columns of the wrong elements, the first and the last ones among them."""
+    m, n, inside = places_in_output(run, store)
+    if wrong_only:
+        M, N, _ = run.sizes
+        inside = inside & run.wrong[np.clip(m, 0, M - 1), np.clip(n, 0, N - 1)]
+    at = np.flatnonzero(inside)
+    if not len(at):
+        return at
+    chosen = []
+    for values in (m[at], n[at]):
+        distinct = np.unique(values)
+        some = distinct[np.unique(np.linspace(0, len(distinct) - 1, SAMPLE).astype(int))]
+        chosen.append(np.isin(values, some))
+    both = at[chosen[0] & chosen[1]]
+    return both if len(both) else at[:: max(1, len(at) // SAMPLE**2)]
+
+
+def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequence[Node] = ()) -> Products:
+    """lost: products to be looked at although they reach no store. Raises Untraceable where the flow cannot be followed."""
+    flow = follow(run.tape, run.provenance, store, lanes)
+    if lost:
+        flow = with_lost(run.tape, run.provenance, flow, lost)
+    m, n, _ = places_in_output(run, store)
+    widths = [term.left.shape[1] for term in flow.terms]
+    terms = np.repeat(np.arange(len(flow.terms)), widths)
+    numbered = _iterations(flow.terms)
+    iterations = np.array([numbered[t] for t in terms], dtype=np.int64)
+    lane = np.concatenate([np.arange(width) for width in widths]) if widths else np.zeros(0, dtype=np.int64)
+    return Products(
+        program,
+        store,
+        flow,
+        m[lanes],
+        n[lanes],
+        _side(run, flow, run.expected.left, "left", m[lanes], iterations),
+        _side(run, flow, run.expected.right, "right", n[lanes], iterations),
+        terms,
+        iterations,
+        lane,
+        _joined(flow, "factor", len(lanes)),
+        _joined(flow, "alive", len(lanes)) > 0,
+    )
+
+
+def replaced(run: Run, products: Products, m: Array, n: Array) -> Products:
+    """The products with other places in Y, and their operands' places seen from there."""
+    sides = {
+        name: _side(run, products.flow, operand, name, rows, products.iteration)
+        for name, operand, rows in (("left", run.expected.left, m), ("right", run.expected.right, n))
+    }
+    return replace(products, m=m, n=n, left=sides["left"], right=sides["right"])
+
+
+def _iterations(terms: Sequence[Term]) -> list[int]:
+    """For each multiplication, how many the program made in the same line before."""
+    seen: dict[int | None, int] = {}
+    found = []
+    for term in terms:
+        found.append(seen.get(term.line, 0))
+        seen[term.line] = found[-1] + 1
+    return found
+
+
+def _joined(flow: Flow, name: str, elements: int) -> Array:
+    if not flow.terms:
+        return np.zeros((elements, 0))
+    return np.concatenate([getattr(term, name) for term in flow.terms], axis=1)
+
+
+def _side(run: Run, flow: Flow, operand: Operand, name: str, wanted: Array, iterations: Array) -> Side:
+    elements = len(flow.lanes)
+    at = _joined(flow, f"{name}_at", elements).astype(np.int64)
+    asked = _joined(flow, f"{name}_asked", elements).astype(np.int64)
+    addressed = (asked != NONE) & (asked != MIXED)
+    offset = np.where(addressed, asked - OFFSET, 0)
+    row, k = operand.place(run.problem, offset)
+    row, k = _beyond(run, operand, offset, row, k, wanted[:, None], iterations)
+    nodes = [np.full(term.left.shape[1], getattr(term, f"{name}_node")) for term in flow.terms]
+    return Side(
+        operand,
+        _joined(flow, name, elements),
+        row,
+        k,
+        (at >= 0) & addressed,
+        offset,
+        addressed,
+        np.concatenate(nodes) if nodes else np.zeros(0, dtype=int),
+        _joined(flow, f"{name}_lanes", elements).astype(int),
+    )
+
+
+def _beyond(
+    run: Run, operand: Operand, offset: Array, row: Array, k: Array, wanted: Array, iterations: Array
+) -> tuple[Array, Array]:
+    """Elements behind the end of their row, which memory has in the next one: K and more of the row that the first iteration was in."""
+    K = run.sizes[2]
+    if not operand.strides or not offset.size or ((row == wanted) & (k < K)).all():
+        return row, k
+    along_row, along_k = (run.problem.scalars[name] for name in operand.strides)
+    alternative, rest = np.divmod(offset - wanted * along_row, along_k)
+    alternative = alternative * operand.unit
+    start = iterations == 0
+    begins_right = (row[:, start] == wanted) & (k[:, start] < K)
+    tail = (rest == 0) & (alternative >= K) & (alternative < 2 * K + 512)
+    if begins_right.any(axis=1).all():  # it began in the right rows, so it left them along k
+        return np.where(tail, wanted, row), np.where(tail, alternative, k)
+    return row, k
+
+
+def tensors_beside(run: Run) -> tuple[str, ...]:
+    """The tensors whose elements belong to a product besides its two operands: scales, and what is subtracted."""
+    return tuple(scale.tensor for scale in (*run.expected.scales, *run.expected.subtracted))
+
+
+def held_elements(run: Run, side: Side) -> Mapping[str, Array]:
+    """For each of these that flowed into an operand: the offset of the element that did, [E, P]; -1 for none, -2 for several."""
+    used = {}
+    for tensor in tensors_beside(run):
+        whole = np.full(side.value.shape, NONE, dtype=np.int64)
+        nodes = dict.fromkeys(side.node.tolist())
+        for number in nodes:
+            here = side.node == number
+            whole[:, here] = _at_lanes(run, number, side.lanes[:, here], tensor)
+        if any(tensor in run.provenance.sources(number) for number in nodes):
+            used[tensor] = offsets_of(whole)
+    return used
+
+
+def factor_elements(run: Run, products: Products) -> Mapping[str, Array]:
+    """The same for the factors that the products meet on their way to Y."""
+    passed = {}
+    for tensor in tensors_beside(run):
+        parts = [_of_factors(term, tensor) for term in products.flow.terms]
+        known = any(tensor in factor.sources for term in products.flow.terms for factor in term.factors)
+        if known:
+            passed[tensor] = offsets_of(np.concatenate(parts, axis=1))
+    return passed
+
+
+def beside(run: Run, products: Products) -> tuple[Array, Mapping[str, Array]]:
+    """[E, K]: what elements of the left tensor are multiplied with beside their partners, and the elements of other tensors in that."""
+    shape = (len(products.m), run.sizes[2])
+    weight, used = np.zeros(shape), {tensor: np.full(shape, NONE, dtype=np.int64) for tensor in tensors_beside(run)}
+    for term in products.flow.beside:
+        at = term.left_at
+        _, k = products.left.operand.place(run.problem, np.where(at >= 0, at - OFFSET, 0))
+        use = (at >= 0) & term.alive & (k < shape[1])
+        e, k = np.nonzero(use)[0], k[use]
+        np.add.at(weight, (e, k), (term.factor * term.right)[use])
+        for tensor, known in used.items():
+            own = merge(_of_factors(term, tensor), _at_lanes(run, term.right_node, term.right_lanes, tensor))
+            known[e, k] = merge(known[e, k], own[use])
+    return weight, {tensor: offsets_of(found) for tensor, found in used.items() if (found != NONE).any()}
+
+
+def _at_lanes(run: Run, number: int, lanes: Array, tensor: str) -> Array:
+    """Origins in a node, shaped as the lanes."""
+    origin = run.provenance.origin(number, tensor)
+    return np.full(lanes.shape, NONE, dtype=np.int64) if origin is None else origin.reshape(-1)[lanes]
+
+
+def _of_factors(term: Term, tensor: str) -> Array:
+    """Origins in all factors of a term, [E, C]."""
+    found = np.full(term.left.shape, NONE, dtype=np.int64)
+    for factor in term.factors:
+        within = term.within(factor, tensor)
+        found = found if within is None else merge(found, within)
+    return found
+
+
+def holder(run: Run, products: Products, side: Side, e: int, p: int, tensor: str) -> tuple[int, int] | None:
+    """A node that holds elements of `tensor` for one product, and a lane of it: the operand, or a factor behind or beside it."""
+    if tensor in run.provenance.sources(int(side.node[p])):
+        return int(side.node[p]), int(side.lanes[e, p])
+    for term in (products.flow.terms[int(products.term[p])], *products.flow.beside):
+        if tensor in run.provenance.sources(term.right_node):
+            return term.right_node, int(term.right_lanes[e, 0])
+        for factor in term.factors:
+            if tensor in factor.sources:
+                return factor.node, int(factor.lanes[e, 0])
+    return None

@@ -1,0 +1,135 @@
+"""Column sum: does every product that a program makes reach Y, once, with nothing else added?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from grader.diagnosis.definition import start_of_sum
+from grader.diagnosis.observation import Observation, plain
+from grader.diagnosis.provenance import Array
+from grader.diagnosis.relation import Products, Run, places_in_output
+from grader.diagnosis.tape import Node
+
+
+def dropped(run: Run, program: int, stores: Sequence[Node]) -> list[Node]:
+    """Products of the program that reach none of its stores; none where a value of unknown origin does."""
+    waiting = [store.inputs[0] for store in stores]
+    seen = set(waiting)
+    while waiting:
+        for i in run.tape.nodes[waiting.pop()].inputs:
+            if i not in seen:
+                seen.add(i)
+                waiting.append(i)
+    if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
+        return []
+    return [node for node in run.provenance.products(run.tape.programs[program]) if node.number not in seen]
+
+
+def check_kept(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
+    """Products that are made and lost, and sums that are counted again."""
+    found = []
+    lost = dropped(run, products.program, stores)
+    if lost:
+        reaching = [run.tape.nodes[term.node] for term in products.flow.terms]
+        made = len(lost) + len(reaching)
+        line = lost[-1].line
+        text = f"{len(lost)} of {made} multiplications of X and W do not reach Y"
+        if reaching and reaching[0].number > lost[-1].number:
+            text += ": only the last" + (f" {len(reaching)} do" if len(reaching) > 1 else " does")
+            line = reaching[0].line
+        elif not reaching:
+            text = "the product of X and W reaches no store"
+        found.append(Observation("sum", "lost", line, text, "the sum of all of them", program=products.program))
+    again = products.flow.again
+    if again:
+        line = start_of_sum(run, min(again))
+        text = "a partial sum is added to the result, stays as it is, and is added once more with what comes next"
+        found.append(Observation("sum", "again", line, text, "each product once", program=products.program))
+    return found
+
+
+def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
+    """Products of a tile that the program stored before, still in the sum of the next one."""
+    before = [store for store in stores if store.number < products.store.number]
+    if not before:
+        return []
+    last = before[-1].number
+    early = np.array([products.flow.terms[t].node < last for t in products.term], dtype=bool)
+    if not early.any() or early.all():
+        return []
+    m, n, _ = places_in_output(run, before[-1])
+    foreign = (
+        early
+        & products.live
+        & ((products.left.row != products.m[:, None]) | (products.right.row != products.n[:, None]))
+    )
+    if not foreign.any():
+        return []
+    e, p = (int(i) for i in np.argwhere(foreign)[0])
+    left, right = products.left, products.right
+    text = f"the sum for Y[{products.m[e]}, {products.n[e]}] still has X[{left.row[e, p]}, {left.k[e, p]}] * "
+    text += f"W[{right.row[e, p]}, {right.k[e, p]}] in it, of the tile that the program stored before (from Y[{m[0]}, {n[0]}] on)"
+    added = [step.node for step in products.flow.passed if run.tape.nodes[step.node].op in ("fadd", "add")]
+    line = start_of_sum(run, min(added, default=products.flow.terms[int(products.term[p])].node))
+    return [
+        Observation(
+            "sum", "not reset", line, text, "a sum that begins with zero for each tile", program=products.program
+        )
+    ]
+
+
+def check_sums(run: Run, products: Products, held: Array) -> list[Observation]:
+    """What is added that is no product, and factors that differ from product to product. held: scales in the operands, [E, P]."""
+    return _added(run, products) + _uneven(run, products, held)
+
+
+def _added(run: Run, products: Products) -> list[Observation]:
+    found = []
+    for addend in products.flow.addends:
+        e = int(np.abs(addend.values).argmax())
+        names = sorted(tensor.removesuffix("_ptr") for tensor in addend.sources)
+        what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
+        whose = f", made of {' and '.join(names)} alone," if names and run.lab.output not in addend.sources else ""
+        text = f"{what}{whose} is added to the sum for Y[{products.m[e]}, {products.n[e]}]"
+        found.append(
+            Observation("sum", "added", addend.line, text, "products of X and W alone", program=products.program)
+        )
+    return found[:1]
+
+
+def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
+    """Factors that are not those of the last product, where scales do not change along K."""
+    if run.expected.weight is not None or len(products.flow.terms) < 2:
+        return []
+    live = products.live
+    factor = np.where(live, products.factor * held, np.nan)
+    first, last = int(products.term.min()), int(products.term.max())
+    with np.errstate(all="ignore"):
+        ends = [_middle(factor[:, products.term == number]) for number in (first, last)]
+        ratio = ends[0] / ends[1]
+    known = np.isfinite(ratio)
+    if not known.any() or np.allclose(ratio[known], 1.0, rtol=1e-3):
+        return []
+    e = int(np.flatnonzero(known)[0])
+    terms = products.flow.terms
+    doubled = products.flow.doubled
+    if doubled:
+        line = run.tape.nodes[min(doubled)].line
+        text = f"the products of iteration 0 are {plain(float(ratio[e]))} times in the sum for Y[{products.m[e]}, {products.n[e]}]"
+        return [Observation("sum", "doubled", line, text, "once", program=products.program)]
+    line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
+    text = f"for Y[{products.m[e]}, {products.n[e]}] the products of the first iteration are multiplied by {plain(float(ends[0][e]))}, "
+    text += f"those of the last by {plain(float(ends[1][e]))}"
+    return [Observation("sum", "uneven", line, text, "one factor for all iterations", program=products.program)]
+
+
+def _middle(values: Array) -> Array:
+    """The median of each row without its NaNs, NaN for a row of nothing else."""
+    if not values.shape[1]:
+        return np.full(len(values), np.nan)
+    ordered = np.sort(values, axis=1)
+    count = np.maximum((~np.isnan(values)).sum(axis=1), 1)
+    middle: Array = ordered[np.arange(len(values)), (count - 1) // 2]
+    return middle

@@ -1,0 +1,110 @@
+"""GPTQ's relation: X as it is meets (q - (z + 1)) s, with a scale and a zero point for each group of a column.
+
+The zero point may be subtracted from the weight or, multiplied with a sum of X, from the result; the scale may be multiplied
+into the weight or into a partial sum. What counts is what an element of X is multiplied with all in all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from grader.labs.gptq.packing import levels, pack_weight, pack_zeros
+from grader.labs.inputs import normal
+from grader.labs.relation import (
+    Array,
+    Held,
+    Operand,
+    Relation,
+    Scale,
+    Used,
+    fp16_activations,
+    nibble,
+    packed_words,
+    refilled,
+)
+from grader.model import Problem
+
+SCALES, ZEROS = "scales_ptr", "zeros_ptr"
+ROUNDING = 2e-3
+"""How far fp16 may take a weight off, in units of its parts q s and (z + 1) s."""
+
+
+def scale_at(problem: Problem, m: Array, n: Array, k: Array) -> Array:
+    """Offset of the scale of element k of column n."""
+    s = problem.scalars
+    found: Array = k // s["group_size"] * s["stride_sg"] + n * s["stride_sn"]
+    return found
+
+
+def zero_at(problem: Problem, m: Array, n: Array, k: Array) -> Array:
+    """Offset of the word that its zero point is in."""
+    s = problem.scalars
+    found: Array = k // s["group_size"] * s["stride_zg"] + n // 8 * s["stride_zn"]
+    return found
+
+
+def _named(tensor: str, row: str, column: str, problem: Problem, offset: int) -> str:
+    along_row, along_column = problem.scalars[row], problem.scalars[column]
+    if along_row >= along_column:
+        place = divmod(offset, along_row)[0], offset % along_row // along_column
+    else:
+        place = offset % along_column // along_row, offset // along_column
+    return f"{tensor.removesuffix('_ptr')}[{place[0]}, {place[1]}]"
+
+
+def scale_words(problem: Problem, offset: int) -> str:
+    """An element of scales by its group and column."""
+    return _named(SCALES, "stride_sg", "stride_sn", problem, offset)
+
+
+def zero_words(problem: Problem, offset: int) -> str:
+    """A word of zeros by its group and its number."""
+    return _named(ZEROS, "stride_zg", "stride_zn", problem, offset)
+
+
+def unsigned_nibble(problem: Problem, n: Array, k: Array, used: Used) -> Held:
+    """0 to 15: the nibble of element k."""
+    u = nibble(problem, n, k)
+    return Held(u.astype(np.float64), bits=u)
+
+
+def zero_points(problem: Problem, n: int, k: int) -> tuple[float, ...]:
+    """What may be made of a word of zeros for a weight: z, z + 1, or either with another sign."""
+    zero = float(levels(problem)[1][k, n])
+    return (zero, zero - 1, -zero, 1 - zero)
+
+
+def weight(problem: Problem) -> Held:
+    """(q - (z + 1)) s of every weight, [N, K]."""
+    q, zero, scale = (level.t().numpy() for level in levels(problem))
+    return Held((q - zero) * scale, ROUNDING * (q + zero) * np.abs(scale))
+
+
+def weight_words(problem: Problem, n: int, k: int) -> str:
+    """How a weight comes about, in numbers."""
+    q, zero, scale = (float(level[k, n]) for level in levels(problem))
+    return f"({q:.0f} - ({zero - 1:.0f} + 1)) * {scale:.4g}"
+
+
+def inputs(problem: Problem, generator: torch.Generator) -> Problem:
+    """Random fp16 X, every nibble and every zero point in every position, distinct scales."""
+    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    groups = K // problem.scalars["group_size"]
+    x = normal(generator, M, K, device=torch.device("cpu")).to(torch.float16)
+    q = torch.randint(0, 16, (K, N), generator=generator)
+    zeros = torch.randint(1, 17, (groups, N), generator=generator)
+    scales = (0.02 + 0.05 * torch.rand(groups, N, generator=generator)).to(torch.float16)
+    return refilled(problem, {"x_ptr": x, "qweight_ptr": pack_weight(q), ZEROS: pack_zeros(zeros), SCALES: scales})
+
+
+RELATION = Relation(
+    left=fp16_activations(),
+    right=Operand("qweight_ptr", "W", packed_words(), unsigned_nibble, ("stride_wn", "stride_wk"), unit=8),
+    scales=(Scale(SCALES, scale_at, scale_words),),
+    inputs=inputs,
+    first=("groups_of_32", "all_tails"),
+    subtracted=(Scale(ZEROS, zero_at, zero_words, zero_points),),
+    weight=weight,
+    weight_words=weight_words,
+)

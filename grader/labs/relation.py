@@ -1,0 +1,201 @@
+"""What a lab says should stand in the relation: where its operands lie, what each must hold, and which factors belong to Y.
+
+A lab has its `RELATION` in grader/labs/<id>/relation.py. A lab without one works, and wrong kernels are not explained.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from grader.model import Problem
+
+Array = np.ndarray[Any, Any]
+Used = Mapping[str, Array]
+"""Elements of other tensors, by tensor: their values, float64, shaped as the operand's."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What an operand should hold. value: float64; permitted: how far off a right kernel may be, beyond rounding to fp16.
+
+    before: the numbers that it is a rounding of; bits: the four bits of a word that it is made of. They tell the line where one
+    went wrong; None where there are none.
+    """
+
+    value: Array
+    permitted: Array | float = 0.0
+    before: Array | None = None
+    bits: Array | None = None
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of the product.
+
+    tensor: the pointer parameter. letter: what sentences call it. strides: the integers by which a row, and k, move on; ()
+    where there are none. place(problem, offsets): rows and k of elements by their offsets from the first; k is that of the
+    first of `unit` elements. held(problem, row, k, used): what the multiplication must get for these, given the elements of
+    `needs` that it was made with. index: the tensor whose elements say where this one's columns begin, and index_of(problem,
+    offsets of the other operand): which of its elements belongs to it. words(problem, offset): the element in the tensor's own
+    indices, where these are not the row and k. height: how many rows a block of them has.
+    """
+
+    tensor: str
+    letter: str
+    place: Callable[[Problem, Array], tuple[Array, Array]]
+    held: Callable[[Problem, Array, Array, Used], Held]
+    strides: tuple[str, ...] = ()
+    unit: int = 1
+    needs: str = ""
+    index: str = ""
+    index_of: Callable[[Problem, Array], Array] | None = None
+    words: Callable[[Problem, int], str] | None = None
+    height: int = 1
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A factor of Y that is an element of a tensor. at(problem, m, n, k): offset of the element that belongs to a product.
+
+    words(problem, offset): the element in the tensor's own indices. numbers(problem, n, k): the numbers that may be made of the
+    element of a weight before it meets others; None: the element as it is.
+    """
+
+    tensor: str
+    at: Callable[[Problem, Array, Array, Array], Array]
+    words: Callable[[Problem, int], str] | None = None
+    numbers: Callable[[Problem, int, int], tuple[float, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What should stand in a lab's relation.
+
+    scales: the factors of Y. needed(problem): bool [N, K], the k that each channel must meet; None: all. inputs(problem,
+    generator): the same sizes and layouts with values that tell where they come from. first: cases to look at before others,
+    where they fail. subtracted: a further tensor whose elements weights are made with, and weight(problem): what an element of
+    X is multiplied by all in all, float64 [N, K], and how far rounding may take it, for labs where kernels put that together in
+    many ways; weight_words(problem, n, k): how it comes about.
+    """
+
+    left: Operand
+    right: Operand
+    scales: tuple[Scale, ...]
+    inputs: Callable[[Problem, torch.Generator], Problem]
+    first: tuple[str, ...] = ("all_tails",)
+    needed: Callable[[Problem], Array] | None = None
+    subtracted: tuple[Scale, ...] = ()
+    weight: Callable[[Problem], Held] | None = None
+    weight_words: Callable[[Problem, int, int], str] | None = field(default=None)
+
+
+def relation_of(lab_id: str) -> Relation | None:
+    """The lab's relation, or None."""
+    name = f"grader.labs.{lab_id}.relation"
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return None
+    return module.RELATION  # type: ignore[no-any-return]
+
+
+def exact(problem: Problem, name: str) -> Array:
+    """A tensor as NumPy has it, in its own type."""
+    found: Array = problem.tensors[name].cpu().numpy()
+    return found
+
+
+def elements(problem: Problem, name: str, offsets: Array) -> Array:
+    """float64: the elements of a tensor at these offsets from its first one, NaN where none lies."""
+    tensor = problem.tensors[name]
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    memory = torch.full((span,), torch.nan, dtype=torch.float64)
+    torch.as_strided(memory, tensor.shape, tensor.stride()).copy_(tensor)
+    found: Array = np.where((offsets >= 0) & (offsets < span), memory.numpy()[np.clip(offsets, 0, span - 1)], np.nan)
+    return found
+
+
+def by_strides(row: str, column: str) -> Callable[[Problem, Array], tuple[Array, Array]]:
+    """Places of a matrix by its strides: (row, k) of each offset."""
+
+    def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
+        along_row, along_k = problem.scalars[row], problem.scalars[column]
+        if along_row >= along_k:
+            rows, rest = np.divmod(offsets, along_row)
+            return rows, rest // along_k
+        k, rest = np.divmod(offsets, along_k)
+        return rest // along_row, k
+
+    return place
+
+
+def as_stored(tensor: str) -> Callable[[Problem, Array, Array, Used], Held]:
+    """An operand that is multiplied as it is stored, [row, k]."""
+
+    def held(problem: Problem, row: Array, k: Array, used: Used) -> Held:
+        return Held(exact(problem, tensor).astype(np.float64)[row, k])
+
+    return held
+
+
+def fp16_activations() -> Operand:
+    """X as it is loaded, by its strides."""
+    strides = ("stride_xm", "stride_xk")
+    return Operand("x_ptr", "X", by_strides(*strides), as_stored("x_ptr"), strides)
+
+
+def of_row(problem: Problem, m: Array, n: Array, k: Array) -> Array:
+    """The element of a one-dimensional tensor that belongs to a row of Y."""
+    found: Array = m + 0 * k
+    return found
+
+
+def of_column(problem: Problem, m: Array, n: Array, k: Array) -> Array:
+    """The element of a one-dimensional tensor that belongs to a column of Y."""
+    found: Array = n + 0 * k
+    return found
+
+
+def nibbles_of(words: Array) -> Array:
+    """int64 [..., 8] of 0 to 15: the nibbles of words, the lowest first."""
+    nibbles: Array = words[..., None] >> (4 * np.arange(8)) & 15
+    return nibbles
+
+
+def packed_words() -> Callable[[Problem, Array], tuple[Array, Array]]:
+    """Column and first k of a word of qweight, eight k to a word, by its offset."""
+    strided = by_strides("stride_wn", "stride_wk")
+
+    def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
+        n, word = strided(problem, offsets)
+        return n, word * 8
+
+    return place
+
+
+def nibble(problem: Problem, n: Array, k: Array) -> Array:
+    """int64: the four bits of element k of column n of qweight."""
+    words = exact(problem, "qweight_ptr").astype(np.int64)[k // 8, n]
+    found: Array = np.take_along_axis(nibbles_of(words), (k % 8)[..., None], axis=-1)[..., 0]
+    return found
+
+
+def refilled(problem: Problem, values: Mapping[str, torch.Tensor]) -> Problem:
+    """The problem with new values in the same layouts."""
+    tensors = {}
+    for name, tensor in problem.tensors.items():
+        if name in values:
+            fresh = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            fresh.copy_(values[name])
+            tensors[name] = fresh
+        else:
+            tensors[name] = tensor
+    return Problem(tensors=tensors, scalars=problem.scalars)

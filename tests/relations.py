@@ -1,0 +1,51 @@
+"""Kernels whose relation the tests read: one recorded launch each, on the diagnosis' own values."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from grader.building import BuildOptions, describe
+from grader.diagnosis.compare import compare
+from grader.diagnosis.explaining import run_of, telling
+from grader.diagnosis.observation import Observation
+from grader.diagnosis.relation import Run
+from grader.labs import get_lab
+from grader.labs.problems import make_problem
+from grader.labs.relation import relation_of
+from grader.model import KernelBundle, KernelSource, Outcome
+from grader.reading import read
+from grader.running.interpreter import InterpretOptions, interpret
+
+RECORDED = 24
+
+
+def recorded(text: str, lab_id: str, case_name: str, *, config: int = 0) -> tuple[KernelSource, KernelBundle, Outcome, Run]:
+    """One launch of a kernel with the recorder on. In the run, an element of Y is wrong where the reference says so."""
+    lab, expected = get_lab(lab_id), relation_of(lab_id)
+    assert expected is not None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{lab_id}.py"
+        path.write_text(text, encoding="utf-8")
+        source = read(path, [lab], all_labs=True).labs[lab_id]
+    assert isinstance(source, KernelSource)
+    bundle = describe(lab, source, BuildOptions((90,), "check", 1, None))
+    assert isinstance(bundle, KernelBundle)
+    problem = telling(expected, make_problem(lab, lab.case(case_name), 1), lab_id, case_name)
+    options = InterpretOptions(1, case_seconds=120, record=lambda count: range(min(count, RECORDED)))
+    (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)
+    assert outcome.flow, outcome.message
+    launch = bundle.launches[case_name, config]
+    run = run_of(lab, expected, bundle.configs[config], launch, problem, outcome, bundle.made.text)
+    return source, bundle, outcome, run
+
+
+def observed(text: str, lab_id: str, case_name: str, *, config: int = 0, forced: bool = False) -> list[Observation]:
+    """What deviates in one launch. forced: as if every element of Y were wrong."""
+    *_, run = recorded(text, lab_id, case_name, config=config)
+    if forced:
+        run.wrong[:] = True
+    with np.errstate(all="ignore"):
+        return compare(run)

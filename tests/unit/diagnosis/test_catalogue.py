@@ -1,0 +1,55 @@
+"""A mistake is named where an operand equals what the mistake's own kernel held, at every element; a near one is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grader.authoring.catalogue import catalogue_file, operands
+from grader.diagnosis.catalogue import Catalogue, Mistake, load, title
+from grader.diagnosis.observation import Observation
+from grader.labs import all_labs, get_lab
+from grader.labs.relation import relation_of
+from grader.labs.wrong_kernels import wrong_kernels
+from tests.submissions import TESTS
+
+WITH_CATALOGUE = [lab for lab in all_labs().values() if wrong_kernels(lab)]
+
+
+def observation(values):
+    return Observation("value", "left", 1, "X[0, 0] is multiplied as 1", values=values)
+
+
+def test_only_an_operand_that_is_the_same_everywhere_has_a_name():
+    held = np.arange(20, dtype=np.float32).reshape(4, 5)
+    catalogue = Catalogue({"half": Mistake("half", "halves X")}, {("case", "left", "half"): held})
+    places = {(row, k): float(held[row, k]) for row in range(4) for k in range(5)}
+    assert catalogue.named("case", observation(places)).text("line 1").endswith(": the kernel halves X")
+    assert not catalogue.named("other case", observation(places)).mistake
+    assert not catalogue.named("case", observation({**places, (3, 4): 18.5})).mistake
+    assert not catalogue.named("case", observation({**places, (9, 9): 1.0})).mistake
+
+
+def test_two_mistakes_that_hold_the_same_name_nothing():
+    held = np.arange(20, dtype=np.float32).reshape(4, 5)
+    both = {name: Mistake(name, name) for name in ("one", "other")}
+    catalogue = Catalogue(both, {("case", "left", name): held for name in both})
+    assert not catalogue.named("case", observation({(row, k): float(held[row, k]) for row in range(4) for k in range(5)})).mistake
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", WITH_CATALOGUE, ids=lambda lab: lab.id)
+def test_the_kept_file_is_what_the_edits_give(lab):
+    """By the digests of all wrong kernels, and by running every twentieth of those that hold something."""
+    known = load(lab.id)
+    assert catalogue_file(lab, TESTS.parent) == (TESTS.parent / "grader" / "labs" / lab.id / "mistakes.npz").read_bytes()
+    expected = relation_of(lab.id)
+    kept = [kernel for kernel in wrong_kernels(lab) if any(key[2] == kernel.name for key in known.operands)]
+    for kernel in kept[::20]:
+        for (case, aspect), array in operands(lab, expected, kernel):
+            np.testing.assert_array_equal(array, known.operands[case, aspect, kernel.name])
+
+
+def test_what_a_report_counts_has_words():
+    assert title("w8a8", "k: left step") == "the two operands do not meet at the same k"
+    assert title("w8a8", "truncation") == next(one.says for one in wrong_kernels(get_lab("w8a8")) if one.name == "truncation")

@@ -1,0 +1,144 @@
+"""What is observed of a wrong kernel is measured, in the order of the flow; of a right one nothing deviates."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from grader.diagnosis.compare import followed_programs
+from grader.diagnosis.fit import fit
+from grader.diagnosis.observation import COLUMNS, Number, Observation, first_of_each
+from grader.diagnosis.provenance import Provenance
+from grader.diagnosis.tape import parse
+from grader.gpu.devices import choose
+from grader.labs import get_lab
+from grader.pipeline.grading import GradeOptions, grade
+from grader.reporting.document import document
+from tests.relations import observed, recorded
+from tests.submissions import TESTS, corpus, styles
+
+RIGHT = sorted(
+    path
+    for paths in (styles(), *((TESTS.parent / folder).iterdir() for folder in ("solutions", "solutions/ladder")))
+    for path in paths
+    if path.suffix == ".py"
+)
+SMALL = {
+    "w8a8": ("all_tails", "transposed_x"),
+    "w4a16": ("all_tails", "strided_y"),
+    "dds": ("odd_m", "transposed_x"),
+    "w8a16": ("all_tails", "strided_weight"),
+    "gptq": ("groups_of_32", "strided_scales"),
+}
+PLAIN = {lab: (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8") for lab in SMALL}
+
+
+def changed(lab, find, put):
+    assert PLAIN[lab].count(find) == 1, find
+    return PLAIN[lab].replace(find, put)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+def test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked(path):
+    lab = path.stem.split("_")[0]
+    for case in SMALL[lab]:
+        assert observed(path.read_text(encoding="utf-8"), lab, case, forced=True) == []
+
+
+@pytest.mark.parametrize(
+    ("lab", "find", "put", "key", "words"),
+    [
+        ("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += 0 * stride_wk", ("k", "right step"), "k of W moves by 0 from one iteration"),
+        ("w8a8", "x_ptrs += BLOCK_K * stride_xk", "x_ptrs += 2 * BLOCK_K * stride_xk", ("k", "left step"), "moves by 64"),
+        ("w8a8", "        x = tl.floor(x + 0.5)\n", "", ("value", "left"), "is multiplied as"),
+        ("w8a8", "range(0, tl.cdiv(K, BLOCK_K))", "range(0, K // BLOCK_K)", ("count", "missing"), "k = 192:208 is never multiplied"),
+        ("w8a8", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "6 of 7 multiplications of X and W do not reach Y"),
+        ("w8a8", " * w_scale[None, :]", "", ("scale", "powers 1 0"), "= input_scale[0]"),
+        ("w4a16", "nibble - 16, nibble)", "nibble - 8, nibble)", ("value", "right"), "- 8 = "),
+        ("w4a16", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "do not reach Y"),
+        ("dds", "offs_k = col * BLOCK + offs_b", "offs_k = col + offs_b", ("index", "use"), "with col_indices["),
+        ("dds", "tl.dot(x, tl.trans(w))", "tl.dot(x, w)", ("rows", "right place"), "values[0, 1, 0] = W[1, "),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
+)  # fmt: skip
+def test_one_deviation_of_each_kind_is_measured(lab, find, put, key, words):
+    found = observed(changed(lab, find, put), lab, "rectangular" if lab == "dds" else "all_tails")
+    assert found[0].key == key
+    assert words in found[0].text("here")
+
+
+def test_two_deviations_are_told_in_the_order_of_the_flow():
+    text = changed("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += stride_wk").replace("-128.0", "-127.0")
+    assert [one.column for one in observed(text, "w8a8", "all_tails")] == ["k", "value"]
+
+
+@pytest.mark.parametrize("kernel", random.Random(5).sample(corpus(), 12), ids=lambda kernel: f"{kernel.lab}-{kernel.name}")
+@pytest.mark.slow
+def test_something_is_observed_of_a_wrong_kernel(kernel, tmp_path):
+    path = tmp_path / f"{kernel.lab}.py"
+    path.write_text(kernel.source, encoding="utf-8")
+    report = document(grade(path, [get_lab(kernel.lab)], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,))))
+    tests = report["labs"][kernel.lab]["tests"]
+    failed = [test for test in tests if test["status"] == "failed"]
+    assert failed
+    assert any(test.get("diagnosis") for test in failed) or any(test["kind"] == "memory" for test in failed)
+    assert not report["labs"][kernel.lab].get("defects")
+
+
+def test_a_fit_is_exact_or_none():
+    m, lane, step = np.arange(5)[:, None, None], np.arange(7)[None, :, None], np.arange(3)[None, None, :]
+    target = 40 * m + 3 * lane - 2 * step + 11
+    variables = {"m": m, "lane": lane, "step": step}
+    assert fit(target, variables) == {"m": 40, "lane": 3, "step": -2, "": 11}
+    target[0, 0, 0] += 1
+    assert fit(target, variables) is None
+    assert fit(np.array([[5, 5]]), {"m": np.array([[1]]), "lane": np.array([[0, 0]])}) == {"m": 0, "lane": 0, "": 5}
+
+
+def test_a_name_is_kept_only_where_two_launches_agree():
+    one = Observation("k", "left step", 3, "moves by {0}", numbers=(Number(32, frozenset({"BLOCK_K", "K // 4"})),))
+    other = Observation("k", "left step", 3, "moves by {0}", numbers=(Number(32, frozenset({"BLOCK_K", "N // 3"})),))
+    assert one.agreeing(other).text("line 1") == "line 1: moves by BLOCK_K = 32"
+    assert one.agreeing(Observation("k", "left step", 3, "")).text("line 1") == "line 1: moves by 32"
+
+
+def test_observations_stand_in_the_order_of_the_columns_each_once():
+    found = [Observation(column, "a", number, "") for number, column in enumerate(reversed(COLUMNS))]
+    assert [one.column for one in first_of_each([*found, *found])] == list(COLUMNS)
+
+
+def test_a_damaged_record_is_refused_or_read_never_worse():
+    _, _, outcome, run = recorded(PLAIN["w8a8"].replace("-128.0", "-127.0"), "w8a8", "all_tails")
+    draw = random.Random(3)
+    for _ in range(200):
+        record = bytearray(outcome.flow)
+        for _ in range(draw.randrange(1, 9)):
+            record[draw.randrange(min(len(record), 60_000))] = draw.randrange(256)
+        try:
+            tape = parse(bytes(record))
+            Provenance(tape, run.expected.left.tensor, run.expected.right.tensor)
+        except ValueError:
+            continue
+
+
+def test_a_failure_of_the_diagnosis_costs_nothing_and_does_not_vanish(monkeypatch, tmp_path):
+    def broken(run):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("grader.diagnosis.explaining.compare", broken)
+    path = tmp_path / "w8a8.py"
+    path.write_text(PLAIN["w8a8"].replace("-128.0", "-127.0"), encoding="utf-8")
+    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,)))
+    lab = report.labs["w8a8"]
+    assert any("a defect of the grader" in one and "ZeroDivisionError" in one for one in lab.defects)
+    assert {test.name for test in lab.tests if test.status == "failed" and test.kind == "correctness"}
+    assert str(tmp_path) not in " ".join(lab.defects)
+
+
+def test_a_sample_has_the_wrong_elements_alone():
+    *_, run = recorded(changed("w8a8", "tl.maximum(x, -128.0)", "tl.maximum(x, -127.0)"), "w8a8", "all_tails")
+    for _, products in followed_programs(run):
+        assert run.wrong[products.m, products.n].all()
