@@ -20,7 +20,6 @@ from grader.classroom.batch.accounts import Accounted, tally
 from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
 from grader.diagnosis.catalogue import title
-from grader.labs import all_labs
 from grader.model import Device, LabReport
 from grader.reporting import page as html
 from grader.reporting.terminal import number
