@@ -8,8 +8,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import multiprocessing
+import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from grader.diagnosis.explaining import run_of, telling
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.values import check_values, check_weight
-from grader.labs import Lab
+from grader.labs import Lab, get_lab
 from grader.labs.problems import make_problem
 from grader.labs.relation import Relation, relation_of
 from grader.labs.wrong_kernels import WrongKernel, wrong_kernels
@@ -53,14 +56,13 @@ def catalogue_file(lab: Lab, root: Path) -> bytes | None:
     if expected is None or not singles:
         return None
     known = _known(root / "grader" / "labs" / lab.id / "mistakes.npz")
-    entries, arrays = [], {}
-    for kernel in singles:
-        digest = hashlib.sha256(kernel.source.encode()).hexdigest()[:16]
-        found = known.get(digest)
-        if found is None:
-            found = dict(operands(lab, expected, kernel))
-        entries.append(Entry(kernel.name, kernel.says, kernel.hint, digest))
-        arrays.update({f"{case} {aspect} {kernel.name}": array for (case, aspect), array in found.items()})
+    entries = [Entry(kernel.name, kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles]
+    unknown = [kernel for kernel, entry in zip(singles, entries, strict=True) if entry.digest not in known]
+    ran = dict(zip(map(digest_of, unknown), _all_operands(lab.id, unknown), strict=True))
+    arrays = {}
+    for entry in entries:
+        found = known.get(entry.digest) or ran.get(entry.digest, {})
+        arrays.update({f"{case} {aspect} {entry.name}": array for (case, aspect), array in found.items()})
     stored = io.BytesIO()
     listed = json.dumps([vars(entry) for entry in entries])
     contents: dict[str, Any] = {"mistakes": np.array(listed), **dict(sorted(arrays.items()))}
@@ -83,17 +85,28 @@ def _known(path: Path) -> dict[str, dict[tuple[str, str], Array]]:
     return found
 
 
-def operands(lab: Lab, expected: Relation, kernel: WrongKernel) -> Iterator[tuple[tuple[str, str], Array]]:
-    """(case, aspect) and float32 [rows, K]: what an operand holds in a wrong kernel where that deviates, NaN where nothing was held."""
-    read_source = _read(lab, kernel.source)
-    if read_source is None:
-        return
-    source, bundle = read_source
-    for case_name in expected.first:
-        case = lab.case(case_name)
-        yield from (
-            ((case_name, aspect), array) for aspect, array in _of_case(lab, expected, source, bundle, case).items()
-        )
+def digest_of(kernel: WrongKernel) -> str:
+    """Of the text of a wrong kernel."""
+    return hashlib.sha256(kernel.source.encode()).hexdigest()[:16]
+
+
+def _all_operands(lab_id: str, kernels: Sequence[WrongKernel]) -> list[dict[tuple[str, str], Array]]:
+    """Of many kernels, by as many processes as there are cores."""
+    cores = min(len(os.sched_getaffinity(0)), len(kernels))
+    if cores < 2:
+        return [operands(lab_id, kernel) for kernel in kernels]
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(operands, [lab_id] * len(kernels), kernels))
+
+
+def operands(lab_id: str, kernel: WrongKernel) -> dict[tuple[str, str], Array]:
+    """By case and aspect, float32 [rows, K]: what an operand holds in a wrong kernel where that deviates, NaN where nothing was held."""
+    lab, expected = get_lab(lab_id), relation_of(lab_id)
+    built = _read(lab, kernel.source)
+    if built is None or expected is None:
+        return {}
+    cases = {name: _of_case(lab, expected, *built, lab.case(name)) for name in expected.first}
+    return {(name, aspect): array for name, found in cases.items() for aspect, array in found.items()}
 
 
 def _read(lab: Lab, text: str) -> tuple[KernelSource, KernelBundle] | None:

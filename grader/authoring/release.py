@@ -1,9 +1,11 @@
-"""From solutions/ and notebooks/source/ to what students get: the same, stripped between the solution markers; and what slips give."""
+"""From solutions/ and notebooks/source/ to what students get, stripped between the solution markers; and what slips and mistakes do."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
+
+from grader.labs import all_labs
 
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
@@ -70,6 +72,19 @@ def release(root: Path) -> list[Path]:
 
         changed += _write(root / "notebooks", "**/*.ipynb", student_files(root))
         changed += write_slips(root)
+    return changed + _write_catalogues(root)
+
+
+def _write_catalogues(root: Path) -> list[Path]:
+    """Computes what is new in the labs' mistakes.toml, and returns the files that changed."""
+    from grader.authoring.catalogue import catalogue_file
+
+    changed = []
+    for lab in all_labs().values():
+        path, made = root / "grader" / "labs" / lab.id / "mistakes.npz", catalogue_file(lab, root)
+        if made is not None and (not path.is_file() or path.read_bytes() != made):
+            path.write_bytes(made)
+            changed.append(path)
     return changed
 
 

@@ -62,8 +62,7 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     kept = check_kept(run, products, stores)
     everything = _with_lost(run, stores, products)
     places = check_rows(run, everything)
-    amiss = frozenset(one.aspect.split()[0] for one in places)
-    places += check_k(run, everything, amiss)
+    places = places or check_k(run, everything)
     if not places and run.config.split_k == 1 and len(stores) == 1:
         counted = check_counts(run, [everything])
         places += (check_steps(run, everything) if counted else []) or counted

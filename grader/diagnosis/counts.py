@@ -11,7 +11,7 @@ from grader.diagnosis.definition import line_of_bound, loops_of
 from grader.diagnosis.fit import named
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side
+from grader.diagnosis.relation import Products, Run, Side, load_of
 
 
 def needed_of(run: Run, n: int) -> Array:
@@ -73,9 +73,8 @@ def _line(run: Run, parts: Sequence[Products], which: str) -> int | None:
         return min(loops_of(run.text).values(), default=parts[0].store.line)
     inside = terms[0].line or 0
     line = line_of_bound(run.text, inside, which) or inside
-    load = run.load_of(int(parts[0].left.node[0]), parts[0].left.operand.tensor)
-    if len(parts) > 1 and load is not None and line == loops_of(run.text).get(inside):
-        return line_of_slice(run, load, run.problem.scalars[parts[0].left.operand.strides[1]])
+    if len(parts) > 1 and line == loops_of(run.text).get(inside):
+        return line_of_slice(run, parts[0])
     return line
 
 
@@ -88,7 +87,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         masked = asked & ~side.live[e]
         if len(missing) and np.isin(missing // unit, side.k[e][masked] // unit).all():
             p = int(np.flatnonzero(masked & np.isin(side.k[e] // unit, missing // unit))[0])
-            access = run.load_of(int(side.node[p]), side.operand.tensor)
+            access = load_of(run, side, p)
             text = f"the mask of {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}"
             return Observation(
                 "count", f"masked {side.operand.letter}", access.line if access else None, text, "", program=one.program,
@@ -121,7 +120,7 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
         return []
     side = left if (left.k[e][past] >= K).any() else right
     p = int(np.flatnonzero(past)[0])
-    access = run.load_of(int(side.node[p]), side.operand.tensor)
+    access = load_of(run, side, p)
     text = f"k = {span(side.k[e][past])} of {side.operand.letter} is multiplied, past K = {K}"
     return [Observation("count", f"past {side.operand.letter}", access.line if access else None, text, "a mask that ends at K",
                         program=products.program, iteration=int(products.iteration[p]))]  # fmt: skip
@@ -138,7 +137,7 @@ def check_masks(run: Run, products: Products) -> list[Observation]:
 
 def _counted(run: Run, products: Products, side: Side, other: Side, counts: Array) -> Observation:
     e, p = (int(i) for i in np.argwhere(counts)[0])
-    access = run.load_of(int(side.node[p]), side.operand.tensor)
+    access = load_of(run, side, p)
     text = f"where its mask leaves {side.operand.letter} out, the operand holds {plain(side.value[e, p])} and is multiplied by "
     text += f"{other.operand.letter}[{other.row[e, p]}, {other.k[e, p]}] = {plain(other.value[e, p])}"
     return Observation("mask", f"{side.operand.letter} counts", access.line if access else None, text, "0 on one of the two sides",

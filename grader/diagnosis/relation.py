@@ -13,6 +13,7 @@ import numpy as np
 
 from grader.diagnosis.flow import Flow, Term
 from grader.diagnosis.following import follow, with_lost
+from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
 from grader.diagnosis.tape import Node, Tape
 from grader.labs import Lab
@@ -121,9 +122,40 @@ class Products:
     def side(self, name: str) -> Side:
         return self.left if name == "left" else self.right
 
+    def seen_at(
+        self, e: int, p: int, column: str, aspect: str, line: int | None, found: str, expected: str
+    ) -> Observation:
+        """An observation of one product."""
+        iteration = int(self.iteration[p])
+        return Observation(column, aspect, line, found, expected, program=self.program, iteration=iteration)
+
     def rows(self, side: Side) -> Array:
         """[E]: the row of an operand that belongs to each element of Y."""
         return self.m if side is self.left else self.n
+
+
+def first_of(products: Products, wrong: Array) -> tuple[int, int]:
+    """The first of some products, bool [E, P]: of the earliest iteration, then of the first element."""
+    places = np.argwhere(wrong)
+    order = np.lexsort((places[:, 1], places[:, 0], products.iteration[places[:, 1]]))
+    e, p = places[order[0]]
+    return int(e), int(p)
+
+
+def load_of(run: Run, side: Side, p: int) -> Node | None:
+    """The load that brought an operand's elements of one product."""
+    return run.load_of(int(side.node[p]), side.operand.tensor)
+
+
+def element(run: Run, side: Side, e: int, p: int) -> str:
+    """An operand's element in words."""
+    words, offset, letter = side.operand.words, int(side.offset[e, p]), side.operand.letter
+    row, k, unit = int(side.row[e, p]), int(side.k[e, p]), side.operand.unit
+    if not 0 <= row < 1 << 29:
+        own = words(run.problem, offset) if words else f"element {offset} of {side.operand.tensor.removesuffix('_ptr')}"
+        return f"{own}, outside {letter}"
+    place = f"{letter}[{row}, {k}]" if unit == 1 else f"the word of {letter}[{row}, {k}:{k + unit}]"
+    return f"{words(run.problem, offset)} = {place}" if words else place
 
 
 def stores_to_output(run: Run, program: int) -> list[Node]:

@@ -1,0 +1,82 @@
+"""Column index: of an operand whose places another tensor names, is the element of that tensor the one that belongs to its partner?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.diagnosis.observation import Observation
+from grader.diagnosis.provenance import NONE, Array, Untraceable, offsets_of
+from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of
+from grader.diagnosis.tape import Node
+
+
+def check_index(run: Run, products: Products) -> list[Observation]:
+    """Whether places come from the right element of the index, and are made of it as they should be."""
+    side, other = products.left, products.right
+    if side.operand.index_of is None:
+        return []
+    looked, wanted = looked_up(run, side), side.operand.index_of(run.problem, other.offset)
+    short, letter = side.operand.index.removesuffix("_ptr"), side.operand.letter
+    another = products.live & (looked >= 0) & (looked != wanted)
+    if another.any():
+        e, p = first_of(products, another)
+        access = load_of(run, side, p)
+        loads = behind_index(run, access, side.operand.index) if access else []
+        line = loads[-1].line if loads else access.line if access else None
+        text = f"{short}[{looked[e, p]}] says which columns of {letter} meet {element(run, other, e, p)}"
+        return [products.seen_at(e, p, "index", "element", line, text, f"{short}[{wanted[e, p]}]")]
+    otherwise = products.live & (side.k != other.k) & (looked == wanted)
+    if otherwise.any():
+        e, p = first_of(products, otherwise)
+        access = load_of(run, side, p)
+        value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(looked[e, p])])
+        text = f"with {short}[{looked[e, p]}] = {value}, {element(run, side, e, p)} meets {element(run, other, e, p)}"
+        expected = f"{letter}[{products.m[e]}, {other.k[e, p]}]"
+        return [products.seen_at(e, p, "index", "use", access.line if access else None, text, expected)]
+    return []
+
+
+def behind_index(run: Run, access: Node, tensor: str) -> list[Node]:
+    """The loads of an index that an access's addresses come from."""
+    waiting, seen, found = [access.inputs[0]], set(), []
+    while waiting:
+        node = run.tape.nodes[waiting.pop()]
+        if node.op == "load" and node.tensor == tensor:
+            found.append(node)
+            continue
+        for i in node.inputs:
+            if i not in seen:
+                seen.add(i)
+                waiting.append(i)
+    return sorted(found, key=lambda node: node.number)
+
+
+def looked_up(run: Run, side: Side) -> Array:
+    """[E, P]: the element of the operand's index that each address comes from, -1 where it comes from none or from several."""
+    found = np.full(side.offset.shape, NONE, dtype=np.int64)
+    for number in dict.fromkeys(side.node.tolist()) if side.operand.index else ():
+        here = side.node == number
+        found[:, here] = _elements_looked_up(run, int(number), side, side.offset[:, here])
+    return found
+
+
+def _elements_looked_up(run: Run, number: int, side: Side, offsets: Array) -> Array:
+    """Of which elements of the index the load behind a node made these offsets."""
+    none = np.full(offsets.shape, NONE, dtype=np.int64)
+    load = run.load_of(number, side.operand.tensor)
+    if load is None or load.offsets is None:
+        return none
+    try:
+        origin = run.provenance.origin(load.inputs[0], side.operand.index, masked=False)
+    except Untraceable:
+        return none
+    if origin is None:
+        return none
+    asked, elements = load.offsets.reshape(-1), offsets_of(np.broadcast_to(origin, load.shape)).reshape(-1)
+    places, which = np.unique(asked, return_inverse=True)
+    lowest, highest = np.full(len(places), np.iinfo(np.int64).max), np.full(len(places), np.iinfo(np.int64).min)
+    np.minimum.at(lowest, which, elements)
+    np.maximum.at(highest, which, elements)
+    each = np.where(lowest == highest, lowest, NONE)
+    at = np.clip(np.searchsorted(places, offsets), 0, len(places) - 1)
+    return np.where(places[at] == offsets, each[at], NONE)
