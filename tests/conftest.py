@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 
 
 DEAR = (
-    "tests/kernels/test_diagnosis.py", "tests/kernels/test_mistakes.py", "tests/kernels/test_layers.py",
+    "tests/kernels/test_mistakes.py", "tests/kernels/test_layers.py",
     "tests/kernels/test_kernels.py::test_other_styles_are_right", "tests/integration/test_notebooks.py",
     "tests/unit/building/test_broken_kernels.py", "tests/unit/diagnosis/", "tests/unit/labs/test_planted.py", "tests/unit/notebook/",
 )  # fmt: skip

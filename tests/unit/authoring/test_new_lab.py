@@ -129,7 +129,7 @@ def test_general_mistakes_are_named_in_a_new_lab(repository, right, wrong, mista
 def test_it_says_what_the_lab_could_have(repository):
     checked = run(repository, "check-lab", "w16a16")
     assert checked.returncode == 0
-    assert "could have: grader/labs/w16a16/stages.py" in checked.stdout
+    assert "could have: grader/labs/w16a16/relation.py" in checked.stdout
     assert checked.stdout.endswith("nothing is missing that w16a16 must have\n")
     (repository / "assignment" / "w16a16.py").unlink()
     checked = run(repository, "check-lab", "w16a16")
