@@ -18,13 +18,12 @@ CONFIG = re.compile(r" \[[^\[\]]*config \d+\]$")
 
 @dataclass(frozen=True)
 class Paragraph:
-    """One finding. sentences: in the order in which to put things right. certain: read off the flow or the output, where
-    others are only alike. whole: whether every failing case has it. early: accesses out of bounds may follow from it."""
+    """One finding. sentences: in the order in which to put things right. whole: whether every failing case has it. early: accesses out
+    of bounds may follow from it."""
 
     number: int
     sentences: tuple[str, ...]
     cases: tuple[str, ...]
-    certain: bool
     whole: bool
     early: bool = False
 
@@ -37,17 +36,16 @@ class Paragraph:
 
 
 def findings(tests: Sequence[TestResult]) -> tuple[Paragraph, ...]:
-    """The findings of a lab's tests, in the order of the first case of each; what is certain comes first."""
+    """The findings of a lab's tests, in the order of the first case of each."""
     failing = [test for test in tests if test.kind == "correctness" and test.status == "failed"]
     groups: dict[str, list[TestResult]] = {}
     for test in failing:
         if is_named(test):
             groups.setdefault(str(test.metrics["mistake"]), []).append(test)
-    ordered = sorted(groups.values(), key=lambda group: not _is_certain(group[0]))
     return tuple(
-        Paragraph(number, sentences(group[0].diagnosis or ""), tuple(test.name for test in group), _is_certain(group[0]),
+        Paragraph(number, sentences(group[0].diagnosis or ""), tuple(test.name for test in group),
              len(group) == len(failing), bool(group[0].metrics.get("early")))
-        for number, group in enumerate(ordered, 1)
+        for number, group in enumerate(groups.values(), 1)
     )  # fmt: skip
 
 
@@ -61,15 +59,11 @@ def says_something_new(tests: Sequence[TestResult]) -> frozenset[str]:
     said, new = set(), []
     for test in tests:
         if test.diagnosis and not is_named(test):
-            words = re.sub(r" \(\d+ x \d+\)|; it fails from .*", "", test.diagnosis)
+            words = re.sub(r"; it fails from .*", "", test.diagnosis)
             if words not in said:
                 said.add(words)
                 new.append(test.name)
     return frozenset(new)
-
-
-def _is_certain(test: TestResult) -> bool:
-    return bool(test.metrics.get("mistakes"))
 
 
 def sentences(diagnosis: str) -> tuple[str, ...]:
@@ -90,18 +84,17 @@ def first_said(tests: Sequence[TestResult]) -> dict[str, str]:
 
 
 def next_thing(lab: LabReport) -> str:
-    """What to fix first in a lab that ran, the most certain thing: what does not compile, memory, a finding, a case; or ""."""
+    """What to fix first in a lab that ran: what does not compile, memory, a finding, a case; or ""."""
     broken, strayed, failed = (_first_failed(lab, kind) for kind in ("build", "memory", "correctness"))
     if broken is not None:
         return headline(broken.message)
     named = next(iter(findings(lab.tests)), None)
-    certain = named.sentences[0] if named is not None and named.certain else ""
-    if named is not None and named.early and certain:
-        return certain
+    if named is not None and named.early:
+        return named.sentences[0]
     if strayed is not None and strayed.metrics.get("seen"):
         return strayed.message.splitlines()[0]
-    if certain:
-        return certain
+    if named is not None:
+        return named.sentences[0]
     if failed is not None:
         return f"make `{failed.name}` pass first. {(failed.diagnosis or failed.message).splitlines()[0]}"
     return strayed.message.splitlines()[0] if strayed is not None else ""
