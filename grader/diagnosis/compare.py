@@ -18,17 +18,9 @@ from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.precision import adds_up, check_precision
 from grader.diagnosis.programs import check_programs, put_right
 from grader.diagnosis.provenance import Untraceable
-from grader.diagnosis.relation import (
-    Products,
-    Run,
-    lasting,
-    places_in_output,
-    products_of,
-    read_back,
-    sample,
-    stores_to_output,
-)
+from grader.diagnosis.relation import Products, Run, products_of, sample
 from grader.diagnosis.scales import check_scales
+from grader.diagnosis.stores import lasting, places_in_output, read_back, stores_to_output
 from grader.diagnosis.sums import check_kept, check_left_over, check_sums, dropped
 from grader.diagnosis.tape import Node
 from grader.diagnosis.values import check_values, check_weight

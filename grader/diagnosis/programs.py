@@ -13,7 +13,8 @@ from grader.diagnosis.definition import line_of_axis, line_of_program
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, places_in_output, replaced, store_axes, stores_to_output
+from grader.diagnosis.relation import Products, Run, Side, replaced
+from grader.diagnosis.stores import places_in_output, store_axes, stores_to_output
 from grader.diagnosis.tape import Node
 
 Tile = tuple[int, int]

@@ -15,6 +15,7 @@ from grader.diagnosis.flow import Flow, Term
 from grader.diagnosis.following import follow, with_lost
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
+from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node, Tape
 from grader.labs import Lab
 from grader.labs.relation import Operand, Relation
@@ -156,90 +157,6 @@ def element(run: Run, side: Side, e: int, p: int) -> str:
         return f"{own}, outside {letter}"
     place = f"{letter}[{row}, {k}]" if unit == 1 else f"the word of {letter}[{row}, {k}:{k + unit}]"
     return f"{words(run.problem, offset)} = {place}" if words else place
-
-
-def stores_to_output(run: Run, program: int) -> list[Node]:
-    """The program's recorded stores and atomics into Y."""
-    return [n for n in run.tape.accesses[program] if n.op != "load" and n.tensor == run.lab.output]
-
-
-def lasting(stores: Sequence[Node]) -> list[Node]:
-    """Those whose elements the program does not overwrite later, and atomics."""
-    found: list[Node] = []
-    for number, store in enumerate(stores):
-        again = any(_overlaps(store, later) for later in stores[number + 1 :] if later.op == "store")
-        if store.op != "store" or not again:
-            found.append(store)
-    return found
-
-
-def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
-    """Whether the program loads elements of Y that it stored itself before."""
-    loads = [node for node in run.tape.accesses[program] if node.op == "load" and node.tensor == run.lab.output]
-    return any(store.number < load.number and _overlaps(store, load) for load in loads for store in stores)
-
-
-def _overlaps(a: Node, b: Node) -> bool:
-    if a.offsets is None or b.offsets is None or a.active is None or b.active is None:
-        return False
-    return bool(np.isin(a.offsets[a.active][:64], b.offsets[b.active]).any())
-
-
-def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
-    """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
-    assert store.offsets is not None
-    assert store.active is not None
-    M, N, _ = run.sizes
-    along_m, along_n = run.strides
-    offsets = store.offsets.reshape(-1)
-    regular = _regular_places(store, (along_m, along_n))
-    if regular is not None:
-        m, n = regular
-    elif along_m >= along_n:
-        m, rest = np.divmod(offsets, along_m)
-        n = rest // along_n
-    else:
-        n, rest = np.divmod(offsets, along_n)
-        m = rest // along_m
-    return m, n, (m >= 0) & (m < M) & (n >= 0) & (n < N) & store.active.reshape(-1)
-
-
-def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array] | None:
-    """m and n by steps from the store's corner, which tells the column after a row's last from the next row's first."""
-    axes = store_axes(store, strides)
-    if axes is None:
-        return None
-    assert store.offsets is not None
-    corner = int(store.offsets.reshape(-1)[0])
-    wide = 0 if strides[0] >= strides[1] else 1
-    first, rest = divmod(corner, strides[wide])
-    start = [0, 0]
-    start[wide], start[1 - wide] = first, rest // strides[1 - wide]
-    numbers = np.indices(store.shape)
-    m = start[0] + (0 if axes[0] is None else numbers[axes[0]])
-    n = start[1] + (0 if axes[1] is None else numbers[axes[1]])
-    return (np.broadcast_to(m, store.shape).reshape(-1), np.broadcast_to(n, store.shape).reshape(-1))
-
-
-def store_axes(store: Node, strides: tuple[int, int]) -> tuple[int | None, int | None] | None:
-    """The axes of a store along which m and n run; None where the addresses do not follow Y's strides."""
-    assert store.offsets is not None
-    axes: list[int | None] = [None, None]
-    expected: Array = np.full(store.shape, store.offsets.reshape(-1)[0])
-    for axis, length in enumerate(store.shape):
-        if length == 1:
-            continue
-        step = int(
-            np.take(store.offsets, 1, axis=axis).reshape(-1)[0] - np.take(store.offsets, 0, axis=axis).reshape(-1)[0]
-        )
-        which = next((d for d in (1, 0) if strides[d] == step and axes[d] is None), None)
-        if which is None:
-            return None
-        axes[which] = axis
-        shape = [1] * store.offsets.ndim
-        shape[axis] = length
-        expected = expected + (np.arange(length) * step).reshape(shape)
-    return (axes[0], axes[1]) if np.array_equal(expected, store.offsets) else None
 
 
 def sample(run: Run, store: Node, *, wrong_only: bool = True) -> Array:

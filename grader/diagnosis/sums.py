@@ -9,7 +9,8 @@ import numpy as np
 from grader.diagnosis.definition import start_of_sum
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, places_in_output
+from grader.diagnosis.relation import Products, Run
+from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
 
 
