@@ -38,9 +38,11 @@ CASE_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Entry:
-    """One mistake as it is kept. digest: of the wrong kernel's text, by which it is known that it need not run again."""
+    """One mistake as it is kept. kind: what it is called, whatever kernel it is made in. digest: of the wrong kernel's text, by which it is
+    known that it need not run again."""
 
     name: str
+    kind: str
     says: str
     hint: str
     digest: str
@@ -52,11 +54,11 @@ def catalogue_file(lab: Lab, root: Path) -> bytes | None:
     Kernels that the file there has already, by their text, are not run again. Raises wrong_kernels.BadMistake.
     """
     expected = relation_of(lab.id)
-    singles = [kernel for kernel in wrong_kernels(lab, root) if len(kernel.names) == 1]
+    singles = [kernel for kernel in wrong_kernels(lab, root) if len(kernel.names) == 1 and kernel.edits]
     if expected is None or not singles:
         return None
     known = _known(root / "grader" / "labs" / lab.id / "mistakes.npz")
-    entries = [Entry(kernel.name, kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles]
+    entries = [Entry(kernel.name, kernel.names[0], kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles]
     unknown = [kernel for kernel, entry in zip(singles, entries, strict=True) if entry.digest not in known]
     ran = dict(zip(map(digest_of, unknown), _all_operands(lab.id, unknown), strict=True))
     arrays = {}
@@ -86,8 +88,10 @@ def _known(path: Path) -> dict[str, dict[tuple[str, str], Array]]:
 
 
 def digest_of(kernel: WrongKernel) -> str:
-    """Of the text of a wrong kernel."""
-    return hashlib.sha256(kernel.source.encode()).hexdigest()[:16]
+    """Of the text of a wrong kernel, and of the cases that it is run on."""
+    expected = relation_of(kernel.lab)
+    cases = " ".join(expected.first) if expected else ""
+    return hashlib.sha256(f"{cases}\n{kernel.source}".encode()).hexdigest()[:16]
 
 
 def _all_operands(lab_id: str, kernels: Sequence[WrongKernel]) -> list[dict[tuple[str, str], Array]]:

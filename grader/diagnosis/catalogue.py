@@ -26,9 +26,10 @@ FEWEST = 8
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known mistake: what completes "the kernel ...", and what to do about it, "" for nothing more."""
+    """A known mistake, in one kernel. kind: what it is called in any. says: completes "the kernel ..."; hint: what to do about it, or ""."""
 
     name: str
+    kind: str
     says: str
     hint: str = ""
 
@@ -41,7 +42,7 @@ class Catalogue:
     operands: Mapping[tuple[str, str, str], Array] = field(default_factory=dict)
 
     def named(self, case: str, observation: Observation) -> Observation:
-        """The observation, with the name of the one mistake whose operand is the same at every element that was sampled."""
+        """The observation, with the name of the one kind of mistake whose operand is the same at every element that was sampled."""
         if not observation.values:
             return observation
         places = np.array(list(observation.values))
@@ -53,10 +54,15 @@ class Catalogue:
             there = operand[places[:, 0], places[:, 1]]
             if np.isfinite(there).sum() >= FEWEST and same(held, there).all():
                 alike.append(name)
-        if len(alike) != 1:
+        kinds = {self.mistakes[name].kind for name in alike}
+        if len(kinds) != 1:
             return observation
-        known = self.mistakes[alike[0]]
-        return replace(observation, mistake=known.name, what=known.says, hint=known.hint)
+        known = self.plainest(kinds.pop())
+        return replace(observation, mistake=known.kind, what=known.says, hint=known.hint)
+
+    def plainest(self, kind: str) -> Mistake:
+        """The entry that a kind of mistake is described by: the one of its own name, else the first."""
+        return self.mistakes.get(kind) or next(known for known in self.mistakes.values() if known.kind == kind)
 
 
 def same(a: Array, b: Array) -> Array:
@@ -74,10 +80,13 @@ def load(lab_id: str) -> Catalogue:
         listed = json.loads(str(stored["mistakes"]))
         keys = [tuple(key.split(" ", 2)) for key in stored.files if key != "mistakes"]
         operands = {(key[0], key[1], key[2]): stored[" ".join(key)].astype(np.float32) for key in keys}
-    return Catalogue({one["name"]: Mistake(one["name"], one["says"], one["hint"]) for one in listed}, operands)
+    return Catalogue(
+        {one["name"]: Mistake(one["name"], one["kind"], one["says"], one["hint"]) for one in listed}, operands
+    )
 
 
 def title(lab_id: str, mistake: str) -> str:
     """The words for what a report counts a failure as: a catalogued mistake, or the column that deviates."""
-    known = load(lab_id).mistakes.get(mistake)
-    return known.says if known else ABOUT.get(mistake.split(":")[0], mistake)
+    catalogue = load(lab_id)
+    known = any(one.kind == mistake for one in catalogue.mistakes.values())
+    return catalogue.plainest(mistake).says if known else ABOUT.get(mistake.split(":")[0], mistake)

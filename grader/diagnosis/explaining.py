@@ -87,7 +87,7 @@ def explain(failure: Failure) -> Explained:
         launches = _recorded(failure, expected, chosen, catalogue, own_values=own_values)
         defects += [one.defect for one in launches if one.defect]
         unread = unread or next((one.unread for one in launches if one.unread), "")
-        if merged := _merged(launches):
+        if merged := _merged(launches, frozenset(expected.first)):
             return Explained(tuple(merged[:MAX_SENTENCES]), "", tuple(dict.fromkeys(defects)))
     return Explained((), unread, tuple(dict.fromkeys(defects)))
 
@@ -102,7 +102,7 @@ class _Launch:
     defect: str = ""
 
 
-def _merged(launches: Sequence[_Launch]) -> list[Observation]:
+def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Observation]:
     """Each column and aspect once, its coefficients with the names that two launches of different sizes agree on.
 
     What a later launch shows in a column that an earlier one has shown already follows from that, save for addresses: other
@@ -112,26 +112,29 @@ def _merged(launches: Sequence[_Launch]) -> list[Observation]:
     for launch in launches:
         known = {one.column for one in found}
         found += [
-            _agreed(one, launch, launches)
+            _agreed(one, launch, launches, catalogued)
             for one in launch.observations
             if one.column not in known or (one.astray and all(one.line != other.line for other in found))
         ]
     return first_of_each(found)
 
 
-def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch]) -> Observation:
-    """An observation with the names that another launch, of other sizes, shows as well; without any where there is none."""
-    others = [
+def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], catalogued: frozenset[str]) -> Observation:
+    """An observation with the names that another launch, of other sizes, shows as well; without any where there is none.
+
+    catalogued: the cases that the catalogue has, whose launches must agree on a mistake too.
+    """
+    others = [other for known in launches if known is not launch for other in known.observations if other.key == one.key]
+    if any(other.case in catalogued and other.mistake != one.mistake for other in others):
+        one = replace(one, mistake="", what="", hint="")
+    apart = [
         other
         for known in launches
         if all(a != b for a, b in zip(known.sizes, launch.sizes, strict=True))
         for other in known.observations
-        if other.key == one.key
+        if other in others
     ]
-    if not others:
-        return one.agreeing(replace(one, numbers=()))
-    agreed = one.agreeing(others[0])
-    return agreed if others[0].mistake == one.mistake else replace(agreed, mistake="", what="", hint="")
+    return one.agreeing(apart[0] if apart else replace(one, numbers=()))
 
 
 def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) -> list[tuple[str, int]]:

@@ -76,6 +76,6 @@ RELATION = Relation(
     right=Operand("values_ptr", "W", place, stored, words=words, height=BLOCK),
     scales=(),
     inputs=inputs,
-    first=("rectangular", "odd_m"),
+    first=("rectangular", "long_row"),
     needed=needed,
 )

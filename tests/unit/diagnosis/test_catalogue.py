@@ -21,7 +21,7 @@ def observation(values):
 
 def test_only_an_operand_that_is_the_same_everywhere_has_a_name():
     held = np.arange(20, dtype=np.float32).reshape(4, 5)
-    catalogue = Catalogue({"half": Mistake("half", "halves X")}, {("case", "left", "half"): held})
+    catalogue = Catalogue({"half": Mistake("half", "half", "halves X")}, {("case", "left", "half"): held})
     places = {(row, k): float(held[row, k]) for row in range(4) for k in range(5)}
     assert catalogue.named("case", observation(places)).text("line 1").endswith(": the kernel halves X")
     assert not catalogue.named("other case", observation(places)).mistake
@@ -31,8 +31,11 @@ def test_only_an_operand_that_is_the_same_everywhere_has_a_name():
 
 def test_two_mistakes_that_hold_the_same_name_nothing():
     held = np.arange(20, dtype=np.float32).reshape(4, 5)
-    both = {name: Mistake(name, name) for name in ("one", "other")}
+    both = {name: Mistake(name, name, name) for name in ("one", "other")}
     catalogue = Catalogue(both, {("case", "left", name): held for name in both})
+    alike = Catalogue({name: Mistake(name, "kind", name) for name in both}, catalogue.operands)
+    values = {(row, k): float(held[row, k]) for row in range(4) for k in range(5)}
+    assert alike.named("case", observation(values)).mistake == "kind"
     assert not catalogue.named("case", observation({(row, k): float(held[row, k]) for row in range(4) for k in range(5)})).mistake
 
 
