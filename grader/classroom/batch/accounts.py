@@ -141,10 +141,10 @@ class Claims:
 
 def _outcomes(standings: Iterable[Standing]) -> dict[str, Fate]:
     """What became of each hand-in that was asked for."""
-    found: dict[str, Fate] = {}
+    standings = list(standings)
+    found: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
     for one in standings:
         found[one.graded.hand_in.key] = "not graded" if one.graded.earned.points is None else "graded"
-        found |= {other.hand_in.key: "superseded" for other in one.others}
     return found
 
 

@@ -99,7 +99,7 @@ class _State:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GradedClass:
     """What a run comes to: the hand-ins, graded and in order; all hand-ins; and every file that came in."""
 
     graded: Sequence[Graded]
@@ -119,7 +119,7 @@ def run_batch(
     plan: Plan, journal: Journal, pool: WorkerPool,
     start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
     listen: Listener = lambda progress: None, receive: Receiver = lambda attempts: None,
-) -> Outcome:  # fmt: skip
+) -> GradedClass:  # fmt: skip
     """Grades what is chosen; the outcome has every hand-in, in order. `receive` gets all of a student's for an assignment, once known.
 
     Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
@@ -149,7 +149,7 @@ def run_batch(
             while len(state.graded) < len(state.read):
                 _drain(journal, engine, state, POLL_SECONDS, listen)
                 _collect(plan, state, receive)
-        return Outcome([state.graded[hand_in.key] for hand_in in hand_ins], [*hand_ins, *intake.others], intake.came)
+        return GradedClass([state.graded[hand_in.key] for hand_in in hand_ins], [*hand_ins, *intake.others], intake.came)
 
 
 def _unpacker(pool: WorkerPool) -> Unpack:

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from xml.etree import ElementTree
 
 from grader.classroom.batch.accounts import Accounted
-from grader.classroom.batch.marks import Mark
+from grader.classroom.batch.marks import CourseMark
 from grader.classroom.batch.platforms import Platform
 from grader.classroom.batch.standing import Graded, Standing
 from grader.model import LabReport
@@ -120,7 +120,7 @@ class Column:
         """The most points that somebody's hand-in could have."""
         return max(round(self._most(one.mark), 2) for one in standings if _assignment(one) == self.assignment)
 
-    def _most(self, mark: Mark) -> float:
+    def _most(self, mark: CourseMark) -> float:
         if self.part == "kernels":
             return mark.possible
         return mark.questions_possible if self.part == "questions" else 0

@@ -61,7 +61,7 @@ class Earned:
 
 
 @dataclass(frozen=True)
-class Mark:
+class CourseMark:
     """The mark of one student in one assignment. `points` is what counts, out of `possible`; None where nothing is known, never 0.
 
     earned: before lateness and override. days_late is None where it
@@ -99,7 +99,7 @@ class Mark:
         return tuple(told)
 
 
-def mark(hand_in: HandIn, result: Earned, rules: Rules, person: Person | None = None) -> Mark:
+def mark(hand_in: HandIn, result: Earned, rules: Rules, person: Person | None = None) -> CourseMark:
     """The mark of what counts for one student."""
     days = rules.days_late(hand_in, person)
     share = rules.share(days)
@@ -108,7 +108,7 @@ def mark(hand_in: HandIn, result: Earned, rules: Rules, person: Person | None = 
     def after(points: float | None) -> float | None:
         return None if points is None else share * points
 
-    return Mark(
+    return CourseMark(
         points=after(result.points) if override is None else override,
         earned=result.points,
         possible=result.gradable if rules.out_of == "gradable" else result.possible,

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.marks import Earned, Mark, Rules, mark, ordered
+from grader.classroom.batch.marks import Earned, CourseMark, Rules, mark, ordered
 from grader.classroom.questions import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.model import Device, LabReport, Report
@@ -75,7 +75,7 @@ class Standing:
     assignment: str
     graded: Graded
     others: tuple[Graded, ...]
-    mark: Mark
+    mark: CourseMark
     person: Person | None = None
     look: tuple[str, ...] = ()
 
@@ -100,18 +100,6 @@ class Standing:
     @property
     def points(self) -> float | None:
         return self.mark.points
-
-    @property
-    def days_late(self) -> int | None:
-        return self.mark.days_late
-
-    @property
-    def bonus(self) -> float | None:
-        return self.mark.bonus
-
-    @property
-    def questions(self) -> float | None:
-        return self.mark.questions
 
 
 def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
@@ -161,7 +149,7 @@ def _rank(one: Graded, rules: Rules, person: Person | None) -> tuple[bool, float
     return (readable, points, bonus, submitted) if rules.attempts == "best" else (readable, submitted, points, bonus)
 
 
-def _odd(found: Mark, rules: Rules, hand_in: HandIn, person: Person | None, roster: Roster) -> Iterator[str]:
+def _odd(found: CourseMark, rules: Rules, hand_in: HandIn, person: Person | None, roster: Roster) -> Iterator[str]:
     """What is odd about a mark: a human decides."""
     if roster and person is None:
         yield f"not on {roster.name}, or not by a name or id that only one row has: add a row, or the platform's id to a row"

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -90,8 +89,3 @@ def _commit(text: str) -> str:
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text):
         raise ValueError(f"{text[:20]} is no commit")
     return text
-
-
-def newest(files: Iterable[Path]) -> datetime | None:
-    """When the last of some files was changed."""
-    return max((time for file in files if (time := modified(file))), default=None)

@@ -82,7 +82,7 @@ def folder_of(root: Path, files: dict[str, str]) -> Path:
 @pytest.fixture(scope="module")
 def submissions(tmp_path_factory) -> Path:
     """Right, wrong, hostile, broken, too large, endless, missing, copied, handed in twice."""
-    return folder_of(tmp_path_factory.mktemp("class"), FEW | MORE)
+    return folder_of(tmp_path_factory.mktemp("class") / "submitted", FEW | MORE)
 
 
 @pytest.fixture(scope="module")

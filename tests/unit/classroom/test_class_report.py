@@ -105,7 +105,7 @@ def test_an_unreadable_last_attempt_does_not_replace_a_readable_one():
 )
 def test_lateness(hours, free, days, points):
     standing = standings([graded(hand_in(hours=hours))], Rules("last", DUE, 10.0, free))[0]
-    assert standing.days_late == days
+    assert standing.mark.days_late == days
     assert standing.points == pytest.approx(points)
 
 
@@ -164,7 +164,7 @@ def with_bonus(one, points):
 
 def test_bonus_labs_stand_apart_in_every_table():
     found = standings([with_bonus(graded(hand_in("ann_1", hours=1)), 40.0), graded(hand_in("ben_2"))], Rules("last", DUE, 10.0))
-    assert [(one.points, one.bonus) for one in found] == [(72.0, 36.0), (80.0, 0.0)]
+    assert [(one.points, one.mark.bonus) for one in found] == [(72.0, 36.0), (80.0, 0.0)]
     rows = {row["student"]: row for row in rows_of(grades_csv(found))}
     assert (rows["ann_1"]["points"], rows["ann_1"]["max_points"], rows["ann_1"]["bonus_points"]) == ("72.0", "100.0", "36.0")
     assert (rows["ann_1"]["extra_correctness"], rows["ben_2"]["extra_correctness"]) == ("40.0", "")
@@ -186,7 +186,7 @@ def test_answers_to_questions_are_points_of_their_own():
     cat = replace(cat, answers={"extra": Answers("Cat", {})})
     found = standings([ann, ben, cat], Rules("last", DUE, 10.0))
     most = sum(question.points for question in names.values())
-    assert [one.questions for one in found] == [pytest.approx(0.9 * most), 0.0, None]
+    assert [one.mark.questions for one in found] == [pytest.approx(0.9 * most), 0.0, None]
     assert [one.points for one in found] == [72.0, 80.0, 80.0]
     assert [row["question_points"] for row in rows_of(grades_csv(found))] == [f"{0.9 * most:.1f}", "0.0", ""]
     possible, *rows = rows_of(canvas_csv(found))
@@ -213,7 +213,7 @@ def test_a_bonus_lab_without_a_verdict_leaves_the_points_alone():
     one = with_bonus(graded(hand_in()), 0.0)
     labs = {**one.report.labs, "extra": replace(one.report.labs["extra"], status="not_graded")}
     standing = standings([replace(one, report=replace(one.report, labs=labs))], Rules())[0]
-    assert (standing.points, standing.bonus) == (80.0, None)
+    assert (standing.points, standing.mark.bonus) == (80.0, None)
     assert rows_of(canvas_csv([standing]))[1]["Triton kernels (bonus)"] == ""
 
 
