@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.marks import Earned, CourseMark, Rules, mark, ordered
+from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
 from grader.classroom.questions import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.model import Device, LabReport, Report
