@@ -40,7 +40,8 @@ class Slow:
     def ask(self, request, blobs=(), **how):
         if request["op"] != "interpret":
             return Answer({}, [])
-        header = {"seconds": self.seconds, "memory": [], "strayed": [], "written": True, "additions": 0, **self.says}
+        header = {"seconds": self.seconds, "memory": [], "strayed": [], "written": True, "additions": 0, "left_open": []}
+        header.update(self.says)
         return Answer(header, [] if self.says else list(blobs))
 
 
