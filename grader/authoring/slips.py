@@ -45,22 +45,17 @@ class BadSlip(ValueError):
 
 @dataclass(frozen=True)
 class WrongStep:
-    """One slip: its sentence, the regular expression of its line, and the step with the mistake in it."""
+    """One slip: its sentence, the regular expression of its line, and the step with the mistake in it.
+
+    digest: of all that its result depends on, the edited functions with the harness and the step's inputs.
+    """
 
     name: str
     step: Step
     what: str
     at: str
     source: KernelSource
-
-    @property
-    def digest(self) -> str:
-        """Of all that its result depends on: the edited functions with the harness, and the step's inputs."""
-        problem, _ = problem_of(self.step)
-        told = hashlib.sha256(f"{self.source.module} {problem.scalars}".encode())
-        for name, tensor in problem.tensors.items():
-            told.update(f"{name} {tensor.dtype} {tensor.stride()}".encode() + tensor.numpy().tobytes())
-        return told.hexdigest()[:12]
+    digest: str
 
 
 def catalogues(root: Path) -> list[Path]:
@@ -73,11 +68,11 @@ def catalogues(root: Path) -> list[Path]:
 def entries(catalogue: Path, root: Path) -> list[WrongStep]:
     """The slips of a notebook, their edits applied. Raises BadSlip, and what the notebook's source raises."""
     notebook = catalogue.parent.name
-    cells = [
-        cell for cell in instructor_notebook(root / SOURCE / f"{notebook}.py", root).cells if cell.cell_type == "code"
-    ]
+    written = instructor_notebook(root / SOURCE / f"{notebook}.py", root).cells
+    cells = [cell for cell in written if cell.cell_type == "code" and "triton" in cell.source]
     ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
     steps = {name: step for name, step in steps_of(notebook).items() if f"{notebook}_step_{name}" in ids}
+    inputs = {name: _inputs_digest(step) for name, step in steps.items()}
     file = catalogue.relative_to(root).as_posix()
     try:
         tables = tomllib.loads(catalogue.read_text(encoding="utf-8"))["slip"]
@@ -95,8 +90,17 @@ def entries(catalogue: Path, root: Path) -> list[WrongStep]:
         source = read_step(["", *(cell.source for cell in cells[:place]), wrong], notebook, step)
         if isinstance(source, Refusal):
             raise BadSlip(f"{name}: {source.message}")
-        found.append(WrongStep(name, step, table["what"], table.get("at", ""), source))
+        digest = hashlib.sha256(source.module.encode() + inputs[step.name]).hexdigest()[:12]
+        found.append(WrongStep(name, step, table["what"], table.get("at", ""), source, digest))
     return found
+
+
+def _inputs_digest(step: Step) -> bytes:
+    problem, _ = problem_of(step)
+    tensors = (
+        f"{name} {one.dtype} {one.stride()}".encode() + one.numpy().tobytes() for name, one in problem.tensors.items()
+    )
+    return hashlib.sha256(b"".join([str(problem.scalars).encode(), *tensors])).digest()
 
 
 def _sound(table: Mapping[str, Any], steps: Mapping[str, Step]) -> str:
@@ -162,8 +166,9 @@ def _write(catalogue: Path, root: Path) -> list[Path]:
 
 def _distinct(found: Sequence[WrongStep], results: Mapping[str, Any]) -> None:
     """Raises BadSlip where an earlier slip of the same step has the same result, and another sentence."""
+    problems = {entry.step.name: problem_of(entry.step) for entry in found}
     for number, entry in enumerate(found):
-        problem, expected = problem_of(entry.step)
+        problem, expected = problems[entry.step.name]
         own = deviation(entry.step, problem, torch.from_numpy(results[entry.digest]), expected, written=False)
         for other in found[:number]:
             alike = other.step is entry.step and other.what != entry.what
