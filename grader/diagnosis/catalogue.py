@@ -26,7 +26,7 @@ FEWEST = 8
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known mistake, in one kernel. kind: what it is called in any. says: completes "the kernel ..."; hint: what to do about it, or ""."""
+    """A known mistake in one kernel. kind: what it is called in any. says: completes "the kernel ...". hint: what to do about it, or ""."""
 
     name: str
     kind: str

@@ -78,10 +78,10 @@ class Relation:
     """What should stand in a lab's relation.
 
     scales: the factors of Y. needed(problem): bool [N, K], the k that each channel must meet; None: all. inputs(problem,
-    generator): the same sizes and layouts with values that tell where they come from. first: two cases of other sizes throughout, which are
-    looked at before others where they fail, and which the catalogue has. subtracted: a further tensor whose elements weights are made with, and weight(problem): what an element of
-    X is multiplied by all in all, float64 [N, K], and how far rounding may take it, for labs where kernels put that together in
-    many ways; weight_words(problem, n, k): how it comes about.
+    generator): the same sizes and layouts with values that tell where they come from. first: two cases of other sizes throughout,
+    which are looked at before others where they fail, and which the catalogue has. subtracted: a further tensor whose elements
+    weights are made with, and weight(problem): what an element of X is multiplied by all in all, float64 [N, K], and how far
+    rounding may take it, for labs where kernels put that together in many ways; weight_words(problem, n, k): how it comes about.
     """
 
     left: Operand
