@@ -193,7 +193,7 @@ def test_no_process_knows_a_hidden_case_and_another_one(several):
         assert set(cases) <= names if case in names else not set(cases) & names
         assert all(any(name in key for name in cases) for key in keys)
     assert len({process for _, process, *_ in known}) == 2
-    assert [spent for case, _, _, _, spent, _ in known if case in names][0] == 4.0  # of the launches before
+    assert next(spent for case, _, _, _, spent, _ in known if case in names) == 4.0  # of the launches before
     assert {count for case, *_, count in known if case.startswith("speed")} == ({1, 2} if several > 1 else {1})
 
 
