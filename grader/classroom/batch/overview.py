@@ -31,6 +31,8 @@ LEADERS = 20
 BROKEN = ("rejected", "crash", "timeout")
 """What a student's own page says enough about; it is folded on the class's."""
 
+UNTITLED = "another mistake, named on the student's page"
+
 
 @dataclass(frozen=True)
 class Leader:
@@ -184,13 +186,14 @@ def leaders(lab_id: str, standings: Sequence[Standing], who: Callable[[Standing]
 def mistakes(standings: Sequence[Standing]) -> list[tuple[tuple[str, str], list[Standing]]]:
     """Every class of mistake that the diagnosis named, by lab and title, and who made it; the most frequent first.
 
-    A title is a catalogued mistake's, or says which column of the relation deviates.
+    A title is a catalogued mistake's, or says which column of the relation deviates; what has none is one class, however it is called.
     """
     made: dict[tuple[str, str], list[Standing]] = {}
     for standing in standings:
         for lab_id, report in standing.labs.items():
             named = {str(test.metrics["mistake"]) for test in report.tests if test.metrics.get("mistake")}
-            for words in {title(lab_id, name) for name in named}:
+            titles = {name: title(lab_id, name) for name in named}
+            for words in {words if words != name else UNTITLED for name, words in titles.items()}:
                 made.setdefault((lab_id, words), []).append(standing)
     return sorted(made.items(), key=lambda found: (-len(found[1]), found[0]))
 
