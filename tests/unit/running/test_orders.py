@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from grader.judging.checking import LEFT_OPEN, order_left_open
+from grader.labs import get_lab
+from grader.reading import read
 from grader.sandbox.confinement import INSIDE
-from tests.probes import described
 from tests.submissions import TESTS
 
 BOTH_ORDERS = """
@@ -115,6 +116,6 @@ def test_what_is_not_shows(differ):
 
 def test_every_order_has_a_sentence_with_its_lines(seen):
     assert sorted(LEFT_OPEN) == sorted(seen["kinds"])
-    source, _ = described((TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8"), "w8a8")
+    source = read(TESTS / "styles" / "w8a8_plain.py", [get_lab("w8a8")]).labs["w8a8"]
     found = [("combining", 3), ("elements", 4), ("combining", None), ("combining", 5)]
     assert order_left_open(source, found).endswith(f"({source.locate(3)}, {source.locate(5)})")
