@@ -37,7 +37,7 @@ CASE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One mistake as it is kept. kind: what it is called, whatever kernel it is made in. digest: of the wrong kernel's text, by which it is
     known that it need not run again."""
 
@@ -58,7 +58,7 @@ def catalogue_file(lab: Lab, root: Path) -> bytes | None:
     if expected is None or not singles:
         return None
     known = _known(root / "grader" / "labs" / lab.id / "mistakes.npz")
-    entries = [Entry(kernel.name, kernel.names[0], kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles]
+    entries = [CatalogueEntry(kernel.name, kernel.names[0], kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles]
     unknown = [kernel for kernel, entry in zip(singles, entries, strict=True) if entry.digest not in known]
     ran = dict(zip(map(digest_of, unknown), _all_operands(lab.id, unknown), strict=True))
     arrays = {}

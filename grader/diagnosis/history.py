@@ -13,7 +13,7 @@ from grader.diagnosis.tape import MOVES, Node, Tape
 
 
 @dataclass(frozen=True)
-class Link:
+class HistoryStep:
     """One step of an element's way from a load to where it is used. done: what was done there, in numbers; "" where that is not known."""
 
     node: int
@@ -32,7 +32,7 @@ CASTS = ("int_cast", "fp_trunc", "fp_ext", "fp_to_fp", "fp_to_si", "fp_to_ui", "
 MAX_STEPS = 8
 
 
-def told(links: list[Link]) -> str:
+def told(links: list[HistoryStep]) -> str:
     """What became of an element, step by step: every change, and of operations without a symbol their name and result."""
     changes = [
         later
@@ -45,7 +45,7 @@ def told(links: list[Link]) -> str:
     return "; ".join(steps)
 
 
-def way(run: Run, number: int, lane: int, tensor: str) -> list[Link]:
+def way(run: Run, number: int, lane: int, tensor: str) -> list[HistoryStep]:
     """The way of one element from its load; nothing where it cannot be told."""
     try:
         return history(run.tape, run.provenance, number, lane, tensor)
@@ -53,14 +53,14 @@ def way(run: Run, number: int, lane: int, tensor: str) -> list[Link]:
         return []
 
 
-def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str) -> list[Link]:
+def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str) -> list[HistoryStep]:
     """The way of one element of a node from its load of `tensor`, the load first; moves are left out."""
-    links: list[Link] = []
+    links: list[HistoryStep] = []
     while True:
         node = tape.nodes[number]
         if provenance.looked_up(node):
             links.append(
-                Link(number, node.op, node.line, node.type, float(provenance.values(number).reshape(-1)[lane]))
+                HistoryStep(number, node.op, node.line, node.type, float(provenance.values(number).reshape(-1)[lane]))
             )
             number = node.inputs[1]
             continue
@@ -72,7 +72,7 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
             value = float(provenance.values(number).reshape(-1)[lane])
         except (Untraceable, ValueError):
             value = float("nan")
-        links.append(Link(number, node.op, node.line, node.type, value, _done(provenance, node, lane, value)))
+        links.append(HistoryStep(number, node.op, node.line, node.type, value, _done(provenance, node, lane, value)))
         if node.op == "load":
             if node.tensor == tensor:
                 break

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from grader.diagnosis.history import Link, told, way
+from grader.diagnosis.history import HistoryStep, told, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, beside, held_elements, holder
@@ -125,7 +125,9 @@ def _observed(
 SHIFTS = ("ashr", "lshr", "shl")
 
 
-def line_of_change(links: list[Link], right: float, before: float | None = None, bits: int | None = None) -> int | None:
+def line_of_change(
+    links: list[HistoryStep], right: float, before: float | None = None, bits: int | None = None
+) -> int | None:
     """Where an element stopped being the right number, if it ever was.
 
     Right is what it should become, and `before`, the number that this is a rounding of; a shift whose lowest four bits are masked
@@ -208,7 +210,7 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     ]
 
 
-def own_way(run: Run, products: Products, e: int, p: int, tensor: str) -> list[Link]:
+def own_way(run: Run, products: Products, e: int, p: int, tensor: str) -> list[HistoryStep]:
     """The way of an element of another tensor in one product, up to where it meets others."""
     held = holder(run, products, products.right, e, p, tensor)
     if held is None and tensor in run.provenance.sources(int(products.left.node[p])):
