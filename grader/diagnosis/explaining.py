@@ -124,7 +124,9 @@ def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], cata
 
     catalogued: the cases that the catalogue has, whose launches must agree on a mistake too.
     """
-    others = [other for known in launches if known is not launch for other in known.observations if other.key == one.key]
+    others = [
+        other for known in launches if known is not launch for other in known.observations if other.key == one.key
+    ]
     if any(other.case in catalogued and other.mistake != one.mistake for other in others):
         one = replace(one, mistake="", what="", hint="")
     apart = [

@@ -111,7 +111,7 @@ def _unwritten(run: Run, tiles: TileMap | None) -> Array:
         untouched[:] = True
         for tile in tiles.stored:
             untouched[_corner(tile, tiles)] = False
-    return untouched & run.wrong
+    return untouched & run.wrong & (run.y == 0)
 
 
 def _masked(run: Run, unwritten: Array) -> Observation | None:

@@ -57,6 +57,9 @@ def _elements(run: Run, products: Products, side: Side) -> tuple[Array, Array, A
     use = side.live & products.alive & (side.row >= 0) & (side.row < rows) & (k >= 0) & (k < K)
     if unit > 1:
         use &= other.live & (other.k // unit == side.k // unit)
+    if side.operand.strides:  # what lies between two elements is neither
+        along_row, along_k = (run.problem.scalars[name] for name in side.operand.strides)
+        use &= side.offset == side.row * along_row + side.k // unit * along_k
     return use, side.row[use], k[use]
 
 
