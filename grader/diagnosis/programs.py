@@ -111,7 +111,8 @@ def _unwritten(run: Run, tiles: TileMap | None) -> Array:
         untouched[:] = True
         for tile in tiles.stored:
             untouched[_corner(tile, tiles)] = False
-    return untouched & run.wrong & (run.y == 0)
+    missing: Array = untouched & run.wrong & (run.y == 0)
+    return missing
 
 
 def _masked(run: Run, unwritten: Array) -> Observation | None:
