@@ -65,8 +65,8 @@ def with_note(where):
 
 def built(where, folder, capability, *, hidden) -> tuple[Lab, KernelBundle]:
     lab = get_lab("w8a8")
-    noted = Case("noted", "leaves a note", NOTED, 8192, 64, hidden=hidden)
-    reading = Case("reading", "looks for it", READING, 8192, 64)
+    noted = Case("noted", "leaves a note", NOTED, 8192, 64, configs="all", hidden=hidden)
+    reading = Case("reading", "looks for it", READING, 8192, 64, configs="all")
     every = next(case for case in lab.cases if case.configs == "all")
     lab = replace(lab, cases=(every, noted, reading), speed_cases=())
     path = folder / "w8a8.py"
@@ -96,6 +96,7 @@ def test_the_kernels_below_compile(where, tmp_path):
     _, bundle = built(where, tmp_path, 90, hidden=False)
     assert len(bundle.working) == len(bundle.configs)
     assert bundle.binary("reading", 0, 90)
+    assert bundle.binary("noted", 0, 90)
 
 
 @pytest.mark.gpu
