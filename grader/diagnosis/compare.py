@@ -20,7 +20,7 @@ from grader.diagnosis.programs import check_programs, put_right
 from grader.diagnosis.provenance import Untraceable
 from grader.diagnosis.relation import Products, Run, products_of, sample
 from grader.diagnosis.scales import check_scales
-from grader.diagnosis.stores import lasting, places_in_output, read_back, stores_to_output
+from grader.diagnosis.stores import lasting, places_in_output, read_back, store_axes, stores_to_output
 from grader.diagnosis.sums import check_kept, check_left_over, check_sums, dropped
 from grader.diagnosis.tape import Node
 from grader.diagnosis.values import check_values, check_weight
@@ -36,7 +36,9 @@ def compare(run: Run) -> list[Observation]:
     found = check_programs(run)
     followed = list(followed_programs(run))
     placed, moved = put_right(run, [products for _, products in followed])
-    found += placed
+    found = (
+        placed if any(one.aspect.startswith("stride") for one in placed) else [*found, *placed]
+    )  # strides explain what is missing
     for (stores, _), products in zip(followed, moved, strict=True):
         with contextlib.suppress(Untraceable):
             found += _of_program(run, stores, products)
@@ -55,7 +57,8 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     everything = _with_lost(run, stores, products)
     places = check_rows(run, everything)
     places = places or check_k(run, everything)
-    if not places and run.config.split_k == 1 and len(stores) == 1:
+    placed = store_axes(products.store, run.strides) is not None  # else the element of Y is not certain
+    if not places and placed and run.config.split_k == 1 and len(stores) == 1:
         counted = check_counts(run, [everything])
         places += (check_steps(run, everything) if counted else []) or counted
     if any(one.aspect == "again" for one in kept):

@@ -137,6 +137,10 @@ def _past_the_ends(run: Run) -> Observation | None:
     """A store that lets rows past the last one, or columns past the last one, through to where something else lies."""
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
+            if (
+                store_axes(store, run.strides) is None
+            ):  # by other strides than those of Y: where its lanes lie says nothing of ends
+                continue
             m, n, _ = places_in_output(run, store)
             assert store.active is not None
             active = store.active.reshape(-1)

@@ -47,14 +47,14 @@ def factor(kernel: object) -> str | None:
 
 
 def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
-    """What a watched launch added; None where it was not followed. Raises ValueError for a record that is none."""
+    """What a watched launch added; None where it was not followed, or recorded instead. Raises ValueError for a record that is none."""
     name = factor(lab)
     if outcome.additions == 0:
         return Added(0)
     if name is None or outcome.additions is None:
         return None
     if not outcome.contributions:
-        return Added(1, NOT_ITS_SHARE)
+        return None if outcome.flow else Added(1, NOT_ITS_SHARE)
     record = _parsed(outcome.contributions, problem)
     whole = np.zeros(problem.scalars["M"] * problem.scalars["N"], dtype=np.int64)
     for number, (masks, own) in enumerate(_slices(record)):

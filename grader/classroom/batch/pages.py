@@ -22,7 +22,7 @@ from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPoo
 from grader.model import KernelSource, Report
 from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
-from grader.reporting.page import Statement
+from grader.reporting.page import MarkStatement
 from grader.reporting.terminal import number
 from grader.reporting.text import prose
 
@@ -92,7 +92,7 @@ class Pages:
         return drawn
 
 
-def statement(standing: Standing, board: str = "") -> Statement:
+def statement(standing: Standing, board: str = "") -> MarkStatement:
     """What the gradebook says of a student: the numbers of its columns, as a page states them."""
     mark, questions = standing.mark, standing.graded.questions
     rows = [("kernels", _of(mark.points, mark.possible, "no mark yet"))]
@@ -109,7 +109,7 @@ def statement(standing: Standing, board: str = "") -> Statement:
         for name, one in asked.items()
     ]
     who = standing.name if standing.name == standing.student else f"{standing.name} ({standing.student})"
-    return Statement(who, standing.assignment, tuple(rows), (*steps, *mark.steps), tuple(told), board)
+    return MarkStatement(who, standing.assignment, tuple(rows), (*steps, *mark.steps), tuple(told), board)
 
 
 def _of(points: float | None, most: float, unknown: str = "") -> str:
@@ -142,7 +142,7 @@ def _text(drawing: Future[str], standing: Standing) -> str:
 # ---------------------------------------------------------------- what a page is made of
 
 
-def digest(report: Report, told: Statement) -> str:
+def digest(report: Report, told: MarkStatement) -> str:
     """Of all that a page of feedback shows, and of all that draws it."""
     found = hashlib.sha256(_drawn_by().encode())
     parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, told))]

@@ -94,7 +94,7 @@ def test_a_saved_file_is_graded_again(watched: Watched, tmp_path: Path):
     print(f"first answer after {elapsed:.2f} s at a load of {load:.1f} a core")
     assert elapsed < FIRST_ANSWER_SECONDS * max(1.0, load)
     watched.hears("1 of 18 cases pass")
-    watched.hears("adding 0.5 and truncating")
+    watched.hears("adds 0.5 and lets the cast truncate")
     watched.hears("3 of 3 configs compile")
     deadline = time.monotonic() + 30
     while "✗" not in page.read_text(encoding="utf-8") and time.monotonic() < deadline:
