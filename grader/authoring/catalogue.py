@@ -72,6 +72,13 @@ def catalogue_file(lab: Lab, root: Path) -> bytes | None:
     return stored.getvalue()
 
 
+def same_contents(one: bytes, other: bytes) -> bool:
+    """Whether two files hold the same, however they are compressed."""
+    with np.load(io.BytesIO(one), allow_pickle=False) as first, np.load(io.BytesIO(other), allow_pickle=False) as second:
+        alike = first.files == second.files and str(first["mistakes"]) == str(second["mistakes"])
+        return alike and all(np.array_equal(first[key], second[key], equal_nan=True) for key in first.files if key != "mistakes")
+
+
 def _known(path: Path) -> dict[str, dict[tuple[str, str], Array]]:
     """By digest, the operands that a file has already."""
     if not path.is_file():

@@ -77,12 +77,12 @@ def release(root: Path) -> list[Path]:
 
 def _write_catalogues(root: Path) -> list[Path]:
     """Computes what is new in the labs' mistakes.toml, and returns the files that changed."""
-    from grader.authoring.catalogue import catalogue_file
+    from grader.authoring.catalogue import catalogue_file, same_contents
 
     changed = []
     for lab in all_labs().values():
         path, made = root / "grader" / "labs" / lab.id / "mistakes.npz", catalogue_file(lab, root)
-        if made is not None and (not path.is_file() or path.read_bytes() != made):
+        if made is not None and not (path.is_file() and same_contents(path.read_bytes(), made)):
             path.write_bytes(made)
             changed.append(path)
     return changed
