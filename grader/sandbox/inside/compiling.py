@@ -71,12 +71,18 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def allocate_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
-    """Compiles as the request says, until shared memory is allocated, and returns its bytes. Raises what Triton raises."""
+    """Compiles as the request says, until shared memory is allocated, and returns its bytes. Raises what Triton raises.
+
+    A Triton that allocates it elsewhere goes on to LLVM IR.
+    """
     from triton._C.libtriton import nvidia
 
     stages, metadata, made, _alive = _stages(module, request)
     made = stages["ttgir"](stages["ttir"](made, metadata), metadata)
-    allocate = nvidia.passes.ttgpuir.add_allocate_shared_memory_nv
+    allocate = getattr(nvidia.passes.ttgpuir, "add_allocate_shared_memory_nv", None)
+    if allocate is None:
+        stages["llir"](made, metadata)
+        return {"shared_bytes": metadata["shared"]}
 
     def last(passes: Any, *rest: Any) -> None:
         allocate(passes, *rest)
@@ -90,7 +96,7 @@ def allocate_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any
         return {"shared_bytes": made.get_int_attr("ttg.shared")}
     finally:
         nvidia.passes.ttgpuir.add_allocate_shared_memory_nv = allocate
-    raise NotImplementedError("this Triton allocates shared memory elsewhere")
+    return {"shared_bytes": metadata["shared"]}
 
 
 class _Allocated(Exception):
