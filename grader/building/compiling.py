@@ -13,11 +13,11 @@ from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.options import BuildOptions
 from grader.building.sentences import defect, describe_error, fault_in, is_defect
+from grader.compile_errors import teach_config
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule, as_data
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
-from grader.teaching import teach_config
 
 LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0

@@ -15,14 +15,14 @@ from grader.building import reports
 from grader.building.making import NotMade, dtype_names, make, referred_names
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
+from grader.compile_errors import teach_launch
+from grader.compile_errors.excerpt import paragraph
 from grader.labs import Lab
 from grader.model import Case, Config, Constant, Dtype, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.parsing import parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.student import MAX_CONFIGS
 from grader.sandbox.inside.wire import WireError
-from grader.teaching import teach_launch
-from grader.teaching.excerpt import paragraph
 
 MAX_CONSTANTS = 64
 MAX_TOLD = 8

@@ -30,10 +30,10 @@ from grader.building.reports import (
     TupleReport,
 )
 from grader.building.resolving import BUILTINS, Global, Refused, Resolver, language, permitted, permitted_module
+from grader.compile_errors.excerpt import paragraph
 from grader.model import KernelSource, MadeModule
 from grader.parsing import parse
 from grader.reading.selection import needs
-from grader.teaching.excerpt import paragraph
 
 HEADER = "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
 CONSTEXPR = "constexpr"

@@ -18,8 +18,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from grader.teaching import names
-from grader.teaching.lessons import CONSTRUCTS
+from grader.compile_errors import names
+from grader.compile_errors.lessons import CONSTRUCTS
 
 MODULES = (
     "triton",

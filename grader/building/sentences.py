@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from grader.compile_errors import Fault, endless, fault_of, teach, teach_config
 from grader.model import KernelSource, MadeModule
 from grader.sandbox import Answer
-from grader.teaching import Fault, endless, fault_of, teach, teach_config
 
 DEFECT = (
     "not gradable here: the grader itself failed{} ({}), which says nothing of your kernel; "

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from grader.building import BuildOptions, front_end, made_module
+from grader.compile_errors import first_endless
 from grader.judging.memory import sentences
 from grader.judging.remarks import undefined
 from grader.labs.notebook_step import Step
@@ -30,7 +31,6 @@ from grader.model import (
 from grader.notebook import step_words
 from grader.reading import read_step
 from grader.running.interpreter import InterpretOptions, interpret
-from grader.teaching import first_endless
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
 OUTPUT = "out_ptr"

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.compile_errors.refused import pointed, undefined_name
 from grader.labs import Lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
@@ -29,7 +30,6 @@ from grader.reading.selection import (
     too_deep,
     unbound,
 )
-from grader.teaching.refused import pointed, undefined_name
 
 MAX_FILES = 200
 MAX_MODULE_CHARS = 1 << 17

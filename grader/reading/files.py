@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from grader.compile_errors.syntax import syntax_sentence
 from grader.parsing import parse
-from grader.teaching.syntax import syntax_sentence
 
 MAX_PYTHON_BYTES = 1 << 20
 MAX_NOTEBOOK_BYTES = 256 << 20

@@ -13,9 +13,9 @@ import importlib
 from collections.abc import Iterator
 from functools import cache
 
+from grader.compile_errors import refused
+from grader.compile_errors.names import attribute
 from grader.reading.selection import PLAIN_MODULES, Statement
-from grader.teaching import refused
-from grader.teaching.names import attribute
 
 MODULES = ("triton", "torch", "__future__", *PLAIN_MODULES)
 BUILTINS = frozenset(

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grader.compile_errors import headline
 from grader.model import LabReport, TestKind, TestResult
-from grader.teaching import headline
 
 COUNTED = re.compile(r"^\(\d+ of \d+\) ")
 CONFIG = re.compile(r" \[[^\[\]]*config \d+\]$")

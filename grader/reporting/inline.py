@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from grader.compile_errors import Block, blocks
 from grader.reporting.compact import Remark
 from grader.reporting.text import prose
-from grader.teaching import Block, blocks
 
 if TYPE_CHECKING:
     from grader.reporting.pictures import Picture

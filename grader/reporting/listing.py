@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from grader.compile_errors import headline
 from grader.model import KernelSource, LabReport
 from grader.reporting.findings import findings, is_named
-from grader.teaching import headline
 
 MAX_LINES = 1200
 MAX_LINE_LENGTH = 300

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from grader.compile_errors import blocks
 from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
 from grader.reporting import drawings, memory_pictures, traffic_words
@@ -22,7 +23,6 @@ from grader.reporting.findings import Paragraph, findings, first_said
 from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import describe_facts, next_step, number, total
 from grader.reporting.text import page_value
-from grader.teaching import blocks
 from grader.traffic import Traffic
 
 HERE = Path(__file__).parent

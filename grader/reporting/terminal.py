@@ -8,9 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from grader.compile_errors import headline
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
 from grader.reporting.findings import Paragraph, findings, first_said, next_thing, says_something_new
-from grader.teaching import headline
 
 MARKS = {
     "passed": ("✓", "green"),

@@ -19,12 +19,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from grader.classroom.batch.accounts import Accounted, tally
 from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
+from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
 from grader.model import Device, LabReport
 from grader.reporting import page as html
 from grader.reporting.terminal import number
 from grader.reporting.text import page_value
-from grader.teaching import headline
 
 HERE = Path(html.__file__).parent
 LEADERS = 20

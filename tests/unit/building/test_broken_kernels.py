@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader import building
+from grader.compile_errors import Fault, blocks, headline, teach
+from grader.compile_errors.excerpt import INDENT, NEXT, excerpt
+from grader.compile_errors.fault import fault_of
+from grader.compile_errors.names import suggest
+from grader.compile_errors.setting import plain_types
+from grader.compile_errors.syntax import syntax_sentence
 from grader.labs import get_lab
 from grader.model import Refusal
 from grader.reading import read
 from grader.sandbox import Sandbox
-from grader.teaching import Fault, blocks, headline, teach
-from grader.teaching.excerpt import INDENT, NEXT, excerpt
-from grader.teaching.fault import fault_of
-from grader.teaching.names import suggest
-from grader.teaching.setting import plain_types
-from grader.teaching.syntax import syntax_sentence
 from tests.reports import kernel_source
 from tests.submissions import TESTS, with_data
 

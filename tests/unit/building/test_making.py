@@ -25,11 +25,11 @@ from grader.building.reports import (
     parse_names,
 )
 from grader.building.resolving import MODULES, permitted
+from grader.compile_errors.names import OF_TRITON
+from grader.compile_errors.names import attribute as told_of
 from grader.labs import all_labs, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.reading import read
-from grader.teaching.names import OF_TRITON
-from grader.teaching.names import attribute as told_of
 from tests.submissions import TESTS, styles
 
 LAB = get_lab("w8a8")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from grader.compile_errors import headline
 from grader.judging.memory import sentences
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
@@ -18,7 +19,6 @@ from grader.reporting.compact import explanations
 from grader.reporting.findings import findings, first_said, says_something_new
 from grader.reporting.listing import listing
 from grader.reporting.terminal import next_step, show
-from grader.teaching import headline
 from tests.reports import kernel_source, wrong_report
 
 OBSERVED = (

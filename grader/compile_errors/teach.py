@@ -8,16 +8,16 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
+from grader.compile_errors.configs import config_node, grid_return, heuristic_node, part_of_config
+from grader.compile_errors.excerpt import paragraph
+from grader.compile_errors.fault import Fault
+from grader.compile_errors.lessons import LESSONS, Lesson
+from grader.compile_errors.names import suggest
+from grader.compile_errors.setting import Setting, plain_types, shortened, unparsed
+from grader.compile_errors.special import SPECIAL
+from grader.compile_errors.told import Told
 from grader.labs import all_labs
 from grader.model import KernelSource
-from grader.teaching.configs import config_node, grid_return, heuristic_node, part_of_config
-from grader.teaching.excerpt import paragraph
-from grader.teaching.fault import Fault
-from grader.teaching.lessons import LESSONS, Lesson
-from grader.teaching.names import suggest
-from grader.teaching.setting import Setting, plain_types, shortened, unparsed
-from grader.teaching.special import SPECIAL
-from grader.teaching.told import Told
 
 MAX_TYPES = 3
 SILENT = ("module", "function", "JITFunction", "tuple", "type", "builtin_function_or_method", "None")

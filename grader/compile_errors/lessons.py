@@ -3,7 +3,7 @@
 A pattern is searched in "Kind: message", in which types are written as a kernel's author says them: "fp16 [16, 32]".
 Braces in a sentence take the groups of the pattern by name, and of the place: {call} the function called there,
 {parameters} its parameters, {text} the expression, {left} and {right} the operands of an operator or of tl.dot with
-{left_type} and {right_type}. What needs more than words is in `grader.teaching.special`.
+{left_type} and {right_type}. What needs more than words is in `grader.compile_errors.special`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import keyword
 import re
 import tokenize
 
-from grader.teaching.excerpt import paragraph
+from grader.compile_errors.excerpt import paragraph
 
 LESSONS = (
     (r"expected ':'", "a colon is missing", "end the line with `:`"),

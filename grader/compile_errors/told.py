@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.teaching.setting import Setting
+from grader.compile_errors.setting import Setting
 
 
 @dataclass(frozen=True)

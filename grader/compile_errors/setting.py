@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from grader.compile_errors.fault import Fault
+from grader.compile_errors.names import parameters_of
 from grader.model import KernelSource
 from grader.parsing import parse
-from grader.teaching.fault import Fault
-from grader.teaching.names import parameters_of
 
 OPERATORS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<",

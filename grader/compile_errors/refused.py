@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterable
 
-from grader.teaching.excerpt import paragraph
-from grader.teaching.lessons import CONSTRUCTS
-from grader.teaching.names import attribute, undefined
-from grader.teaching.setting import span, unparsed
+from grader.compile_errors.excerpt import paragraph
+from grader.compile_errors.lessons import CONSTRUCTS
+from grader.compile_errors.names import attribute, undefined
+from grader.compile_errors.setting import span, unparsed
 
 FOREIGN = ("torch", "np", "numpy")
 IMPORTS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from grader.teaching.setting import Setting, jitted, shortened, unparsed
-from grader.teaching.told import Told
+from grader.compile_errors.setting import Setting, jitted, shortened, unparsed
+from grader.compile_errors.told import Told
 
 
 def block_pointer_in_while(setting: Setting) -> Told | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 import re
 
+from grader.compile_errors.setting import Setting, last_store, plain_types, shortened, unparsed
+from grader.compile_errors.told import Told
 from grader.labs import all_labs
-from grader.teaching.setting import Setting, last_store, plain_types, shortened, unparsed
-from grader.teaching.told import Told
 
 
 def loop_carried(setting: Setting) -> Told | None:

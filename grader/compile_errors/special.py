@@ -9,15 +9,15 @@ import ast
 import re
 from collections.abc import Callable
 
-from grader.teaching import names
-from grader.teaching.conditions import CONDITIONS
-from grader.teaching.lessons import CONSTRUCTS
-from grader.teaching.mismatched import branches_differ, loop_carried, shapes_differ, value_before_pointers
-from grader.teaching.misused import MISUSED
-from grader.teaching.products import accumulator
-from grader.teaching.setting import Setting, jitted, last_store, shortened, targets, unparsed
-from grader.teaching.told import Told
-from grader.teaching.wording import WORDING
+from grader.compile_errors import names
+from grader.compile_errors.conditions import CONDITIONS
+from grader.compile_errors.lessons import CONSTRUCTS
+from grader.compile_errors.mismatched import branches_differ, loop_carried, shapes_differ, value_before_pointers
+from grader.compile_errors.misused import MISUSED
+from grader.compile_errors.products import accumulator
+from grader.compile_errors.setting import Setting, jitted, last_store, shortened, targets, unparsed
+from grader.compile_errors.told import Told
+from grader.compile_errors.wording import WORDING
 
 
 def undefined_name(setting: Setting) -> Told | None:

@@ -1,6 +1,6 @@
 """Operations that Triton has, used for what they do not do: an index on a tile or pointer, tl.max for tl.maximum, a reshape with -1.
 
-As in `grader.teaching.special`, every function takes the setting and answers with a Told, or None when the error is another.
+As in `grader.compile_errors.special`, every function takes the setting and answers with a Told, or None when the error is another.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import ast
 import re
 from collections.abc import Callable
 
-from grader.teaching.setting import Setting, shortened, unparsed
-from grader.teaching.told import Told
+from grader.compile_errors.setting import Setting, shortened, unparsed
+from grader.compile_errors.told import Told
 
 
 def indexed(setting: Setting) -> Told | None:

@@ -6,9 +6,9 @@ loops that cannot end; `lessons` is the table of what Triton's compiler says and
 
 from __future__ import annotations
 
-from grader.teaching.endless import endless, first_endless
-from grader.teaching.excerpt import Block, blocks, headline
-from grader.teaching.fault import Fault, fault_of
-from grader.teaching.teach import teach, teach_config, teach_launch
+from grader.compile_errors.endless import endless, first_endless
+from grader.compile_errors.excerpt import Block, blocks, headline
+from grader.compile_errors.fault import Fault, fault_of
+from grader.compile_errors.teach import teach, teach_config, teach_launch
 
 __all__ = ["Block", "Fault", "blocks", "endless", "fault_of", "first_endless", "headline", "teach", "teach_config", "teach_launch"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from grader.teaching.setting import unparsed
+from grader.compile_errors.setting import unparsed
 
 
 def endless(text: str, lines: Sequence[int]) -> tuple[int, str] | None:
