@@ -99,8 +99,8 @@ def compare_all(device: Device, jobs: int, every: int = 1) -> list[Verdict]:
                 continue
             name, lab, source, built, watched = done
             ran = runner.correctness(lab, built, launch_pairs(lab, built), seed)
-            verdicts.append(_verdict(name, lab, source, built, ran, watched, seed, device))
-    return verdicts
+            verdicts.append(pool.submit(_verdict, name, lab, source, built, ran, watched, seed, device))
+        return [verdict.result() for verdict in verdicts]
 
 
 def _verdict(
