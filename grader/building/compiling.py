@@ -13,7 +13,7 @@ from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.options import BuildOptions
 from grader.building.sentences import defect, describe_error, fault_in, is_defect
-from grader.compile_errors import teach_config
+from grader.compile_errors import config_message
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule, as_data
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
@@ -248,7 +248,7 @@ class Compiler:
             return None
         too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
         if too_large:
-            return job.failure(teach_config(self.source, job.config.index, too_large))
+            return job.failure(config_message(self.source, job.config.index, too_large))
         if operation == "allocate":
             return None
         if operation == "lower":

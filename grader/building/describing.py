@@ -15,7 +15,7 @@ from grader.building import reports
 from grader.building.making import NotMade, dtype_names, make, referred_names
 from grader.building.options import BuildOptions
 from grader.building.sentences import describe_error
-from grader.compile_errors import teach_launch
+from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
 from grader.labs import Lab
 from grader.model import Case, Config, Constant, Dtype, KernelBundle, KernelSource, Launch, MadeModule, Refusal
@@ -242,7 +242,7 @@ def _launches(
         else:
             if result not in told and len(told) < MAX_TOLD:
                 keys = tuple(configs[index].constants)
-                told[result] = teach_launch(source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described))
+                told[result] = launch_message(source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described))
             refused[name, index] = f"{configs[index]} on {name}: {told.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")

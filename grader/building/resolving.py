@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from grader.compile_errors import names
-from grader.compile_errors.lessons import CONSTRUCTS
+from grader.compile_errors.table import construct, instead
 
 MODULES = (
     "triton",
@@ -163,7 +163,7 @@ class Resolver(ast.NodeVisitor):
     def generic_visit(self, node: ast.AST) -> None:
         """Syntax that Triton has no use for ends here."""
         if not isinstance(node, _KNOWN):
-            return self._refuse(node, *construct(node))
+            return self._refuse(node, *construct(type(node).__name__))
         super().generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -191,7 +191,7 @@ class Resolver(ast.NodeVisitor):
             self._refuse(node, f"the module `{name}` is used as a value", f"name one of its functions, such as `{name}.load`")
 
     def _unknown(self, node: ast.Name) -> tuple[str, str]:
-        if node.id in dir(builtins) and node.id not in names.INSTEAD:
+        if node.id in dir(builtins) and node.id not in instead():
             return f"Python's `{node.id}` is nothing for a kernel", "compute it with triton.language"
         assert self.function is not None
         tree = ast.Module([self.function], [])
@@ -251,7 +251,7 @@ class Resolver(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if not isinstance(node.func, ast.Name | ast.Attribute):
             if not isinstance(node.func, _KNOWN):
-                return self._refuse(node.func, *construct(node.func))
+                return self._refuse(node.func, *construct(type(node.func).__name__))
             return self._refuse(node, "what is called here has no name", "call a function by its name")
         super().generic_visit(node)
 
@@ -272,12 +272,6 @@ class Resolver(ast.NodeVisitor):
 
 
 _MISSING = object()
-
-
-def construct(node: ast.AST) -> tuple[str, str]:
-    """What is to be said of syntax that no kernel has."""
-    kind = type(node).__name__
-    return CONSTRUCTS.get(kind, (f"a kernel has no {kind}", "write it with assignments, if, for and while"))
 
 
 _KNOWN = (

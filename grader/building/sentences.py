@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from grader.compile_errors import Fault, endless, fault_of, teach, teach_config
+from grader.compile_errors import Fault, compile_message, config_message, endless, fault_of
 from grader.model import KernelSource, MadeModule
 from grader.sandbox import Answer
 
@@ -23,7 +23,7 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
     fault = fault_in(source, answer, made)
     if fault.kind == "ContractError":
         index = re.match(r"config (\d+) of ", fault.message)
-        return teach_config(source, int(index[1]), fault.message) if index else fault.message
+        return config_message(source, int(index[1]), fault.message) if index else fault.message
     if made is not None and is_defect(answer):  # where a student's Python runs, any error may be called so
         where = f"{source.locate(fault.line)}: " if fault.line is not None else ""
         return where + defect(fault.message, " at this line" if where else "")
@@ -32,7 +32,7 @@ def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None
         loop = endless(source.module, (fault.line or 0, *reversed(fault.callers))) if late else None
         line, message = (loop[0], f"{fault.message}; {loop[1]}") if loop else (fault.line, fault.message)
         return f"{source.locate(line)}: {message}" if line is not None else message
-    return teach(fault, source)
+    return compile_message(fault, source)
 
 
 def is_defect(answer: Answer) -> bool:

@@ -10,84 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from grader.compile_errors.table import instead
+
 HANDED_IN = r"[MNK]|BLOCK(_\w+)?|\w+_ptr|stride_\w+"
 """Names of what a function of a kernel can only have as a parameter."""
 LIST_METHODS = ("append", "extend", "insert", "pop")
-INSTEAD = {
-    "abs": "tl.abs(x)",
-    "absolute": "tl.abs(x)",
-    "Config": "triton.Config",
-    "amax": "tl.max(x, axis=1)",
-    "amin": "tl.min(x, axis=1)",
-    "append": "a tile that adds up, such as acc += tl.dot(x, w); a kernel has no lists",
-    "astype": "x.to(tl.float16)",
-    "as_type": "x.to(tl.float16)",
-    "bfloat16_": "x.to(tl.bfloat16)",
-    "bmm": "tl.dot(x, w)",
-    "ceil_div": "tl.cdiv(a, b)",
-    "char": "x.to(tl.int8)",
-    "clip": "tl.minimum(tl.maximum(x, low), high)",
-    "clamp": "tl.minimum(tl.maximum(x, low), high)",
-    "clamp_": "tl.minimum(tl.maximum(x, low), high)",
-    "concat": "loads of the whole tile with one tl.load",
-    "concatenate": "loads of the whole tile with one tl.load",
-    "contiguous": "nothing: a tile has no strides",
-    "copy": "nothing: a tile is a value, assignment is enough",
-    "dim": "len of the shape that you gave it",
-    "double": "x.to(tl.float64)",
-    "einsum": "tl.dot(x, w)",
-    "empty": "tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
-    "enumerate": "for i in range(n)",
-    "expand": "tl.broadcast_to(x, (BLOCK_M, BLOCK_N))",
-    "extend": "a tile that adds up; a kernel has no lists",
-    "float": "x.to(tl.float32), or the number itself",
-    "half": "x.to(tl.float16)",
-    "autotune": "triton.autotune",
-    "heuristics": "triton.heuristics",
-    "jit": "triton.jit",
-    "int4": "x.to(tl.int8): Triton has no type of 4 bits, so the nibble needs its sign first: tl.where(q > 7, q - 16, q)",
-    "int": "x.to(tl.int32), or // for whole numbers",
-    "item": "the scalar itself: tl.load of one pointer gives one",
-    "len": "x.shape[0], or the constexpr that it was made with, such as BLOCK_K",
-    "linspace": "tl.arange(0, BLOCK)",
-    "logical_and": "a & b",
-    "logical_not": "~a",
-    "logical_or": "a | b",
-    "long": "x.to(tl.int64)",
-    "map": "the operation on the whole tile",
-    "matmul": "tl.dot(x, w)",
-    "max": "tl.max(x, axis=1) within a tile, tl.maximum(a, b) of two",
-    "mean": "tl.sum(x, axis=1) / size",
-    "min": "tl.min(x, axis=1) within a tile, tl.minimum(a, b) of two",
-    "mm": "tl.dot(x, w)",
-    "mod": "a % b",
-    "mul": "a * b",
-    "ones": "tl.full((BLOCK_M, BLOCK_N), 1, dtype=tl.float32)",
-    "open": "nothing: a kernel reads no files",
-    "permute": "tl.permute(x, (1, 0))",
-    "pow": "x * x, or tl.exp2(y * tl.log2(x))",
-    "power": "x * x, or tl.exp2(y * tl.log2(x))",
-    "rint": "tl.floor(x + 0.5)",
-    "round": "tl.floor(x + 0.5) (halves go up), or libdevice.rint(x) from triton.language.extra",
-    "round_": "tl.floor(x + 0.5) (halves go up), or libdevice.rint(x) from triton.language.extra",
-    "shape": "the sizes M, N, K, which the lab passes",
-    "short": "x.to(tl.int16)",
-    "size": "the sizes M, N, K, which the lab passes",
-    "squeeze": "tl.reshape(x, (BLOCK,))",
-    "stack": "tl.join(a, b), which puts two tiles side by side along a new last axis",
-    "stride": "the strides, which the lab passes (stride_xm, stride_xk, ...)",
-    "sum": "tl.sum(x, axis=1)",
-    "t": "tl.trans(x)",
-    "tensor": "the number itself, or tl.full((BLOCK,), value, dtype)",
-    "transpose": "tl.trans(x)",
-    "type": "x.to(tl.float16) to convert, x.dtype to ask",
-    "unsqueeze": "x[:, None] or x[None, :]",
-    "view": "tl.reshape(x, (BLOCK_M, BLOCK_N))",
-    "zip": "for i in range(n)",
-}
-"""Names of Python, NumPy and torch that students bring along, and how a kernel says it."""
-
-
 OF_TRITON = frozenset(
     ("triton.cdiv", "triton.jit", "triton.autotune", "triton.Config", "triton.heuristics", "triton.next_power_of_2")
 )
@@ -170,17 +97,17 @@ def undefined(
             "`libdevice` is not defined: its import is missing",
             "put from triton.language.extra import libdevice at the top of the file",
         )
-    if name in INSTEAD and hasattr(builtins, name):
-        return f"Python's `{name}` does not work in a Triton kernel", f"write {INSTEAD[name]}"
+    if name in instead() and hasattr(builtins, name):
+        return f"Python's `{name}` does not work in a Triton kernel", f"write {instead()[name]}"
     seen = set(scope) if len(name) > 1 else set()  # a notebook has an `x` or `w` of its own, which no kernel means
     local = seen | (_bound(function) if function is not None else set()) | _bound_at_top(tree)
     if f"tl.{name}" in language_names():
         return f"`{name}` is not defined", f"did you mean `tl.{name}`? Triton's functions need the prefix tl."
-    near = suggest(name, local) or (None if name in INSTEAD else suggest(name, language_names()))
+    near = suggest(name, local) or (None if name in instead() else suggest(name, language_names()))
     if near:
         return f"`{name}` is not defined", f"did you mean `{near}`?"
-    if name in INSTEAD:
-        return f"`{name}` is not defined", f"write {INSTEAD[name]}"
+    if name in instead():
+        return f"`{name}` is not defined", f"write {instead()[name]}"
     if hasattr(builtins, name):
         return f"Python's `{name}` does not work in a Triton kernel", "write it with triton.language (tl.) operations"
     if isinstance(function, ast.FunctionDef) and re.fullmatch(HANDED_IN, name):
@@ -263,8 +190,8 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     if owner in ("tl", "triton.language"):
         cause = f"`tl.{name}` is not allowed in a kernel" if _exists(name) else f"triton.language has no `tl.{name}`"
         near = suggest(name, language_names() - {f"tl.{name}"})
-        if name in INSTEAD and not (near and _plain(near) == _plain(f"tl.{name}")):
-            return cause, f"write {INSTEAD[name]}"
+        if name in instead() and not (near and _plain(near) == _plain(f"tl.{name}")):
+            return cause, f"write {instead()[name]}"
         return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
     if owner == "triton":
         near = f"tl.{name}" if f"tl.{name}" in language_names() else suggest(name, OF_TRITON - {f"triton.{name}"})
@@ -273,20 +200,26 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
             f"did you mean `{near}`?" if near else "use a function of triton.language",
         )
     if owner in ("torch", "np", "numpy"):
-        step = INSTEAD.get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
+        step = instead().get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
         return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
     if re.fullmatch(r"(tl|triton)(\.\w+)+", owner):  # a module, such as tl.math
         if owner.endswith("math") and name in ("max", "min"):
-            return f"triton.language has no `{owner}.{name}`", f"write tl.{name}imum(a, b) for two, or tl.{name}(x, axis=1) within a tile"
+            return (
+                f"triton.language has no `{owner}.{name}`",
+                f"write tl.{name}imum(a, b) for two, or tl.{name}(x, axis=1) within a tile",
+            )
         near = suggest(name, language_names())
         step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
         return f"`{owner}.{name}` is not for a kernel that is graded", step
     if name in LIST_METHODS:
-        return f"a kernel has no lists: `{owner}` has no `.{name}`", "add tiles up in one variable, such as acc += tl.dot(x, w)"
+        return (
+            f"a kernel has no lists: `{owner}` has no `.{name}`",
+            "add tiles up in one variable, such as acc += tl.dot(x, w)",
+        )
     cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
     near = suggest(name, tensor_names())
-    if name in INSTEAD:
-        return cause, f"write {_of(owner, INSTEAD[name])}"
+    if name in instead():
+        return cause, f"write {_of(owner, instead()[name])}"
     if f"tl.{name}" in language_names():
         return cause, f"write tl.{name}(...)"
     return cause, f"did you mean `.{near}`?" if near else "write it with triton.language (tl.) operations"

@@ -7,20 +7,11 @@ import re
 from collections.abc import Iterable
 
 from grader.compile_errors.excerpt import paragraph
-from grader.compile_errors.lessons import CONSTRUCTS
 from grader.compile_errors.names import attribute, undefined
 from grader.compile_errors.setting import span, unparsed
+from grader.compile_errors.table import construct, import_of
 
 FOREIGN = ("torch", "np", "numpy")
-IMPORTS = {
-    "math": "import math",
-    "libdevice": "from triton.language.extra import libdevice",
-    "triton": "import triton",
-    "tl": "import triton.language as tl",
-    "torch": "import torch",
-}
-
-
 GRID_PARAMETERS = ("M", "N", "K", "meta")
 
 
@@ -44,30 +35,34 @@ def pointed(place: str, source: str, node: ast.AST, cause: str, next_step: str) 
 
 def undefined_name(place: str, source: str, statement: ast.stmt, name: str, known: Iterable[str]) -> str:
     """About a name that a top-level statement uses and nothing defines, at its first use."""
-    uses = [
-        part for part in ast.walk(statement)
-        if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load)
-    ]  # fmt: skip
+    parts = (part for part in ast.walk(statement) if isinstance(part, ast.Name) and part.id == name)
+    uses = [part for part in parts if isinstance(part.ctx, ast.Load)]
     use: ast.AST = min(uses, key=lambda part: (part.lineno, part.col_offset), default=statement)
     holder = next((part for part in ast.walk(statement) if isinstance(part, ast.Attribute) and part.value is use), None)
     if holder is not None and name in FOREIGN and is_jit(statement):
         return pointed(place, source, holder, *attribute(name, holder.attr))
     keys = [key for part in ast.walk(statement) if isinstance(part, ast.Dict) for key in part.keys]
     if any(use is key for key in keys) and not name.islower():
-        return pointed(place, source, use, f"`{name}` is not defined: the keys of a config are texts", f'write "{name}", in quotes')
-    if name in IMPORTS:
-        module = IMPORTS[name]
+        return pointed(
+            place, source, use, f"`{name}` is not defined: the keys of a config are texts", f'write "{name}", in quotes'
+        )
+    if module := import_of(name):
+        cause = f"`{name}` is not defined: its import is missing"
+        return pointed(place, source, use, cause, f"put {module} at the top of the file")
+    if name in GRID_PARAMETERS and (grid := _grid(statement)):
+        parameters = ", ".join(GRID_PARAMETERS)
+        step = (
+            f"write def {grid}({parameters}):"
+            if isinstance(statement, ast.FunctionDef)
+            else f"write {grid} = lambda {parameters}: ..."
+        )
         return pointed(
             place,
             source,
             use,
-            f"`{name}` is not defined: its import is missing",
-            f"put {module} at the top of the file",
+            f"`{name}` is not defined: {grid} is called with M, N, K and meta, and has to name them",
+            step,
         )
-    if name in GRID_PARAMETERS and (grid := _grid(statement)):
-        parameters = ", ".join(GRID_PARAMETERS)
-        step = f"write def {grid}({parameters}):" if isinstance(statement, ast.FunctionDef) else f"write {grid} = lambda {parameters}: ..."
-        return pointed(place, source, use, f"`{name}` is not defined: {grid} is called with M, N, K and meta, and has to name them", step)
     tree = ast.Module([statement], [])
     function = statement if isinstance(statement, ast.FunctionDef) else None
     cause, step = undefined(name, tree, function, getattr(use, "lineno", None), known)
@@ -95,8 +90,7 @@ def unknown_attribute(place: str, source: str, node: ast.Attribute, statement: a
 
 def not_compiled(place: str, source: str, node: ast.AST) -> str:
     """About syntax that no kernel has: try, import, lambda, global, class."""
-    kind = type(node).__name__
-    cause, step = CONSTRUCTS.get(kind, (f"a kernel has no {kind}", "write it with assignments, if, for and while"))
+    cause, step = construct(type(node).__name__)
     return pointed(place, source, node, cause, step)
 
 

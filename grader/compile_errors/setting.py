@@ -1,4 +1,4 @@
-"""Where did it happen? The fault's place in the kernel's syntax tree, and the words that lessons say about it."""
+"""Where did it happen? The fault's place in the kernel's syntax tree, and the words for it."""
 
 from __future__ import annotations
 
@@ -53,6 +53,11 @@ class Setting:
         )
 
     @cached_property
+    def text(self) -> str:
+        """The syntax at the place, as Python writes it."""
+        return unparsed(self.node)
+
+    @cached_property
     def function(self) -> ast.FunctionDef | None:
         """The innermost function of the module that holds the place."""
         line = self.fault.line or 0
@@ -90,21 +95,27 @@ class Setting:
             return [*node.args, *(word.value for word in node.keywords)]
         return []
 
+    @cached_property
     def words(self) -> dict[str, str]:
-        """The braces of a lesson that describe the place."""
+        """The braces of a message that describe the place."""
         node, operands = self.node, self.operands()
         pair = [*operands[:2], None, None][:2]
-        called = unparsed(node.func) if isinstance(node, ast.Call) else unparsed(node)
+        called = unparsed(node.func) if isinstance(node, ast.Call) else self.text
         parameters = parameters_of(called) if isinstance(node, ast.Call) else []
         return {
             "call": called or "this",
             "signature": f": {called}({', '.join(parameters[:6])})" if parameters else self._own_signature(called),
-            "text": shortened(unparsed(node)),
+            "text": shortened(self.text),
             "left": shortened(unparsed(pair[0])),
             "right": shortened(unparsed(pair[1])),
+            "left_type": self.type_of(unparsed(pair[0])),
+            "right_type": self.type_of(unparsed(pair[1])),
+            "count": str(len(operands)),
             "operator": _operator(node),
             "iterated": shortened(unparsed(node.iter)) if isinstance(node, ast.For) else "",
             "subscripted": shortened(unparsed(node.value)) if isinstance(node, ast.Subscript) else "",
+            "subscripted_type": self.type_of(node.value) if isinstance(node, ast.Subscript) else "",
+            "index": unparsed(node.slice) if isinstance(node, ast.Subscript) else "",
         }
 
     def _own_signature(self, called: str) -> str:
@@ -188,3 +199,9 @@ def last_store(node: ast.AST | None, name: str) -> ast.AST | None:
 def targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.expr]:
     """What an assignment assigns to."""
     return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def sizes_of(kind: str) -> list[int]:
+    """The sizes of a tile by its type, such as "int8 [32, 64]"; none for a number or a pointer."""
+    found = re.search(r"\[([\d, ]+)\]$", kind)
+    return [int(size) for size in found[1].split(",")] if found else []

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import tomllib
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cache
+from inspect import signature
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -12,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader import building
-from grader.compile_errors import Fault, blocks, headline, teach
+from grader.compile_errors import Fault, blocks, compile_message, headline
 from grader.compile_errors.excerpt import INDENT, NEXT, excerpt
 from grader.compile_errors.fault import fault_of
 from grader.compile_errors.names import suggest
+from grader.compile_errors.rows import MATCHERS, rows
 from grader.compile_errors.setting import plain_types
 from grader.compile_errors.syntax import syntax_sentence
 from grader.labs import get_lab
@@ -116,6 +122,21 @@ def test_a_kernel_that_does_not_build_is_taught(kernel, tmp_path, start):
     assert sum(part.strip() in own for part in parts) <= 1, "more than one line of the student's own source"
 
 
+def test_every_row_of_the_table_can_be_read():
+    for row in rows():
+        for pattern in (row.says, row.text, *row.where.values()):
+            re.compile(pattern)
+        assert not row.match or row.match in MATCHERS, row.match
+        assert all(hasattr(ast, name) for name in row.node), row
+        assert row.says or row.text or row.match or row.where, row
+        for sentence in (row.cause, row.next):
+            assert sentence.format_map(defaultdict(str)) is not None, sentence
+    named = {row.match for row in rows()}
+    own = [name for name, thing in MATCHERS.items() if isinstance(thing, FunctionType) and not name.startswith("_")]
+    matchers = {name for name in own if "words" in signature(MATCHERS[name]).parameters}
+    assert matchers == named - {""}, "a matcher that no row names"
+
+
 def test_there_are_many_and_each_has_a_name():
     names = [(kernel.lab, kernel.name) for kernel in broken()]
     assert len(names) == len(set(names)) > 150
@@ -150,7 +171,7 @@ def test_the_caret_stands_below_what_it_means(text, column, length):
     st.none() | st.integers(0, 40), st.none() | st.integers(0, 200), st.none() | st.integers(0, 200),
 )  # fmt: skip
 def test_every_fault_has_a_short_answer(kind, message, line, column, end):
-    told = teach(Fault(kind, message, line, column, line, end), kernel_source())
+    told = compile_message(Fault(kind, message, line, column, line, end), kernel_source())
     assert len(told.split("\n")) <= MAX_LINES
     assert told.split("\n")[-1].startswith(NEXT)
     assert len(told) < 1500
@@ -210,7 +231,7 @@ def test_the_nearest_name_is_suggested(name, among, expected):
 
 
 def test_a_message_is_one_line_for_those_who_have_one():
-    told = teach(Fault("AssertionError", "arange's range must be a power of 2", 7, 4), kernel_source())
+    told = compile_message(Fault("AssertionError", "arange's range must be a power of 2", 7, 4), kernel_source())
     assert "\n" not in headline(told)
     assert headline("plain") == "plain"
     verbatim = [block.text for block in blocks(told) if block.verbatim]

@@ -1,0 +1,120 @@
+"""What a student reads of a config, a heuristic or a grid that cannot be launched, at its place in the text."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Collection
+
+from grader.compile_errors.configs import config_node, grid_return, heuristic_node, part_of_config
+from grader.compile_errors.fault import Fault
+from grader.compile_errors.message import Message
+from grader.compile_errors.names import suggest
+from grader.compile_errors.setting import Setting, unparsed
+from grader.model import KernelSource
+
+
+def config_message(source: KernelSource, index: int, sentence: str) -> str:
+    """A sentence about config number `index`, at the place where the text makes it; "found, expected; next step"."""
+    setting = Setting(Fault("", sentence), source)
+    node = config_node(setting.tree, source.kernel, index)
+    cause, step = _parts(sentence)
+    unknown = re.search(r"`(\w+)`, which is no parameter", cause)
+    if unknown and (near := suggest(unknown[1], re.findall(r"\w+", cause.partition("whose own are")[2]))):
+        step = f"did you mean `{near}`? If not, {step}"
+    at = setting.at(part_of_config(node, sentence) if node else None)
+    return Message(at, cause, step or "correct this config", quiet=True).text()
+
+
+def launch_message(
+    source: KernelSource,
+    grid: str,
+    index: int,
+    sentence: str,
+    keys: Collection[str],
+    scalars: Collection[str],
+    line: int | None = None,
+) -> str:
+    """Why config number `index` cannot be launched, where the text says so: in a heuristic, the grid or the config.
+
+    keys: what the config sets; scalars: the lab's parameters that are numbers; line: where the grid raised.
+    """
+    if computed := re.match(r"the heuristic for `(\w+)` raised", sentence):
+        return _heuristic_message(source, computed[1], sentence, (*scalars, *keys))
+    return grid_message(source, grid, sentence, keys, line) if source.grid else config_message(source, index, sentence)
+
+
+def _heuristic_message(source: KernelSource, name: str, sentence: str, keys: Collection[str]) -> str:
+    setting = Setting(Fault("", sentence), source)
+    node = heuristic_node(setting.tree, source.kernel, name)
+    cause, step = sentence, "correct the function that computes it"
+    if key := re.search(r"KeyError: '(\w+)'", sentence):
+        near = suggest(key[1], keys)
+        cause = f"the heuristic for `{name}` asks for '{key[1]}', and its argument holds {', '.join(keys)}"
+        step = f"did you mean '{near}'?" if near else "use one of these"
+        parts = ast.walk(node) if node is not None else ()
+        node = next((part for part in parts if isinstance(part, ast.Constant) and part.value == key[1]), node)
+    return Message(setting.at(node), cause, step, quiet=True).text()
+
+
+def grid_message(
+    source: KernelSource, grid: str, sentence: str, keys: Collection[str] = (), line: int | None = None
+) -> str:
+    """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds; `line`: where it raised."""
+    setting = Setting(Fault("", sentence), source)
+    raised = [part for part in ast.walk(setting.tree) if isinstance(part, ast.stmt) and part.lineno == line]
+    node = raised[-1] if raised else grid_return(setting.tree, grid)
+    if node is None:
+        return sentence
+    cause, step = _parts(sentence)
+    if key := re.search(r"KeyError: '(\w+)'", sentence):
+        near = suggest(key[1], keys) or min(keys, key=lambda known: _steps(known, key[1]), default="BLOCK_M")
+        cause, step = f"meta has no '{key[1]}': it holds {', '.join(keys)}", f'did you mean meta["{near}"]?'
+        constants = (part for part in ast.walk(setting.tree) if isinstance(part, ast.Constant))
+        node = next((part for part in constants if part.value == key[1]), node)
+    elif "Cannot call @triton.jit" in sentence:
+        cause, step, node = _language_in_grid(setting.tree, grid, node)
+    elif "returned" in sentence and isinstance(node, ast.FunctionDef):
+        cause, step = f"{grid} has no return, expected a tuple of one to three ints", _returned(node)
+    elif isinstance(node, ast.Return) and node.value is not None and re.search(r"returned -?\d", sentence):
+        step = "put it into brackets with a comma, which make it a tuple: return (programs,)"
+    elif "positional argument" in sentence:
+        cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
+        makers = (part for part in setting.tree.body if isinstance(part, ast.FunctionDef | ast.Assign))
+        node = next(part for part in makers if grid in unparsed(part))
+    return Message(setting.at(node), cause, step or "correct the grid", quiet=True).text()
+
+
+def _language_in_grid(tree: ast.Module, grid: str, node: ast.AST) -> tuple[str, str, ast.AST]:
+    """(cause, next step, place) for tl.cdiv in a grid, or a grid under @triton.jit."""
+    made = next((part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name == grid), None)
+    if made is not None and made.decorator_list:
+        return (
+            f"{grid} is a kernel's function, expected an ordinary one",
+            f"delete @{unparsed(made.decorator_list[0])} above it",
+            made,
+        )
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and unparsed(part.func).startswith("tl.")]
+    called = unparsed(calls[0].func) if calls else "tl.cdiv"
+    step = "write triton.cdiv(a, b)" if called == "tl.cdiv" else "use numbers, arithmetic and triton.cdiv(a, b)"
+    return f"{called} works in kernels only, and a grid is ordinary Python", step, calls[0] if calls else node
+
+
+def _returned(function: ast.FunctionDef) -> str:
+    """What a grid without a return may have meant: its last line, if that is an expression."""
+    ends_with_value = isinstance(function.body[-1], ast.Expr)
+    return "write return in front of its last line" if ends_with_value else "end it with return and the tuple"
+
+
+def _parts(sentence: str) -> tuple[str, str]:
+    """ "found; expected what: next" as what was found and expected, and what to do."""
+    cause, _, step = sentence.partition("; ")
+    if step.startswith("expected "):
+        expected, _, step = step.partition(": ")
+        cause = f"{cause}, {expected}"
+    return cause, step
+
+
+def _steps(known: str, name: str) -> float:
+    return -difflib.SequenceMatcher(None, known, name).ratio()
