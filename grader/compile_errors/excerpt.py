@@ -14,9 +14,15 @@ NEXT = "Next: "
 
 
 def paragraph(
-    place: str, cause: str, next_step: str, *, text: str = "", column: int | None = None,
-    end_column: int | None = None, found: str = "",
-) -> str:  # fmt: skip
+    place: str,
+    cause: str,
+    next_step: str,
+    *,
+    text: str = "",
+    column: int | None = None,
+    end_column: int | None = None,
+    found: str = "",
+) -> str:
     """The paragraph, of at most six lines.
 
     text: the source line; column and end_column: bytes of it as Python counts them (UTF-8), None when unknown;
