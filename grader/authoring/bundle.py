@@ -12,7 +12,15 @@ from grader.reporting.whole_models import SHOWN_MODELS
 
 DOCUMENTS = ("student", "timing", "tolerance", "references", "benchmarks")
 SINGLE = (
-    *("Makefile", "LICENSE", "pyproject.toml", "constraints.txt", ".gitignore", ".dockerignore", ".devcontainer/devcontainer.json"),
+    *(
+        "Makefile",
+        "LICENSE",
+        "pyproject.toml",
+        "constraints.txt",
+        ".gitignore",
+        ".dockerignore",
+        ".devcontainer/devcontainer.json",
+    ),
     *(f"docs/{name}.md" for name in DOCUMENTS),
     *(path.as_posix() for path in (SHOWN, *SHOWN_MODELS.values())),
 )
@@ -38,7 +46,9 @@ def student_files(root: Path) -> dict[str, bytes]:
         paths += sorted((root / folder).glob(pattern))
     paths = [path for path in paths if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     names = {str(path.relative_to(root)): path for path in paths}
-    shared = {name: path for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name not in TELLING}
+    shared = {
+        name: path for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name not in TELLING
+    }
     own = {str(path.relative_to(root / OWN)): path for path in sorted((root / OWN).rglob("*")) if path.is_file()}
     return {name: path.read_bytes() for name, path in {**shared, **own}.items()}
 

@@ -58,7 +58,9 @@ def catalogue_file(lab: Lab, root: Path) -> bytes | None:
     if expected is None or not singles:
         return None
     known = _known(root / "grader" / "labs" / lab.id / "mistakes.npz")
-    entries = [CatalogueEntry(kernel.name, kernel.names[0], kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles]
+    entries = [
+        CatalogueEntry(kernel.name, kernel.names[0], kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles
+    ]
     unknown = [kernel for kernel, entry in zip(singles, entries, strict=True) if entry.digest not in known]
     ran = dict(zip(map(digest_of, unknown), _all_operands(lab.id, unknown), strict=True))
     arrays = {}
@@ -74,9 +76,14 @@ def catalogue_file(lab: Lab, root: Path) -> bytes | None:
 
 def same_contents(one: bytes, other: bytes) -> bool:
     """Whether two files hold the same, however they are compressed."""
-    with np.load(io.BytesIO(one), allow_pickle=False) as first, np.load(io.BytesIO(other), allow_pickle=False) as second:
+    with (
+        np.load(io.BytesIO(one), allow_pickle=False) as first,
+        np.load(io.BytesIO(other), allow_pickle=False) as second,
+    ):
         alike = first.files == second.files and str(first["mistakes"]) == str(second["mistakes"])
-        return alike and all(np.array_equal(first[key], second[key], equal_nan=True) for key in first.files if key != "mistakes")
+        return alike and all(
+            np.array_equal(first[key], second[key], equal_nan=True) for key in first.files if key != "mistakes"
+        )
 
 
 def _known(path: Path) -> dict[str, dict[tuple[str, str], Array]]:

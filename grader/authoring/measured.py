@@ -35,7 +35,9 @@ class BadSource(ValueError):
 def with_measurements(text: str, root: Path, name: str, language: Language) -> str:
     """The text of a cell in its language, with what it takes from the record. Raises BadSource."""
     text = LADDER.sub(lambda match: _ladder(match, root, language), text)
-    text = SPEED.sub(lambda match: speed_text(root, match["lab"], match["step"], name, match["question"], language), text)
+    text = SPEED.sub(
+        lambda match: speed_text(root, match["lab"], match["step"], name, match["question"], language), text
+    )
     return _worked_out(text, root, name)
 
 
@@ -61,7 +63,9 @@ def _worked_out(text: str, root: Path, name: str) -> str:
         try:
             return format(eval(match["expression"], {"__builtins__": {}}, known), match["format"])
         except (NameError, TypeError, ValueError, SyntaxError, StopIteration) as error:
-            raise BadSource(f"{name} has {match[0]}, which cannot be worked out ({error!r}); see the record's entries") from None
+            raise BadSource(
+                f"{name} has {match[0]}, which cannot be worked out ({error!r}); see the record's entries"
+            ) from None
 
     return BENCH.sub(number, text)
 
@@ -71,7 +75,9 @@ def _ladder(match: re.Match[str], root: Path, language: Language) -> str:
     return ladder_table(root, match["lab"], match["shapes"].split(), language, ideas)
 
 
-def ladder_table(root: Path, lab_id: str, shapes: list[str], language: Language = "en", ideas: Sequence[str] = ()) -> str:
+def ladder_table(
+    root: Path, lab_id: str, shapes: list[str], language: Language = "en", ideas: Sequence[str] = ()
+) -> str:
     """The benchmark's times of a lab's ladder as a table in Markdown, with the GPU and versions they hold for.
 
     ideas: what each step but the last does, where the language is not that of the steps' docstrings. Raises BadSource when the
@@ -86,7 +92,9 @@ def ladder_table(root: Path, lab_id: str, shapes: list[str], language: Language 
     if missing:
         raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     if language != "en" and len(ideas) != len(steps) - 1:
-        raise BadSource(f"@ladder {lab_id} has {len(ideas)} lines `| IDEA` in {language}, expected {len(steps) - 1}: one for each step")
+        raise BadSource(
+            f"@ladder {lab_id} has {len(ideas)} lines `| IDEA` in {language}, expected {len(steps) - 1}: one for each step"
+        )
     words = LADDER_WORDS[language]
     last = [times["solution", shape] for shape in shapes]
     head = " | ".join(_shape(entry, language) for entry in last)
@@ -103,18 +111,26 @@ def ladder_table(root: Path, lab_id: str, shapes: list[str], language: Language 
 
 LADDER_WORDS: dict[Language, dict[str, str]] = {
     "en": {
-        "changes": "what changes", "last": "the last step, yours to find", "cublas": "cuBLAS, dense fp16",
-        "tokens": "{} tokens", "token": "{} token", "sparsity": "{}, sparsity {}",
+        "changes": "what changes",
+        "last": "the last step, yours to find",
+        "cublas": "cuBLAS, dense fp16",
+        "tokens": "{} tokens",
+        "token": "{} token",
+        "sparsity": "{}, sparsity {}",
         "legend": "*Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16 in the same race; the time of "
         "cuBLAS itself moves by 5 % from race to race, and the last row is that of the last step's. {}.*",
     },
     "zh": {
-        "changes": "改动", "last": "最后一步，留给你来找", "cublas": "cuBLAS，稠密 fp16",
-        "tokens": "{} 个 token", "token": "{} 个 token", "sparsity": "{}，稀疏度 {}",
+        "changes": "改动",
+        "last": "最后一步，留给你来找",
+        "cublas": "cuBLAS，稠密 fp16",
+        "tokens": "{} 个 token",
+        "token": "{} 个 token",
+        "sparsity": "{}，稀疏度 {}",
         "legend": "每次启动的微秒数；括号内是同一轮计时中相对 cuBLAS fp16 的倍数。"
         "cuBLAS 自身的时间在各轮之间浮动 5 %，最后一行取自最后一步那一轮。{}。",
     },
-}  # fmt: skip
+}
 
 
 def _shape(entry: Entry, language: Language = "en") -> str:
@@ -125,18 +141,26 @@ def _shape(entry: Entry, language: Language = "en") -> str:
 
 SPEED_WORDS: dict[Language, dict[str, str]] = {
     "en": {
-        "predict": "**Predict:** {}", "unmeasured": "*The table's times before and after this step were not measured yet.*",
+        "predict": "**Predict:** {}",
+        "unmeasured": "*The table's times before and after this step were not measured yet.*",
         "times": "*The table's times before and after this step{others}{last}, on an {gpu}: {parts}.*",
-        "others": " together with {}", "and": " and ", "last": ", and with what else the last row of the table has",
-        "part": "{shape}: {before:.1f} to {after:.1f} us", "join": "; ",
+        "others": " together with {}",
+        "and": " and ",
+        "last": ", and with what else the last row of the table has",
+        "part": "{shape}: {before:.1f} to {after:.1f} us",
+        "join": "; ",
     },
     "zh": {
-        "predict": "**预测：** {}", "unmeasured": "这一步前后的时间还没有测过。",
+        "predict": "**预测：** {}",
+        "unmeasured": "这一步前后的时间还没有测过。",
         "times": "表中的时间（{gpu}），这一步{others}之前和之后{last}：{parts}。",
-        "others": "（连同 {}）", "and": " 和 ", "last": "，还包括表格最后一行的其他改动",
-        "part": "{shape}，从 {before:.1f} us 到 {after:.1f} us", "join": "；",
+        "others": "（连同 {}）",
+        "and": " 和 ",
+        "last": "，还包括表格最后一行的其他改动",
+        "part": "{shape}，从 {before:.1f} us 到 {after:.1f} us",
+        "join": "；",
     },
-}  # fmt: skip
+}
 
 
 def speed_text(
@@ -150,9 +174,13 @@ def speed_text(
     """
     step = speed_steps_of(lab_id).get(step_name)
     if step is None:
-        raise BadSource(f"{name} names the step {step_name} of {lab_id}, which grader/labs/{lab_id}/speed_steps.py does not have")
+        raise BadSource(
+            f"{name} names the step {step_name} of {lab_id}, which grader/labs/{lab_id}/speed_steps.py does not have"
+        )
     if language != "en" and question is None:
-        raise BadSource(f"{name} asks nothing in {language}; write @speed {lab_id}: {step_name} | and the question behind it")
+        raise BadSource(
+            f"{name} asks nothing in {language}; write @speed {lab_id}: {step_name} | and the question behind it"
+        )
     asked = SPEED_WORDS[language]["predict"].format(step.question if language == "en" else question)
     return f"{asked}\n\n{_times_of(_benchmarks(root), lab_id, step, language)}"
 
@@ -171,11 +199,17 @@ def _times_of(record: Record, lab_id: str, step: SpeedStep, language: Language) 
     for shape in step.shapes:
         before, after = (times[rung, shape] for rung in rungs)
         parts.append(words["part"].format(shape=_shape(after, language), before=before.time_us, after=after.time_us))
-    same = [f"`{other.name}`" for other in speed_steps_of(lab_id).values() if other.rungs == step.rungs and other is not step]
+    same = [
+        f"`{other.name}`"
+        for other in speed_steps_of(lab_id).values()
+        if other.rungs == step.rungs and other is not step
+    ]
     return words["times"].format(
-        others=words["others"].format(words["and"].join(same)) if same else "", last=words["last"] if rungs[1] == "solution" else "",
-        gpu=record.gpu, parts=words["join"].join(parts),
-    )  # fmt: skip
+        others=words["others"].format(words["and"].join(same)) if same else "",
+        last=words["last"] if rungs[1] == "solution" else "",
+        gpu=record.gpu,
+        parts=words["join"].join(parts),
+    )
 
 
 def _benchmarks(root: Path) -> Record:

@@ -26,10 +26,12 @@ def make_lab(lab_id: str, root: Path) -> list[Path]:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", lab_id):
         raise CannotMakeLab(f"{lab_id!r} is no id for a lab; use lower-case letters and digits, such as w8a16")
     names = {
-        "ID": lab_id, "KERNEL": f"{lab_id.upper()}_MM", "LAYER": f"Linear_{lab_id}",
+        "ID": lab_id,
+        "KERNEL": f"{lab_id.upper()}_MM",
+        "LAYER": f"Linear_{lab_id}",
         "TITLE": f"{lab_id.upper()}: fp16 x fp16 matrix product",
         "ORDER": str(max((lab.order for lab in all_labs().values()), default=0) + 1),
-    }  # fmt: skip
+    }
     lab = root / "grader" / "labs" / lab_id
     files = {
         lab / "__init__.py": "",
@@ -67,7 +69,10 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
     if not questions_of(lab_id):
         yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
     if not speed_steps_of(lab_id):
-        yield False, f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one"
+        yield (
+            False,
+            f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one",
+        )
     yield from _wrong_kernels(all_labs()[lab_id], root)
     if not (root / "tests" / "broken" / f"{lab_id}.toml").is_file():
         yield False, f"tests/broken/{lab_id}.toml: no kernel that does not build shows what its author is told"

@@ -103,9 +103,12 @@ def _pairs(source: Path) -> Iterator[tuple[int, Any, Any]]:
             after = cells[at + 1] if at + 1 < len(cells) else None
             yield at + 1, cell, after if after is not None and "lang" in after.metadata else None
         elif (
-            language != "zh" or _own(cell) != {"lang": "zh"} or not at
-            or any(c.cell_type != "markdown" for c in cells[at - 1 : at + 1]) or "lang" in cells[at - 1].metadata
-        ):  # fmt: skip
+            language != "zh"
+            or _own(cell) != {"lang": "zh"}
+            or not at
+            or any(c.cell_type != "markdown" for c in cells[at - 1 : at + 1])
+            or "lang" in cells[at - 1].metadata
+        ):
             raise BadSource(
                 f'{source.name} cell {at + 1} has lang="{language}"; expected [markdown] lang="zh" and nothing else, right below '
                 "the English text that it translates"
