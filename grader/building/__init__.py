@@ -40,7 +40,9 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
     if isinstance(described, Refusal):
         return described
     compiler = Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS)
-    pairs = [(case, index) for case, indices in assignments(lab, described, compiled=False).items() for index in indices]
+    pairs = [
+        (case, index) for case, indices in assignments(lab, described, compiled=False).items() for index in indices
+    ]
     bundle = compiler.read(
         described, [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
     )
@@ -52,7 +54,11 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
 
 
 def compile_described(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions, compiled: Compiled = lambda done, total: None
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    options: BuildOptions,
+    compiled: Compiled = lambda done, total: None,
 ) -> KernelBundle | Refusal:
     """The second half of `build`: the bundle that `describe` made, with binaries."""
     first = next(case for case in lab.cases if case.configs == "all")
@@ -60,7 +66,9 @@ def compile_described(
     compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
     bundle = (_verdicts if options.scope == "verdict" else _binaries)(compiler, bundle, newest, first.name)
     older = [capability for capability in options.capabilities if capability != newest]
-    bundle, _ = compiler.lower(bundle, [(capability, config, first.name) for capability in older for config in bundle.configs])
+    bundle, _ = compiler.lower(
+        bundle, [(capability, config, first.name) for capability in older for config in bundle.configs]
+    )
     if ours := _fault_of_ours(bundle):
         return ours
     if not bundle.working:
@@ -110,9 +118,7 @@ def _why_nothing_builds(bundle: KernelBundle) -> str:
         count = len({failure.config for failure in bundle.failures})
         whole = f"none of the {count} configs compiles" if count > 1 else "the config does not compile"
         return f"{whole}: {_common_reason(bundle)}"
-    refused = [
-        (f"{bundle.configs[index]} on {case}: ", sentence) for (case, index), sentence in bundle.refused.items()
-    ]
+    refused = [(f"{bundle.configs[index]} on {case}: ", sentence) for (case, index), sentence in bundle.refused.items()]
     places = {sentence.removeprefix(prefix).split(": ")[0] for prefix, sentence in refused}
     prefix, first = refused[0] if refused else ("", "there is none")
     return f"no config can be launched: {first.removeprefix(prefix) if len(places) == 1 else first}"
@@ -128,5 +134,3 @@ def _common_reason(bundle: KernelBundle) -> str:
     ]
     places = {reason.split(": ")[0] for reason in reasons}
     return reasons[0] if len(places) == 1 and len(bundle.configs) > 1 else failures[0].message
-
-

@@ -66,7 +66,9 @@ class Compiler:
     that a busy machine changes no verdict.
     """
 
-    def __init__(self, lab: Lab, source: KernelSource, options: BuildOptions, compiled: Compiled, seconds: float) -> None:
+    def __init__(
+        self, lab: Lab, source: KernelSource, options: BuildOptions, compiled: Compiled, seconds: float
+    ) -> None:
         self.lab, self.source, self.options, self.compiled = lab, source, options, compiled
         self.left = seconds * options.jobs
         self.timeouts = 0
@@ -75,9 +77,10 @@ class Compiler:
         """The bundle with binaries for the wanted (capability, config, case) that it lacks."""
         failed = {(failure.capability, failure.config) for failure in bundle.failures}
         jobs = [
-            job for job in self._jobs(bundle, wanted)
+            job
+            for job in self._jobs(bundle, wanted)
             if job.key not in bundle.binaries and (job.capability, job.config.index) not in failed
-        ]  # fmt: skip
+        ]
         binaries, failures = dict(bundle.binaries), {(f.config, f.capability): f for f in bundle.failures}
         for job, result in self._run("compile", bundle.made, jobs, len(bundle.binaries)):
             if isinstance(result, Binary):
@@ -86,7 +89,9 @@ class Compiler:
                 failures.setdefault((job.config.index, job.capability), result)
         return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
 
-    def lower(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> tuple[KernelBundle, frozenset[int]]:
+    def lower(
+        self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]
+    ) -> tuple[KernelBundle, frozenset[int]]:
         """The bundle with why a wanted (capability, config, case) does not compile; no binary is made of those that do. And the
         configs, by index, of whose binary LLVM IR says that it would be one kernel and nothing else."""
         failures, plain = {(f.config, f.capability): f for f in bundle.failures}, set()
@@ -267,12 +272,18 @@ class Complaint:
     values: tuple[tuple[str, str], ...] = ()
 
 
-def front_end(source: KernelSource, made: MadeModule, signature: Mapping[str, str], options: BuildOptions) -> Complaint | None:
+def front_end(
+    source: KernelSource, made: MadeModule, signature: Mapping[str, str], options: BuildOptions
+) -> Complaint | None:
     """Has Triton's front end read a made module that belongs to no lab. `signature`: Triton's type of each parameter."""
     request = {
-        "op": "read", "capability": max(options.capabilities), "signature": dict(signature), "divisible": [], "constants": {},
+        "op": "read",
+        "capability": max(options.capabilities),
+        "signature": dict(signature),
+        "divisible": [],
+        "constants": {},
         "options": {"num_warps": 4, "num_stages": 1, "maxnreg": None},
-    }  # fmt: skip
+    }
     try:
         with options.start(confined=options.confined) as sandbox:
             for header in (made_request(made, max(options.capabilities)), request):
@@ -322,9 +333,15 @@ def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> 
         raise ValueError("not a cubin")
     numbers = {
         name: int(header[name])
-        for name in ("num_warps", "shared_bytes", "scratch_bytes_per_program", "profile_scratch_bytes", "registers",
-                     "local_bytes")
-    }  # fmt: skip
+        for name in (
+            "num_warps",
+            "shared_bytes",
+            "scratch_bytes_per_program",
+            "profile_scratch_bytes",
+            "registers",
+            "local_bytes",
+        )
+    }
     fault = cubin_fault(cubin, entry)
     if fault:
         return fault

@@ -144,7 +144,9 @@ def _own_memory(sections: list[_Section], entry: str, tables: list[str]) -> str 
     found = f"the kernel has device memory of its own ({(tables or memory or beside)[0]})"
     if tables:
         return f"{found}, a table that sin, cos and tan need; expected nothing that outlives a launch: leave these functions out"
-    return f"{found}; expected nothing that outlives a launch: leave .global and .const variables out of inline assembly"
+    return (
+        f"{found}; expected nothing that outlives a launch: leave .global and .const variables out of inline assembly"
+    )
 
 
 def _left_over(sections: list[_Section]) -> frozenset[str]:

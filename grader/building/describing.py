@@ -79,7 +79,10 @@ def _asked(
     """What a new sandbox says of the module and these cases."""
     names = referred_names(source.module)
     if len(names) > reports.MAX_NAMES:
-        return Refusal("rejected", f"{source.kernel} and what it needs refer to {len(names)} names; use at most {reports.MAX_NAMES}")
+        return Refusal(
+            "rejected",
+            f"{source.kernel} and what it needs refer to {len(names)} names; use at most {reports.MAX_NAMES}",
+        )
     request: dict[str, Any] = {"op": "describe", "names": names, "contract": None, "problems": []}
     if lab is not None:
         request["contract"] = [parameter.name for parameter in lab.parameters]
@@ -120,7 +123,8 @@ def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[
     own = _own_parameters(lab, made)
     if own is None:
         return Refusal(
-            "rejected", f"{lab.kernel} has other parameters than the lab's once the file has run; put no decorators but Triton's above it"
+            "rejected",
+            f"{lab.kernel} has other parameters than the lab's once the file has run; put no decorators but Triton's above it",
         )
     constant = _constant_tensor(lab, source, made)
     if constant is not None:
@@ -139,7 +143,9 @@ def _with_hidden(
         return answer
     if not isinstance(answer, Refusal):
         try:
-            launches, _ = _launches(lab, source, cases, bundle.configs, _own_parameters(lab, bundle.made) or frozenset(), answer)
+            launches, _ = _launches(
+                lab, source, cases, bundle.configs, _own_parameters(lab, bundle.made) or frozenset(), answer
+            )
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             launches = {}
     pairs = {(case.name, config.index) for case in cases for config in bundle.configs}
@@ -150,7 +156,9 @@ def _with_hidden(
 def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
     kernel = reports.parse(answer["functions"]["kernel"])
     if not isinstance(kernel, reports.FunctionReport):
-        return Refusal("rejected", f"{source.kernel} is no function under @triton.jit once the file has run; decorate it so")
+        return Refusal(
+            "rejected", f"{source.kernel} is no function under @triton.jit once the file has run; decorate it so"
+        )
     try:
         return make(source, kernel, reports.parse_names(answer["functions"]["names"]))
     except NotMade as problem:
@@ -159,7 +167,9 @@ def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
 
 def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
     """The constexpr parameters that follow the lab's; None where a function with others than the lab's was put in the kernel's place."""
-    kernel = next(node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel)
+    kernel = next(
+        node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel
+    )
     names = [argument.arg for argument in kernel.args.posonlyargs + kernel.args.args]
     expected = [parameter.name for parameter in lab.parameters]
     return frozenset(names[len(expected) :]) if names[: len(expected)] == expected else None
@@ -167,19 +177,27 @@ def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
 
 def _constant_tensor(lab: Lab, source: KernelSource, made: MadeModule) -> str | None:
     """That the kernel takes one of the lab's tensors for a constant, with which Triton launches nothing."""
-    kernel = next(node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel)
+    kernel = next(
+        node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel
+    )
     tensors = {parameter.name for parameter in lab.parameters if parameter.type.startswith("*")}
     found = next((one for one in kernel.args.args if one.annotation is not None and one.arg in tensors), None)
     if found is None:
         return None
     line = made.origin(kernel.lineno)
-    written = next((node for node in ast.walk(parse(source.module)) if isinstance(node, ast.FunctionDef) and node.lineno == line), kernel)
+    written = next(
+        (node for node in ast.walk(parse(source.module)) if isinstance(node, ast.FunctionDef) and node.lineno == line),
+        kernel,
+    )
     place = next((one for one in written.args.args if one.arg == found.arg), found)
     return paragraph(
-        source.locate(place.lineno), f"`{found.arg}` is a tl.constexpr by its annotation, and the lab passes a tensor",
-        "take the annotation away", text=source.module.split("\n")[place.lineno - 1], column=place.col_offset,
+        source.locate(place.lineno),
+        f"`{found.arg}` is a tl.constexpr by its annotation, and the lab passes a tensor",
+        "take the annotation away",
+        text=source.module.split("\n")[place.lineno - 1],
+        column=place.col_offset,
         end_column=place.end_col_offset,
-    )  # fmt: skip
+    )
 
 
 def _config(index: int, data: dict[str, Any]) -> Config:
@@ -219,7 +237,12 @@ def _whole(value: Any, low: int, high: int) -> int:
 
 
 def _launches(
-    lab: Lab, source: KernelSource, cases: Sequence[Case], configs: Sequence[Config], own: frozenset[str], answer: dict[str, Any]
+    lab: Lab,
+    source: KernelSource,
+    cases: Sequence[Case],
+    configs: Sequence[Config],
+    own: frozenset[str],
+    answer: dict[str, Any],
 ) -> tuple[dict[tuple[str, int], Launch], dict[tuple[str, int], str]]:
     """The launch of each case with each config, and why others have none. own: the parameters that configs and heuristics set."""
     scalars = {case.name: lab.scalars(case) for case in cases}
@@ -242,7 +265,9 @@ def _launches(
         else:
             if result not in told and len(told) < MAX_TOLD:
                 keys = tuple(configs[index].constants)
-                told[result] = launch_message(source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described))
+                told[result] = launch_message(
+                    source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described)
+                )
             refused[name, index] = f"{configs[index]} on {name}: {told.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")

@@ -35,7 +35,9 @@ from grader.model import KernelSource, MadeModule
 from grader.parsing import parse
 from grader.reading.selection import needs
 
-HEADER = "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
+HEADER = (
+    "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
+)
 CONSTEXPR = "constexpr"
 """Its one name in the made module: Triton's interpreter knows constexpr parameters by how the annotation is written."""
 
@@ -108,7 +110,9 @@ class _Maker:
 
     def _function(self, name: str, report: FunctionReport) -> ast.FunctionDef:
         if name == CONSTEXPR:
-            raise NotMade(f"{self._place(report.line)}: a function is called `constexpr`, which is Triton's; give it another name")
+            raise NotMade(
+                f"{self._place(report.line)}: a function is called `constexpr`, which is Triton's; give it another name"
+            )
         node = self.functions.get(report.line)
         if node is None:
             raise NotMade(
@@ -125,7 +129,11 @@ class _Maker:
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             cause = f"{node.name} has *args, **kwargs or keyword-only parameters, which Triton does not compile"
             text = self.source.module.split("\n")[node.lineno - 1]
-            raise NotMade(paragraph(self._place(node.lineno), cause, "name each parameter, without *", text=text, column=node.col_offset))
+            raise NotMade(
+                paragraph(
+                    self._place(node.lineno), cause, "name each parameter, without *", text=text, column=node.col_offset
+                )
+            )
         return node
 
     def _binding(self, name: str, report: Report) -> tuple[_Part, Global]:
@@ -189,12 +197,17 @@ class _Maker:
         if at and written == text.split("\n")[at - 1]:
             column, end = getattr(refused.node, "col_offset", None), getattr(refused.node, "end_col_offset", None)
             end = end if getattr(refused.node, "end_lineno", at) == at else len(written.encode())
-            return paragraph(self._place(line), refused.cause, refused.next_step, text=written, column=column, end_column=end)
+            return paragraph(
+                self._place(line), refused.cause, refused.next_step, text=written, column=column, end_column=end
+            )
         return paragraph(self._place(line), refused.cause, refused.next_step, text=written)
 
     def _plain_function(self, name: str) -> str:
         decorator = "@triton.constexpr_function" if self._makes_constexpr(name) else "@triton.jit"
-        cause, step = f"`{name}` is a plain Python function, which a kernel cannot call", f"put {decorator} above `def {name}`"
+        cause, step = (
+            f"`{name}` is a plain Python function, which a kernel cannot call",
+            f"put {decorator} above `def {name}`",
+        )
         node = next((node for node in self.functions.values() if node.name == name), None)
         if node is None:  # a lambda
             return paragraph(self._use(name), cause, f"write it as a function: {decorator} above def {name}(...):")
@@ -204,9 +217,13 @@ class _Maker:
     def _makes_constexpr(self, name: str) -> bool:
         """Whether a function is called for a constexpr: `WORDS: tl.constexpr = words(BLOCK_K)`."""
         made = [
-            part.value for node in self.functions.values() for part in ast.walk(node)
-            if isinstance(part, ast.AnnAssign) and part.value is not None and ast.unparse(part.annotation).endswith("constexpr")
-        ]  # fmt: skip
+            part.value
+            for node in self.functions.values()
+            for part in ast.walk(node)
+            if isinstance(part, ast.AnnAssign)
+            and part.value is not None
+            and ast.unparse(part.annotation).endswith("constexpr")
+        ]
         calls = (part.func for value in made for part in ast.walk(value) if isinstance(part, ast.Call))
         return any(isinstance(called, ast.Name) and called.id == name for called in calls)
 
@@ -231,7 +248,12 @@ def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
     names = [ast.arg(argument.arg) for argument in node.args.posonlyargs + node.args.args]
     arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
     bare = ast.FunctionDef(
-        name=node.name, args=arguments, body=node.body, decorator_list=[], lineno=node.lineno, col_offset=node.col_offset
+        name=node.name,
+        args=arguments,
+        body=node.body,
+        decorator_list=[],
+        lineno=node.lineno,
+        col_offset=node.col_offset,
     )
     return ast.fix_missing_locations(bare)
 
@@ -298,7 +320,9 @@ def _parameter(argument: ast.arg, report: FunctionReport) -> str:
     try:
         return f"{text} = {_literal(default)}"
     except ValueError:
-        raise NotMade(f"the default of `{argument.arg}` is {shown(default)}; expected a number, bool or string") from None
+        raise NotMade(
+            f"the default of `{argument.arg}` is {shown(default)}; expected a number, bool or string"
+        ) from None
 
 
 def _literal(report: Report) -> str:
@@ -333,8 +357,11 @@ def shown(report: Report) -> str:
 def _dtypes() -> dict[str, str]:
     """Names of triton.language's dtypes by how describe reports them."""
     tl = language()
-    return {str(getattr(tl, name)): name for name in sorted(dir(tl)) if isinstance(getattr(tl, name), tl.dtype)
-            and not getattr(tl, name).is_ptr()}  # fmt: skip
+    return {
+        str(getattr(tl, name)): name
+        for name in sorted(dir(tl))
+        if isinstance(getattr(tl, name), tl.dtype) and not getattr(tl, name).is_ptr()
+    }
 
 
 _INSTEAD = {
@@ -356,12 +383,19 @@ def _written_constants(tree: ast.Module) -> dict[str, object]:
     """Values of names that the text binds once, at top level, to a literal or to constexpr(literal)."""
     bound: dict[str, list[ast.expr]] = {}
     rebound = {
-        part.id for node in tree.body for part in ast.walk(node)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and not isinstance(node, ast.Assign | ast.AnnAssign)
-    }  # fmt: skip
+        part.id
+        for node in tree.body
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name)
+        and isinstance(part.ctx, ast.Store)
+        and not isinstance(node, ast.Assign | ast.AnnAssign)
+    }
     for node in tree.body:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
                 bound.setdefault(name, []).append(value)
     once = {name: values[0] for name, values in bound.items() if len(values) == 1 and name not in rebound}
     return dict(written for name, value in once.items() for written in _written(name, value))

@@ -111,14 +111,22 @@ def parse(data: Any, depth: int = 0) -> Report:
 def _function(data: dict[str, Any], depth: int) -> FunctionReport:
     kind, line = data["function"], data.get("line")
     constexprs, defaults = data.get("constexprs", []), data.get("defaults", {})
-    if kind not in ("jit", "constexpr") or not isinstance(line, int) or isinstance(line, bool) or not 0 < line < 1 << 24:
+    if (
+        kind not in ("jit", "constexpr")
+        or not isinstance(line, int)
+        or isinstance(line, bool)
+        or not 0 < line < 1 << 24
+    ):
         raise ValueError("not a function")
     if not isinstance(constexprs, list) or not isinstance(defaults, dict) or len(constexprs) + len(defaults) > 512:
         raise ValueError("a function's parameters that are none")
     return FunctionReport(
-        kind, line, data.get("noinline") is True, tuple(_name(name) for name in constexprs),
+        kind,
+        line,
+        data.get("noinline") is True,
+        tuple(_name(name) for name in constexprs),
         {_name(name): parse(value, depth + 1) for name, value in defaults.items()},
-    )  # fmt: skip
+    )
 
 
 def constant(value: Any) -> bool | int | float | str | None:
@@ -144,7 +152,12 @@ def _float(text: Any) -> float:
 
 def _name(text: Any) -> str:
     """An identifier as Python has it once a file is read, letters of any alphabet included."""
-    if not isinstance(text, str) or len(text) > MAX_NAME or not text.isidentifier() or unicodedata.normalize("NFKC", text) != text:
+    if (
+        not isinstance(text, str)
+        or len(text) > MAX_NAME
+        or not text.isidentifier()
+        or unicodedata.normalize("NFKC", text) != text
+    ):
         raise ValueError("not a name")
     return text
 

@@ -49,6 +49,8 @@ VALUE_ATTRIBUTES = frozenset(
     "T dtype shape type element_ty scalar numel value name primitive_bitwidth itemsize fp_mantissa_width int_bitwidth "
     "int_signedness load store gather scatter block_shape block_type strides base".split()
 )
+
+
 @dataclass(frozen=True)
 class Refused:
     """Part of a function that holds what it may not: what was found, and the next step."""
@@ -145,10 +147,14 @@ class Resolver(ast.NodeVisitor):
         for name in sorted(self.local):
             kept = self.known.get(name)
             if name.startswith("__"):
-                return Refused(node, f"the variable `{name}` of {node.name} begins with two underscores", "give it another name")
+                return Refused(
+                    node, f"the variable `{name}` of {node.name} begins with two underscores", "give it another name"
+                )
             if kept is not None and kept.thing is not None:
                 return Refused(
-                    node, f"`{name}` is a variable of {node.name} and also a module or function", "give the variable another name"
+                    node,
+                    f"`{name}` is a variable of {node.name} and also a module or function",
+                    "give the variable another name",
                 )
         for part in node.body:
             self.visit(part)
@@ -188,7 +194,9 @@ class Resolver(ast.NodeVisitor):
             if name not in (CONSTEXPR_BUILTINS if self.constexpr_function else BUILTINS):
                 self._refuse(node, *self._unknown(node))
         elif isinstance(found.thing, ModuleType) or _enumeration(found.thing):
-            self._refuse(node, f"the module `{name}` is used as a value", f"name one of its functions, such as `{name}.load`")
+            self._refuse(
+                node, f"the module `{name}` is used as a value", f"name one of its functions, such as `{name}.load`"
+            )
 
     def _unknown(self, node: ast.Name) -> tuple[str, str]:
         if node.id in dir(builtins) and node.id not in instead():
@@ -199,12 +207,16 @@ class Resolver(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
-            return self._refuse(node, "an attribute is assigned to", "assign to variables, and store results with tl.store")
+            return self._refuse(
+                node, "an attribute is assigned to", "assign to variables, and store results with tl.store"
+            )
         chain = _chain(node)
         root = self.known.get(chain[0]) if chain and chain[0] not in self.local else None
         if self.constexpr_function and not (root is not None and len(chain) == 2 and _computes(root.thing)):
             return self._refuse(
-                node, f"a constexpr_function computes with plain numbers only, found `.{node.attr}`", "write it with numbers"
+                node,
+                f"a constexpr_function computes with plain numbers only, found `.{node.attr}`",
+                "write it with numbers",
             )
         if root is not None and (isinstance(root.thing, ModuleType) or _enumeration(root.thing)):
             return self._follow(node, chain, root.thing)
@@ -217,7 +229,9 @@ class Resolver(ast.NodeVisitor):
         path = chain[0]
         for number, name in enumerate(chain[1:], start=1):
             if name.startswith("_"):
-                return self._refuse(node, f"`{path}.{name}` begins with an underscore: it is Triton's own", "use public functions")
+                return self._refuse(
+                    node, f"`{path}.{name}` begins with an underscore: it is Triton's own", "use public functions"
+                )
             if not (isinstance(thing, ModuleType) or _enumeration(thing)):
                 unknown = [attribute for attribute in chain[number:] if attribute not in _value_attributes()]
                 if unknown:
@@ -230,7 +244,13 @@ class Resolver(ast.NodeVisitor):
                     return self._refuse(node, f"`{path}` is no part of Triton's language", "remove it from the kernel")
             elif not _enumeration(thing) and not permitted(thing):
                 home = getattr(holder, "__name__", "")
-                owner = "tl" if home == "triton.language" else home if home in ("triton", "math") else ".".join(chain[:number])
+                owner = (
+                    "tl"
+                    if home == "triton.language"
+                    else home
+                    if home in ("triton", "math")
+                    else ".".join(chain[:number])
+                )
                 return self._refuse(node, *names.attribute(owner, name))
         if isinstance(thing, ModuleType) or _enumeration(thing):
             self._refuse(node, f"`{path}` is used as a value", "name one of its functions or members")
@@ -238,9 +258,10 @@ class Resolver(ast.NodeVisitor):
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
             return self._refuse(
-                node, "a kernel cannot assign to elements of a tensor or pointer",
+                node,
+                "a kernel cannot assign to elements of a tensor or pointer",
                 "store to memory with tl.store(ptr + offs, value, mask=...); choose within a tile with tl.where(condition, a, b)",
-            )  # fmt: skip
+            )
         super().generic_visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> None:
@@ -262,7 +283,6 @@ class Resolver(ast.NodeVisitor):
             self.visit(node.annotation)
         if node.value is not None:
             self.visit(node.value)
-
 
     def _names_a_type(self, annotation: ast.expr) -> bool:
         """Whether an annotation is a class of triton.language (`tl.tensor`), which says something to readers only."""
