@@ -68,9 +68,13 @@ def write_secrets(labs: Iterable[Lab]) -> Path:
     """
     path = place()
     if path is None:
-        raise BadSecrets(f"{VARIABLE} is empty, which means no secrets; unset it, or give it the path of the file to write")
+        raise BadSecrets(
+            f"{VARIABLE} is empty, which means no secrets; unset it, or give it the path of the file to write"
+        )
     if path.is_file() and path.read_bytes().strip():
-        raise BadSecrets(f"{_short(path)} is there already, and other secrets would change marks; delete it first to draw new ones")
+        raise BadSecrets(
+            f"{_short(path)} is there already, and other secrets would change marks; delete it first to draw new ones"
+        )
     write_whole(path, draw(labs), 0o600)
     return path
 

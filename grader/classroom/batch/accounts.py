@@ -16,9 +16,17 @@ from grader.classroom.batch.standing import Standing
 from grader.reading.files import is_source
 
 Fate = Literal[
-    "graded", "superseded", "not graded", "unreadable", "left out", "not recognised", "not asked for", "as given out",
-    "read for names and times", "of a system",
-]  # fmt: skip
+    "graded",
+    "superseded",
+    "not graded",
+    "unreadable",
+    "left out",
+    "not recognised",
+    "not asked for",
+    "as given out",
+    "read for names and times",
+    "of a system",
+]
 FATES: tuple[Fate, ...] = get_args(Fate)
 """Of a file that several share, the first counts."""
 
@@ -61,7 +69,9 @@ def everything_below(root: Path) -> list[Came]:
 
     def unreadable(error: OSError) -> None:
         place = Path(os.fsdecode(error.filename))
-        found.append(Came(f"{place.relative_to(root)}/", place, f"cannot be read ({error.strerror}); check its permissions"))
+        found.append(
+            Came(f"{place.relative_to(root)}/", place, f"cannot be read ({error.strerror}); check its permissions")
+        )
 
     for folder, folders, files in os.walk(root, onerror=unreadable):
         whole = [name for name in folders if name == ".git" or os.path.islink(os.path.join(folder, name))]
@@ -78,7 +88,9 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
         if one.path is None or one.systems or not (is_source(one.path) or is_archive(one.path)):
             continue
         for hand_in in claims.owners(one.path):
-            if not (claims.decided(one.path, hand_in) or hand_in.refused or hand_in.failed or hand_in.platform == "clone"):
+            if not (
+                claims.decided(one.path, hand_in) or hand_in.refused or hand_in.failed or hand_in.platform == "clone"
+            ):
                 unread.setdefault(hand_in.key, []).append((one.path, f"{one.name} was not read: {_why(one.path)}"))
     found = []
     for hand_in in hand_ins:
@@ -92,7 +104,9 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
 def _why(path: Path) -> str:
     if any(part.startswith(".") for part in path.parts[-2:]):
         return "it is hidden"
-    return "it is an archive beside files that are graded" if is_archive(path) else "it lies below files that are graded"
+    return (
+        "it is an archive beside files that are graded" if is_archive(path) else "it lies below files that are graded"
+    )
 
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
@@ -108,7 +122,9 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
         elif one.systems:
             found.append(Accounted(one.name, "of a system"))
         else:
-            found.append(Accounted(one.name, "unreadable" if one.reason else "not recognised", "", one.reason or UNCLAIMED))
+            found.append(
+                Accounted(one.name, "unreadable" if one.reason else "not recognised", "", one.reason or UNCLAIMED)
+            )
     return found
 
 
@@ -152,7 +168,9 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
     """What became of a file of a hand-in."""
     outcome, left = outcomes.get(hand_in.key, "not asked for"), claims.left[hand_in.key]
     if one.path in claims.taken[hand_in.key]:
-        return Accounted(one.name, outcome, hand_in.student, "the grader came to no verdict" if outcome == "not graded" else "")
+        return Accounted(
+            one.name, outcome, hand_in.student, "the grader came to no verdict" if outcome == "not graded" else ""
+        )
     if one.systems:
         return Accounted(one.name, "of a system", hand_in.student)
     if outcome == "not asked for":
@@ -161,7 +179,9 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
         return Accounted(one.name, "unreadable", hand_in.student, one.reason or hand_in.refused or hand_in.failed)
     if one.path not in left and hand_in.platform == "clone" and _given_out(one, hand_in):
         return Accounted(one.name, "as given out", hand_in.student)
-    return Accounted(one.name, "left out", hand_in.student, left.get(one.path or Path(), "is no .py, .ipynb or .zip file"))
+    return Accounted(
+        one.name, "left out", hand_in.student, left.get(one.path or Path(), "is no .py, .ipynb or .zip file")
+    )
 
 
 def _given_out(one: Came, hand_in: HandIn) -> bool:

@@ -116,10 +116,13 @@ Receiver = Callable[[Sequence[Graded]], None]
 
 
 def run_batch(
-    plan: Plan, journal: Journal, pool: WorkerPool,
+    plan: Plan,
+    journal: Journal,
+    pool: WorkerPool,
     start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
-    listen: Listener = lambda progress: None, receive: Receiver = lambda attempts: None,
-) -> GradedClass:  # fmt: skip
+    listen: Listener = lambda progress: None,
+    receive: Receiver = lambda attempts: None,
+) -> GradedClass:
     """Grades what is chosen; the outcome has every hand-in, in order. `receive` gets all of a student's for an assignment, once known.
 
     Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
@@ -134,7 +137,9 @@ def run_batch(
         for hand_in in hand_ins:
             state.attempts.setdefault((hand_in.student, hand_in.assignment), []).append(hand_in.key)
         with start_engine() as engine:
-            for hand_in, content in itertools.chain(*(_read_all(part, plan.labs, pool) for part in (chosen.values(), others))):
+            for hand_in, content in itertools.chain(
+                *(_read_all(part, plan.labs, pool) for part in (chosen.values(), others))
+            ):
                 state.read[hand_in.key] = read = _Read(hand_in, content, hand_in.key in chosen)
                 try:
                     _dispatch(plan, journal, engine, state, read)
@@ -149,7 +154,9 @@ def run_batch(
             while len(state.graded) < len(state.read):
                 _drain(journal, engine, state, POLL_SECONDS, listen)
                 _collect(plan, state, receive)
-        return GradedClass([state.graded[hand_in.key] for hand_in in hand_ins], [*hand_ins, *intake.others], intake.came)
+        return GradedClass(
+            [state.graded[hand_in.key] for hand_in in hand_ins], [*hand_ins, *intake.others], intake.came
+        )
 
 
 def _unpacker(pool: WorkerPool) -> Unpack:
@@ -304,7 +311,9 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     labs: dict[str, LabReport] = {}
     look = list(hand_in.notes)
     if isinstance(content, Refusal):
-        course = [lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus]  # nobody began a bonus lab in what cannot be read
+        course = [
+            lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus
+        ]  # nobody began a bonus lab in what cannot be read
         labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
         return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _told(content)))
     device = plan.setup.device

@@ -49,7 +49,9 @@ def write_exports(
     write_whole(out / "grades.csv", grades_csv(standings))
     write_whole(out / "canvas.csv", canvas_csv(standings, titles))
     write_whole(out / "moodle.csv", moodle_csv(standings, titles))
-    write_whole(out / "files.csv", _csv(["file", "fate", "student", "reason"], [[*asdict(one).values()] for one in files]))
+    write_whole(
+        out / "files.csv", _csv(["file", "fate", "student", "reason"], [[*asdict(one).values()] for one in files])
+    )
     write_whole(out / "grades.jsonl", grades_jsonl(standings))
     reports = [
         replace(standing.graded.report, submission=_name(standing)) for standing in standings if not standing.absent
@@ -146,9 +148,7 @@ def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
     Bonus labs are a column of their own with no points possible, which is how Canvas takes extra credit.
     """
     columns, titles = _all_columns(standings), titles or Titles()
-    rows: list[list[object]] = [
-        ["    Points Possible", "", "", "", "", *(one.possible(standings) for one in columns)]
-    ]
+    rows: list[list[object]] = [["    Points Possible", "", "", "", "", *(one.possible(standings) for one in columns)]]
     points, numbers = _by_student(standings), _numbers(standings, "canvas")
     for student, one in _first_of_each(standings).items():
         person, number = one.person, numbers.get(student, "")

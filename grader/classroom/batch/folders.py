@@ -141,7 +141,9 @@ def _levels(folder: Path) -> Iterator[list[Path]]:
     level = [folder]
     for _ in range(DEEPEST):
         yield level
-        level = [child for held in level for child in children(held) if child.is_dir() and not child.is_symlink()][:MAX_FOLDERS]
+        level = [child for held in level for child in children(held) if child.is_dir() and not child.is_symlink()][
+            :MAX_FOLDERS
+        ]
 
 
 def is_repository(folder: Path) -> bool:

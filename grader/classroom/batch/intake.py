@@ -80,7 +80,8 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise UnusableSubmissions(_nothing_recognised(path, found, came))
     whole = sorted(
-        with_unread_named(_told_apart(found), came), key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place)
+        with_unread_named(_told_apart(found), came),
+        key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
     )
     others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
     asked = [one for one in whole if assignment is None or one.assignment in ("", assignment)]
@@ -106,7 +107,9 @@ def _told_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
         numbers.setdefault(one.student, set()).add(one.number)
     shared = {student for student, found in numbers.items() if len(found - {""}) > 1}
     return [
-        replace(one, student=f"{one.student} ({one.number})", name=one.student) if one.student in shared and one.number else one
+        replace(one, student=f"{one.student} ({one.number})", name=one.student)
+        if one.student in shared and one.number
+        else one
         for one in hand_ins
     ]
 
@@ -216,7 +219,9 @@ def _one(hand_in: HandIn, within: list[Path], unpacking: Unpacking, room: int = 
 
 def _taking(hand_in: HandIn, found: Sources) -> HandIn:
     """The hand-in with what is graded of it."""
-    return replace(hand_in, path=found.root or hand_in.path, taken=found.files, left=found.left, notes=found.notes + hand_in.notes)
+    return replace(
+        hand_in, path=found.root or hand_in.path, taken=found.files, left=found.left, notes=found.notes + hand_in.notes
+    )
 
 
 def _unpacked(hand_in: HandIn, archives: list[Path], unpacking: Unpacking, room: int = MAX_STUDENT_BYTES) -> HandIn:
@@ -224,7 +229,11 @@ def _unpacked(hand_in: HandIn, archives: list[Path], unpacking: Unpacking, room:
     folder, opened = unpacking.all(archives, f"{hand_in.student} {archives[0].stem}", room)
     inside = source_root(folder, unpacking)
     place = archives[0].name if len(archives) == 1 else hand_in.place
-    refused = "" if inside.root else "; ".join(opened.notes) or nothing_to_grade(place, children(folder) if len(archives) == 1 else ())
+    refused = (
+        ""
+        if inside.root
+        else "; ".join(opened.notes) or nothing_to_grade(place, children(folder) if len(archives) == 1 else ())
+    )
     place = hand_in.place if hand_in.place.endswith(archives[0].name) else f"{hand_in.place}/{archives[0].name}"
     taken = opened.files if inside.root else ()
     path, notes = inside.root or archives[0], hand_in.notes + opened.notes + inside.notes
@@ -259,10 +268,20 @@ def _together(whose: Named, place: str, parts: list[tuple[Path, str]], unpacking
     notes = own.notes + opened.notes
     refused = "" if inside.root else "; ".join(notes) or nothing_to_grade(place, [Path(name) for _, name in parts])
     yield HandIn(
-        whose.student, "", place, inside.root or folder, None, refused, notes + inside.notes, whose.late,
-        platform=whose.platform, number=whose.number, reply=whose.reply,
-        taken=own.files + opened.files if inside.root else (), left=own.left + opened.left,
-    )  # fmt: skip
+        whose.student,
+        "",
+        place,
+        inside.root or folder,
+        None,
+        refused,
+        notes + inside.notes,
+        whose.late,
+        platform=whose.platform,
+        number=whose.number,
+        reply=whose.reply,
+        taken=own.files + opened.files if inside.root else (),
+        left=own.left + opened.left,
+    )
 
 
 def _gradescope(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
@@ -317,13 +336,16 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
     came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
     folder = _unwrapped(top)
     if is_repository(folder) or _is_one_students(folder):
-        whole = HandIn(path.stem, "", path.name, folder, modified(path), notes=notes_on(path.name, refused), holds=(top,))
+        whole = HandIn(
+            path.stem, "", path.name, folder, modified(path), notes=notes_on(path.name, refused), holds=(top,)
+        )
         return [_taking(whole, source_root(folder, unpacking))], came
     inside = list(_folder(folder, unpacking))
     lost = _lost(refused, folder.relative_to(top).parts)
     known = {hand_in.student for hand_in in inside}
     found = [
-        replace(one, place=f"{path.name}/{one.place}", notes=one.notes + notes_on(path.name, lost.get(one.student, []))) for one in inside
+        replace(one, place=f"{path.name}/{one.place}", notes=one.notes + notes_on(path.name, lost.get(one.student, [])))
+        for one in inside
     ]
     for student, entries in lost.items():
         if student not in known:
@@ -357,6 +379,10 @@ def _unwrapped(folder: Path) -> Path:
 def _is_one_students(folder: Path) -> bool:
     """Whether sources lie there whose names are those of no class download, beside at most one folder with sources."""
     within = children(folder)
-    if any(named(child.name) for child in within) or not any(is_source(child) and not child.is_dir() for child in within):
+    if any(named(child.name) for child in within) or not any(
+        is_source(child) and not child.is_dir() for child in within
+    ):
         return False
-    return sum(child.is_dir() and any(map(is_source, children(child))) for child in within if not child.is_symlink()) < 2
+    return (
+        sum(child.is_dir() and any(map(is_source, children(child))) for child in within if not child.is_symlink()) < 2
+    )

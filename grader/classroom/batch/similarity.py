@@ -66,7 +66,9 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
         try:
             if len(text) > MAX_CHARACTERS:
                 raise ValueError(f"it has {len(text)} characters, at most {MAX_CHARACTERS} are compared")
-            prints[text] = CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text))
+            prints[text] = CodeFingerprint(
+                f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text)
+            )
         except Exception as error:  # a text that cannot be compared is its students' alone
             left_out.append(f"{lab_id} of {', '.join(students)} was not compared: {error}.")
     together = {text: {text} for text in prints}

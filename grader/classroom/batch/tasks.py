@@ -146,7 +146,12 @@ def _require_sandbox(setup: Setup) -> None:
 
 def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     options = GradeOptions(
-        setup.device, jobs=1, confined=True, case_seconds=setup.case_seconds, capabilities=setup.capabilities, facts=False
+        setup.device,
+        jobs=1,
+        confined=True,
+        case_seconds=setup.case_seconds,
+        capabilities=setup.capabilities,
+        facts=False,
     )
     lab = setup.lab(source.lab_id)
     return grade_lab_on_cpu(lab, source, options, setup.secrets.seed, load_rubric())

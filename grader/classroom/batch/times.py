@@ -14,7 +14,12 @@ from grader.reading.files import opened_plain
 
 GIT_SECONDS = 20.0
 MAX_REFS_BYTES = 4 << 20
-_GIT = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_NO_LAZY_FETCH": "1"}
+_GIT = {
+    "PATH": os.environ.get("PATH", os.defpath),
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_NO_LAZY_FETCH": "1",
+}
 
 
 def timestamp(path: Path) -> datetime | None:
@@ -52,12 +57,16 @@ def committed(clone: Path) -> datetime | None:
     try:
         commit = _head(clone / ".git")
         with tempfile.TemporaryDirectory() as place:
-            subprocess.run(["git", "init", "-q", "--bare", place], check=True, timeout=GIT_SECONDS, capture_output=True, env=_GIT)
+            subprocess.run(
+                ["git", "init", "-q", "--bare", place], check=True, timeout=GIT_SECONDS, capture_output=True, env=_GIT
+            )
             found = subprocess.run(
                 ["git", f"--git-dir={place}", "cat-file", "commit", commit],
                 env={**_GIT, "GIT_OBJECT_DIRECTORY": str((clone / ".git" / "objects").resolve())},
-                timeout=GIT_SECONDS, check=True, capture_output=True,
-            )  # fmt: skip
+                timeout=GIT_SECONDS,
+                check=True,
+                capture_output=True,
+            )
         line = re.search(rb"^committer .* (\d{1,12}) [+-]\d{4}$", found.stdout.partition(b"\n\n")[0], re.MULTILINE)
         return datetime.fromtimestamp(int(line[1]), UTC) if line else None
     except (OSError, ValueError, OverflowError, subprocess.SubprocessError):

@@ -96,7 +96,11 @@ def main(bundle: Path, checkout: Path) -> None:
     labs = tomllib.loads((bundle / "settings.toml").read_text(encoding="utf-8"))["labs"]
     with tempfile.TemporaryDirectory() as place:
         python = install(bundle, Path(place))
-        reports = [graded(python, bundle, work, labs) for name in PLACES if (work := checkout / name).is_dir() and not work.is_symlink()]
+        reports = [
+            graded(python, bundle, work, labs)
+            for name in PLACES
+            if (work := checkout / name).is_dir() and not work.is_symlink()
+        ]
     found = best([report for report in reports if report is not None])
     (checkout / RESULT).unlink(missing_ok=True)
     (checkout / RESULT).write_text(json.dumps(result(found, os.environ), indent=1), encoding="utf-8")

@@ -64,7 +64,8 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
     )
     jobs = Integer(0, help="Parallel sandboxes (0: one per core).").tag(config=True)
     secrets = Unicode(
-        "", help="File with the seed and the hidden cases, from the course's folder; empty: the repository's secrets.toml."
+        "",
+        help="File with the seed and the hidden cases, from the course's folder; empty: the repository's secrets.toml.",
     ).tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:

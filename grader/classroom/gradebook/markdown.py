@@ -50,9 +50,13 @@ def rendered(source: str, attachments: Any) -> str:
 def clean(html: str) -> str:
     """Only the tags, attributes and addresses above; the content of scripts and styles is gone with them."""
     text = nh3.clean(
-        html, tags=set(TAGS), attributes=ATTRIBUTES, url_schemes={*LINKS, "data"}, attribute_filter=_attribute,
+        html,
+        tags=set(TAGS),
+        attributes=ATTRIBUTES,
+        url_schemes={*LINKS, "data"},
+        attribute_filter=_attribute,
         link_rel="noopener noreferrer nofollow",
-    )  # fmt: skip
+    )
     return COMMANDS.sub(lambda _: BREAK, text)
 
 

@@ -52,9 +52,14 @@ def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:
 
 
 def write_scores(
-    gradebook: str | Path, assignment: str, student: str, report: Report | Mapping[str, Any], *,
-    answers: Mapping[str, Answers] = MappingProxyType({}), submitted: datetime | str | None = None,
-) -> dict[str, float]:  # fmt: skip
+    gradebook: str | Path,
+    assignment: str,
+    student: str,
+    report: Report | Mapping[str, Any],
+    *,
+    answers: Mapping[str, Answers] = MappingProxyType({}),
+    submitted: datetime | str | None = None,
+) -> dict[str, float]:
     """Writes a report's points into the graded cells of its labs and returns them by grade_id.
 
     gradebook: the file or the database address. report: a Report, or the JSON document of one. answers: those to the
@@ -71,7 +76,9 @@ def write_scores(
     with warnings.catch_warnings(action="ignore"), api.Gradebook(_address(gradebook)) as book:
         known = [found.name for found in book.assignments]
         if assignment not in known:
-            raise UnusableGradebook(f"{gradebook} has no assignment {assignment!r}; it has {', '.join(known) or 'none'}")
+            raise UnusableGradebook(
+                f"{gradebook} has no assignment {assignment!r}; it has {', '.join(known) or 'none'}"
+            )
         book.update_or_create_student(student)
         bonus = assignment + BONUS
         begun = bonus in known and any(lab.get("bonus") for lab in labs.values())

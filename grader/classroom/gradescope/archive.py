@@ -16,8 +16,9 @@ ENTRY = "autograder.py"
 PROJECT = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")
 
 
-def write_archive(root: Path, out: Path, labs: Sequence[str], hidden: Visibility = HIDDEN_BY_DEFAULT,
-                  secrets: Path | None = None) -> list[str]:  # fmt: skip
+def write_archive(
+    root: Path, out: Path, labs: Sequence[str], hidden: Visibility = HIDDEN_BY_DEFAULT, secrets: Path | None = None
+) -> list[str]:
     """Writes the zip archive from the repository at `root` and returns its members' names.
 
     Equal files give an equal archive. Raises OSError for what cannot be read or written.

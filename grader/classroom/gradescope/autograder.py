@@ -42,7 +42,9 @@ def grade_submission(folder: Path, settings: Settings, found: SecretsInForce) ->
     device = choose("auto")[0]
     labs = found.labs(all_labs()[lab_id] for lab_id in settings.labs)
     options = GradeOptions(device, seed=found.secrets.seed if found.secrets else None)
-    report = grade(_sources(folder), labs, options, all_labs=True, listen=lambda news: print(name(f"{news.lab_id}: {news}")))
+    report = grade(
+        _sources(folder), labs, options, all_labs=True, listen=lambda news: print(name(f"{news.lab_id}: {news}"))
+    )
     hidden = [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden]
     return results(report, hidden, settings.hidden)
 

@@ -65,8 +65,9 @@ class Results:
         return data
 
 
-def results(report: Report, hidden_cases: HiddenCases = (),
-            hidden_visibility: Visibility = HIDDEN_BY_DEFAULT) -> Results:  # fmt: skip
+def results(
+    report: Report, hidden_cases: HiddenCases = (), hidden_visibility: Visibility = HIDDEN_BY_DEFAULT
+) -> Results:
     """The report in Gradescope's words. hidden_cases: lab id and name of the cases that students see later, or never."""
     concealed = () if hidden_visibility == "visible" else tuple(hidden_cases)
     lines = [line for lab in report.labs.values() for line in _lines(lab, report, concealed, hidden_visibility)]
