@@ -12,7 +12,10 @@ from grader.cli.arguments import refuse
 
 def release(
     secrets_file: Annotated[
-        Path | None, typer.Option("--secrets", help="Secrets that must not get into the archive (default: the repository's secrets.toml).")
+        Path | None,
+        typer.Option(
+            "--secrets", help="Secrets that must not get into the archive (default: the repository's secrets.toml)."
+        ),
     ] = None,
     bundle: Annotated[Path, typer.Option(help="The archive to write for students.")] = Path("build/student.zip"),
 ) -> None:
@@ -59,7 +62,9 @@ def new_lab(
         raise refuse(str(problem)) from None
     for path in files:
         typer.echo(f"wrote {path.relative_to(root)}")
-    typer.echo(f"next: make release && python -m grader grade solutions --lab {lab_id} && python -m grader check-lab {lab_id}")
+    typer.echo(
+        f"next: make release && python -m grader grade solutions --lab {lab_id} && python -m grader check-lab {lab_id}"
+    )
 
 
 def check_lab(lab_id: Annotated[str, typer.Argument(metavar="ID", help="The lab to look at.")]) -> None:

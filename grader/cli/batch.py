@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from grader.model import Device
 
 
-TIMES = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z")] + ["%Y-%m-%d"]
+TIMES = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z")] + [
+    "%Y-%m-%d"
+]
 """How a time is written; a date alone is its first second."""
 
 LOG_SECONDS = 30.0
@@ -68,36 +70,49 @@ class EngineChoice(StrEnum):
 
 
 def batch(
-    path: Annotated[
-        Path, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")
-    ],
+    path: Annotated[Path, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the class report.")] = Path("report"),
     journal_file: Annotated[
         Path | None, typer.Option("--journal", help="Where verdicts are kept (default: OUT/journal.sqlite).")
     ] = None,
     secrets_file: Annotated[
         Path | None,
-        typer.Option("--secrets", help="Seed and hidden cases (default: the repository's secrets.toml if it exists, else a random seed)."),
+        typer.Option(
+            "--secrets",
+            help="Seed and hidden cases (default: the repository's secrets.toml if it exists, else a random seed).",
+        ),
     ] = None,
     roster_file: Annotated[
         Path | None, typer.Option("--roster", help="Who is in the class, extensions and corrections (CSV).")
     ] = None,
     lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")] = DeviceChoice.auto,
+    device: Annotated[
+        DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")
+    ] = DeviceChoice.auto,
     jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one per core).")] = None,
     assignment: Annotated[str | None, typer.Option(help="Only this nbgrader assignment.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this student; can be repeated.")] = None,
     since: Annotated[datetime | None, typer.Option(formats=TIMES, help="Only work submitted since then (UTC).")] = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="Ignore the journal and grade everything again.")] = False,
-    attempts: Annotated[AttemptChoice, typer.Option(help="Which of a student's submissions counts.")] = AttemptChoice.last,
-    due: Annotated[datetime | None, typer.Option(formats=TIMES, help="Deadline (UTC), such as '2026-11-20 23:59'.")] = None,
-    late_percent: Annotated[float, typer.Option(min=0, max=100, help="Percent of the points that each day late costs.")] = 0.0,
+    attempts: Annotated[
+        AttemptChoice, typer.Option(help="Which of a student's submissions counts.")
+    ] = AttemptChoice.last,
+    due: Annotated[
+        datetime | None, typer.Option(formats=TIMES, help="Deadline (UTC), such as '2026-11-20 23:59'.")
+    ] = None,
+    late_percent: Annotated[
+        float, typer.Option(min=0, max=100, help="Percent of the points that each day late costs.")
+    ] = 0.0,
     free_days: Annotated[int, typer.Option(min=0, help="Days late that cost nothing.")] = 0,
     column: Annotated[
         list[str] | None,
-        typer.Option(help='Title of the column in canvas.csv and moodle.csv, such as "Lab 1 (12345)"; also questions=TITLE, bonus=TITLE.'),
+        typer.Option(
+            help='Title of the column in canvas.csv and moodle.csv, such as "Lab 1 (12345)"; also questions=TITLE, bonus=TITLE.'
+        ),
     ] = None,
-    out_of: Annotated[OutOf, typer.Option(help="What marks are out of: all points, or those to be earned on this machine.")] = OutOf.all,
+    out_of: Annotated[
+        OutOf, typer.Option(help="What marks are out of: all points, or those to be earned on this machine.")
+    ] = OutOf.all,
     gradebook: Annotated[
         str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")
     ] = None,
@@ -199,7 +214,9 @@ def secrets() -> None:
     except BadSecrets as problem:
         raise refuse(str(problem)) from None
     except OSError as problem:
-        raise refuse(f"{problem.filename} cannot be written ({problem.strerror}); set GRADER_SECRETS to another path") from None
+        raise refuse(
+            f"{problem.filename} cannot be written ({problem.strerror}); set GRADER_SECRETS to another path"
+        ) from None
     typer.echo(f"wrote {path}; a batch, the nbgrader course and Gradescope use it")
     typer.echo(secrets_in_force().sentence(labs))
 
@@ -277,7 +294,11 @@ def _shown_progress(console: Console, *, on_gpu: bool) -> Iterator[Callable[[Bat
     """Shows what it is called with: on a terminal in one line that changes, in a log file as a line every LOG_SECONDS."""
     began = told = time.monotonic()
 
-    with Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else contextlib.nullcontext() as live:
+    with (
+        Live(console=console, refresh_per_second=4, transient=True)
+        if console.is_terminal
+        else contextlib.nullcontext() as live
+    ):
 
         def listen(progress: BatchProgress) -> None:
             nonlocal told
@@ -294,7 +315,10 @@ def _shown_progress(console: Console, *, on_gpu: bool) -> Iterator[Callable[[Bat
 def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:
     """One line: stages and what is left of the time."""
     new, done = progress.kernels - progress.known, progress.graded + progress.failed - progress.known
-    parts = [f"read {progress.read} of {some(progress.hand_ins, 'hand-in')}", some(progress.kernels, "different kernel")]
+    parts = [
+        f"read {progress.read} of {some(progress.hand_ins, 'hand-in')}",
+        some(progress.kernels, "different kernel"),
+    ]
     if progress.known:
         parts.append(f"{progress.known} known from the journal")
     if on_gpu:
@@ -341,9 +365,13 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
             )
         try:
             write_scores(
-                database, name, standing.student, standing.graded.report, answers=standing.graded.answers,
+                database,
+                name,
+                standing.student,
+                standing.graded.report,
+                answers=standing.graded.answers,
                 submitted=standing.graded.hand_in.submitted,
-            )  # fmt: skip
+            )
         except UnusableGradebook as problem:
             raise refuse(f"{problem}; the verdicts and the report are safe") from None
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)

@@ -35,13 +35,19 @@ def summary(found: Sequence[Standing], only: frozenset[str], out: Path, drawn: i
     look = to_look_at([Row(one, "", ()) for one in present])
     if look:
         console.print("[yellow]Needs a look[/]:")
-        _listed(console, [f"{_some_of([row.standing for row in rows])}: {_cut(reason)}" for reason, rows in look], out / "index.html")
+        _listed(
+            console,
+            [f"{_some_of([row.standing for row in rows])}: {_cut(reason)}" for reason, rows in look],
+            out / "index.html",
+        )
     absent = len(found) - len(present)
     console.print(
         f"{some(len(present), 'student')}{f', {absent} handed in nothing' if absent else ''}, {some(drawn, 'page')} drawn, "
         f"in {timedelta(seconds=round(seconds))}"
     )
-    console.print(f"Class report: {escape(str(out / 'index.html'))} (with names; to show: projected.html)", soft_wrap=True)
+    console.print(
+        f"Class report: {escape(str(out / 'index.html'))} (with names; to show: projected.html)", soft_wrap=True
+    )
 
 
 def _labs_of(present: Sequence[Standing]) -> Table:
@@ -53,7 +59,9 @@ def _labs_of(present: Sequence[Standing]) -> Table:
     for column in ("lab", "median", "of", "what became of it"):
         table.add_column(column, justify="right" if column in ("median", "of") else "left")
     for lab_id, median, most, statuses in in_numbers(present):
-        table.add_row(lab_id, number(median), number(most), ", ".join(f"{count} {status}" for status, count in statuses))
+        table.add_row(
+            lab_id, number(median), number(most), ", ".join(f"{count} {status}" for status, count in statuses)
+        )
     return table
 
 

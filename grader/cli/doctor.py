@@ -97,9 +97,7 @@ def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None)
     number = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
     if number < oldest or (newest and number >= newest):
         last = f" and before {newest[0]}.{newest[1]}" if newest else ""
-        return Check(
-            name, "limited", version, f"supported from {oldest[0]}.{oldest[1]} on{last}; install one of these"
-        )
+        return Check(name, "limited", version, f"supported from {oldest[0]}.{oldest[1]} on{last}; install one of these")
     return Check(name, "ok", version)
 
 

@@ -33,8 +33,12 @@ def grade(
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Parallel sandboxes (default: one per core).")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON to this file.")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")] = None,
-    junit_file: Annotated[Path | None, typer.Option("--junit", help="Write the report as JUnit XML to this file.")] = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")
+    ] = None,
+    junit_file: Annotated[
+        Path | None, typer.Option("--junit", help="Write the report as JUnit XML to this file.")
+    ] = None,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
     _warm_up(path)

@@ -28,7 +28,10 @@ def gradescope(
     ] = HiddenChoice.after_published,
     secrets_file: Annotated[
         Path | None,
-        typer.Option("--secrets", help="Seed and hidden cases for the archive (default: the repository's secrets.toml if it exists)."),
+        typer.Option(
+            "--secrets",
+            help="Seed and hidden cases for the archive (default: the repository's secrets.toml if it exists).",
+        ),
     ] = None,
 ) -> None:
     """Write the autograder archive to upload to Gradescope."""
@@ -62,5 +65,9 @@ def classroom50(
     try:
         members = write_classroom50(Path.cwd(), out, [lab.id for lab in labs_named(lab)])
     except OSError as problem:
-        raise refuse(f"{problem.filename} cannot be used ({problem.strerror}); run this in the repository's root") from None
-    typer.echo(f"wrote {out}: {len(members)} files, {out.stat().st_size / 1e3:.0f} kB, without secrets: anybody can fetch it")
+        raise refuse(
+            f"{problem.filename} cannot be used ({problem.strerror}); run this in the repository's root"
+        ) from None
+    typer.echo(
+        f"wrote {out}: {len(members)} files, {out.stat().st_size / 1e3:.0f} kB, without secrets: anybody can fetch it"
+    )
