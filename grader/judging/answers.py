@@ -11,10 +11,19 @@ HALF = 0.5
 """The share of the points for a number that is right but for its unit."""
 
 UNITS = (
-    *((1000.0**power, f"It is {1000**power:,} times as large as it should be: look at the unit ({{unit}}).") for power in (1, 2, 3)),
+    *(
+        (1000.0**power, f"It is {1000**power:,} times as large as it should be: look at the unit ({{unit}}).")
+        for power in (1, 2, 3)
+    ),
     *((1000.0**-power, f"It is {1000**power:,} times too small: look at the unit ({{unit}}).") for power in (1, 2, 3)),
-    *((1024.0**power / 1000.0**power, "It is in powers of 1024: asked is {unit} in powers of 1000.") for power in (1, 2, 3)),
-    *((1000.0**power / 1024.0**power, "It is in powers of 1024: asked is {unit} in powers of 1000.") for power in (1, 2, 3)),
+    *(
+        (1024.0**power / 1000.0**power, "It is in powers of 1024: asked is {unit} in powers of 1000.")
+        for power in (1, 2, 3)
+    ),
+    *(
+        (1000.0**power / 1024.0**power, "It is in powers of 1024: asked is {unit} in powers of 1000.")
+        for power in (1, 2, 3)
+    ),
     (8.0, "It is 8 times as large as it should be: bits in place of bytes?"),
     (0.125, "It is 8 times too small: bytes in place of bits?"),
 )
@@ -24,7 +33,10 @@ PREFIXES = ("", "k", "M", "G", "T")
 """Of a unit of bytes: powers of 1000, or of 1024 with an i behind it."""
 
 OTHERS = (
-    (2.0, "It is twice what it should be: what did you count double, or is it one that has two bytes, or two operations?"),
+    (
+        2.0,
+        "It is twice what it should be: what did you count double, or is it one that has two bytes, or two operations?",
+    ),
     (0.5, "It is half of what it should be: a multiply-add is two operations, an fp16 number two bytes."),
     (-1.0, "It has the wrong sign."),
 )
@@ -65,7 +77,11 @@ def _mistakes(posed: Posed) -> list[_Mistake]:
     tolerance = min(max(posed.tolerance, 1e-9), 0.01)
     if _of_bytes(posed.unit) and posed.tolerance:
         mistakes += [
-            _Mistake(factor * posed.answer, tolerance, Mark(HALF, f"Right but for the unit. {sentence.format(unit=posed.unit)}"))
+            _Mistake(
+                factor * posed.answer,
+                tolerance,
+                Mark(HALF, f"Right but for the unit. {sentence.format(unit=posed.unit)}"),
+            )
             for factor, sentence in (*UNITS, *_binary(posed.unit))
         ]
     return mistakes + [_Mistake(factor * posed.answer, tolerance, Mark(0.0, sentence)) for factor, sentence in OTHERS]
@@ -91,9 +107,13 @@ def _binary(unit: str) -> list[tuple[float, str]]:
     """Factors of an answer in KiB, MiB or GiB where another unit is asked for, which are neither 1000 nor 1024 alone."""
     asked = PREFIXES.index(unit[0].replace("K", "k")) if unit.endswith("B") and len(unit) == 2 else 0
     return [
-        (1000.0**asked / 1024.0**other, f"It is in {PREFIXES[other].upper()}iB, powers of 1024: asked is {{unit}} in powers of 1000.")
-        for other in (1, 2, 3) if other != asked
-    ]  # fmt: skip
+        (
+            1000.0**asked / 1024.0**other,
+            f"It is in {PREFIXES[other].upper()}iB, powers of 1024: asked is {{unit}} in powers of 1000.",
+        )
+        for other in (1, 2, 3)
+        if other != asked
+    ]
 
 
 def _near(answer: float, right: float, posed: Posed, tolerance: float | None = None) -> bool:

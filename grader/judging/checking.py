@@ -38,9 +38,13 @@ References = dict[tuple[str, int], Reference]
 
 
 def check(
-    lab: Lab, problem: Problem, outcome: Outcome, bundle: KernelBundle, known: References | None = None,
+    lab: Lab,
+    problem: Problem,
+    outcome: Outcome,
+    bundle: KernelBundle,
+    known: References | None = None,
     seen: Added | None = None,
-) -> Finding:  # fmt: skip
+) -> Finding:
     """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone.
 
     known: of this lab and these problems, what was computed before; what is computed now is added. seen: the slices that

@@ -39,7 +39,9 @@ def _case_test(case: Case, judged: Judged) -> TestResult:
     return _result(case, "passed", describe_case(case), metrics)
 
 
-def _result(case: Case, status: TestStatus, message: str, metrics: dict[str, Any], diagnosis: str | None = None) -> TestResult:
+def _result(
+    case: Case, status: TestStatus, message: str, metrics: dict[str, Any], diagnosis: str | None = None
+) -> TestResult:
     return TestResult(case.name, "correctness", status, 0.0, 0.0, message, diagnosis, metrics, case.hidden)
 
 
@@ -103,7 +105,11 @@ def _memory_verdict(
         return "failed", unfinished
     ended, unseen = sum(outcome.status == "ran" for outcome in watched), _unseen(outcomes, watched, tool)
     said = [f"every access inside its tensor in {ended} launches"] if ended else []
-    said += [f"every access inside an allocation in {len(tool)} launches, as compute-sanitizer saw on the GPU"] if tool else []
+    said += (
+        [f"every access inside an allocation in {len(tool)} launches, as compute-sanitizer saw on the GPU"]
+        if tool
+        else []
+    )
     if unseen:
         said.append(_not_seen(unseen, outcomes, watched))
     return "passed" if ended or tool else "skipped", "; ".join(said) or "no launch could be watched here"
@@ -122,9 +128,7 @@ def _not_seen(unseen: Sequence[str], outcomes: Sequence[Outcome], watched: Seque
     why = next((one.message for one in watched if one.status == "unsupported" and one.case in unseen), "")
     ran = sum(one.status == "ran" for one in outcomes)
     intact = f"; guard regions and inputs are intact in {ran} launches" if ran else ""
-    return (
-        f"not seen: {named}{f' ({why})' if why else ''}{intact}; do without it, or grade on a GPU where compute-sanitizer is installed"
-    )
+    return f"not seen: {named}{f' ({why})' if why else ''}{intact}; do without it, or grade on a GPU where compute-sanitizer is installed"
 
 
 def _unfinished(watched: Sequence[Outcome]) -> str:
@@ -134,6 +138,12 @@ def _unfinished(watched: Sequence[Outcome]) -> str:
         return ""
     begun = [outcome for outcome in unfinished if not outcome.not_run]
     others = len(unfinished) - len(begun)
-    said = [f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}"] if begun else []
-    said += [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
+    said = (
+        [f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}"]
+        if begun
+        else []
+    )
+    said += (
+        [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
+    )
     return f"{', and '.join(said)}; fix that first: what else they touch is unknown until then"

@@ -25,9 +25,14 @@ WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lan
 
 
 def sentences(
-    kernel: Launchable, source: KernelSource, problems: Mapping[str, Problem], outcomes: Sequence[Outcome], function: str = "",
-    astray: Mapping[int, str] | None = None, right: bool = False,
-) -> tuple[str, ...]:  # fmt: skip
+    kernel: Launchable,
+    source: KernelSource,
+    problems: Mapping[str, Problem],
+    outcomes: Sequence[Outcome],
+    function: str = "",
+    astray: Mapping[int, str] | None = None,
+    right: bool = False,
+) -> tuple[str, ...]:
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
@@ -69,27 +74,41 @@ def _causes(found: Said) -> Said:
         faults.setdefault((finding.line, finding.kind, finding.tensor), set()).add(finding.fault)
     elsewhere = {"outside", "past", "gap", "beyond"}
     explained = {
-        "beyond": {"past"}, "gap": {"outside"}, "race": elsewhere, "mixed": elsewhere, "lanes": {"race", "mixed", *elsewhere}
-    }  # fmt: skip
+        "beyond": {"past"},
+        "gap": {"outside"},
+        "race": elsewhere,
+        "mixed": elsewhere,
+        "lanes": {"race", "mixed", *elsewhere},
+    }
     return {
-        key: (finding, cases) for key, (finding, cases) in found.items()
+        key: (finding, cases)
+        for key, (finding, cases) in found.items()
         if not explained.get(finding.fault, set()) & faults[finding.line, finding.kind, finding.tensor]
-    }  # fmt: skip
+    }
 
 
 def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int, bool, int]:
     """Races first; then indices read outside, which lead other accesses astray."""
     astray = finding.out_of_bounds and _is_index(kernel, finding)
     return (
-        finding.fault not in ("race", "mixed", "lanes", "thread"), not astray, WORST_FIRST.index(finding.fault), finding.kind == "load",
+        finding.fault not in ("race", "mixed", "lanes", "thread"),
+        not astray,
+        WORST_FIRST.index(finding.fault),
+        finding.kind == "load",
         finding.line or 0,
-    )  # fmt: skip
+    )
 
 
 def _sentence(
-    kernel: Launchable, source: KernelSource, problem: Problem, finding: MemoryFinding, function: str, astray: str, *,
+    kernel: Launchable,
+    source: KernelSource,
+    problem: Problem,
+    finding: MemoryFinding,
+    function: str,
+    astray: str,
+    *,
     right: bool,
-) -> str:  # fmt: skip
+) -> str:
     if finding.promise:
         return _promise(source, problem, finding)
     verb, through = VERBS[finding.kind], _through(source, finding, function)
@@ -100,11 +119,15 @@ def _sentence(
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
-    meant = replace(finding, meant=()) if astray else finding  # a tile in the wrong place does not run over the end of a row
+    meant = (
+        replace(finding, meant=()) if astray else finding
+    )  # a tile in the wrong place does not run over the end of a row
     fact, step = _fact(kernel, problem, meant, masked=_has_mask(source, finding))
     if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
-        step = (f"its mask compares the same numbers with {limit} in every turn, though the pointers move on: compare them with what is "
-                f"left of {limit} in this turn")  # fmt: skip
+        step = (
+            f"its mask compares the same numbers with {limit} in every turn, though the pointers move on: compare them with what is "
+            f"left of {limit} in this turn"
+        )
     step = f"{astray}: put that right first" if astray and step else step
     if step and _by_block_pointer(source, finding) and finding.fault in ("beyond", "past") and "mask" in step:
         step = "boundary_check of the block pointer has to name each of its axes that may run over the end"
@@ -121,12 +144,18 @@ def _by_block_pointer(source: KernelSource, finding: MemoryFinding) -> bool:
     """Whether an access goes by a block pointer, which takes no mask."""
     tree, line = parse(source.module), finding.line or 0
     blocks = {
-        target.id for node in ast.walk(tree) if isinstance(node, ast.Assign) and "make_block_ptr" in ast.unparse(node.value)
-        for target in node.targets if isinstance(target, ast.Name)
-    }  # fmt: skip
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0))
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and "make_block_ptr" in ast.unparse(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    calls = (
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)
+    )
     return any(
-        any(word.arg == "boundary_check" for word in call.keywords) or bool(call.args and _names(call.args[0]) & blocks) for call in calls
+        any(word.arg == "boundary_check" for word in call.keywords) or bool(call.args and _names(call.args[0]) & blocks)
+        for call in calls
     )
 
 
@@ -134,11 +163,16 @@ def _has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
     """Whether each load, store or atomic of the finding's kind in its line is given a mask."""
     place = {"load": 1, "store": 2, "atomic": 2}[finding.kind]
     calls = [
-        node for node in ast.walk(parse(source.module))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and finding.kind in node.func.attr
+        node
+        for node in ast.walk(parse(source.module))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and finding.kind in node.func.attr
         and node.lineno <= (finding.line or 0) <= (node.end_lineno or 0)
-    ]  # fmt: skip
-    return bool(calls) and all(len(call.args) > place or any(word.arg == "mask" for word in call.keywords) for call in calls)
+    ]
+    return bool(calls) and all(
+        len(call.args) > place or any(word.arg == "mask" for word in call.keywords) for call in calls
+    )
 
 
 def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
@@ -157,23 +191,43 @@ def _stands_still(source: KernelSource, finding: MemoryFinding, limit: str) -> b
             continue
         moved = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         carried = _carried_on(loop)
-        for call in (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)):
+        for call in (
+            node
+            for node in ast.walk(loop)
+            if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)
+        ):
             mask = next((word.value for word in call.keywords if word.arg == "mask"), None)
-            if mask is not None and call.args and _names(call.args[0]) & carried and any(
-                isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Lt) and ast.unparse(part.comparators[0]) == limit
-                and _names(part.left) and not _names(part.left) & moved for part in ast.walk(mask)
-            ):  # fmt: skip
+            if (
+                mask is not None
+                and call.args
+                and _names(call.args[0]) & carried
+                and any(
+                    isinstance(part, ast.Compare)
+                    and isinstance(part.ops[0], ast.Lt)
+                    and ast.unparse(part.comparators[0]) == limit
+                    and _names(part.left)
+                    and not _names(part.left) & moved
+                    for part in ast.walk(mask)
+                )
+            ):
                 return True
     return False
 
 
 def _carried_on(loop: ast.AST) -> set[str]:
     """The names whose next value a loop makes of the last one."""
-    further = {node.target.id for node in ast.walk(loop) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
+    further = {
+        node.target.id
+        for node in ast.walk(loop)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+    }
     return further | {
-        target.id for node in ast.walk(loop) if isinstance(node, ast.Assign)
-        for target in node.targets if isinstance(target, ast.Name) and target.id in _names(node.value)
-    }  # fmt: skip
+        target.id
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id in _names(node.value)
+    }
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -197,8 +251,14 @@ def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> 
 
 def _assumed(source: KernelSource, finding: MemoryFinding) -> str:
     """What stands in the call of tl.assume in the finding's line."""
-    calls = (node for node in ast.walk(parse(source.module)) if isinstance(node, ast.Call) and node.args and node.lineno == finding.line)
-    return next((ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("assume")), "a condition")
+    calls = (
+        node
+        for node in ast.walk(parse(source.module))
+        if isinstance(node, ast.Call) and node.args and node.lineno == finding.line
+    )
+    return next(
+        (ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("assume")), "a condition"
+    )
 
 
 def _through(source: KernelSource, finding: MemoryFinding, function: str) -> tuple[int, str] | None:
@@ -215,7 +275,9 @@ def _through(source: KernelSource, finding: MemoryFinding, function: str) -> tup
 
 def _masks(source: KernelSource, function: str) -> bool:
     """Whether any access in a function of the module has a mask, or may have one by position."""
-    node = next(node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == function)
+    node = next(
+        node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == function
+    )
     calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
     return any(word.arg == "mask" for call in calls for word in call.keywords) or any(
         len(call.args) > 1 for call in calls if ast.unparse(call.func) == "tl.load"
@@ -233,7 +295,9 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     name = finding.tensor.removesuffix("_ptr")
     before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes from that number: put that right first"
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
-        return "an address near no tensor", before if finding.misled in _indices(kernel) else "look at its pointer arithmetic"
+        return "an address near no tensor", before if finding.misled in _indices(
+            kernel
+        ) else "look at its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
     at = ", ".join(str(i) for i in finding.index)
     element = f"{name}[{at}]"
@@ -278,13 +342,15 @@ def _led_far_away(kernel: Launchable, finding: MemoryFinding) -> bool:
 
 def _race(
     kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str, *, masked: bool
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
     a row into the next."""
     pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
     lanes = finding.fault == "lanes"
     who = "which another element of the same tile is stored to" if lanes else "which another program writes"
-    too = f"{element}, to which the same call brings another number; which of them stays is not defined" if lanes else ""
+    too = (
+        f"{element}, to which the same call brings another number; which of them stays is not defined" if lanes else ""
+    )
     if finding.kind == "load":
         return f"{element}, which another program writes{pair}", "their order is not defined"
     if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
@@ -299,7 +365,10 @@ def _race(
     if lanes:
         return too, "store to each element once: mask the others, or make one number of them with tl.sum or tl.max"
     if finding.kind == "store" and not finding.differs:
-        return f"{element}, which another program writes too{pair}, with the same number", "give each program tiles of its own"
+        return (
+            f"{element}, which another program writes too{pair}, with the same number",
+            "give each program tiles of its own",
+        )
     adding = ", or add with tl.atomic_add" if kernel.split_k else ""
     return f"{element}, which another program writes too{pair}", f"give each program its own tile{adding}"
 
@@ -328,10 +397,16 @@ def _unmasked(
     turned = _turned(tensor, name, finding)
     exchanged = "; if it is not meant to lie so, exchange its strides" if turned else ""
     if _indices(kernel) and limit == "K":  # whole blocks, which an index names
-        return (f"{noun} {index[d]} of {name}, which has {have}{turned}",
-                f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would hide it: look at the block's index that it is "
-                f"made of{exchanged}")  # fmt: skip
-    end = f"its mask lets that through: make it false for {noun}s from {limit} on" if masked else f"mask it to {noun}s below {limit}"
+        return (
+            f"{noun} {index[d]} of {name}, which has {have}{turned}",
+            f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would hide it: look at the block's index that it is "
+            f"made of{exchanged}",
+        )
+    end = (
+        f"its mask lets that through: make it false for {noun}s from {limit} on"
+        if masked
+        else f"mask it to {noun}s below {limit}"
+    )
     if turned and masked:
         end = f"exchange its strides, or, if it is meant to lie so, make its mask false for {noun}s from {limit} on"
         exchanged = ""
@@ -343,23 +418,30 @@ def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int
     noun, size = NOUNS[3][d], tensor.shape[d]
     have = f"{size or 'no'} {noun}{'s' if size != 1 else ''}"
     if d:
-        return (f"{noun} {index[d]} of a block of {name}, which has {have}",
-                "look at where in its block the tile begins, and how large it is")  # fmt: skip
+        return (
+            f"{noun} {index[d]} of a block of {name}, which has {have}",
+            "look at where in its block the tile begins, and how large it is",
+        )
     behind = "what lies behind the last block of the block row"
     return f"{noun} {index[d]} of {name}, which has {have}", (
-        f"its mask lets that through: make it false for {behind}" if masked else f"mask {behind}")  # fmt: skip
+        f"its mask lets that through: make it false for {behind}" if masked else f"mask {behind}"
+    )
 
 
 def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, masked: bool) -> tuple[str, str]:
     """The address is wrong: what was found, what the tensor's elements are, and by which strides the tile moves."""
     own = tuple(tensor.stride())
-    offset = finding.offset if finding.offset is not None else sum(i * s for i, s in zip(finding.index, own, strict=True))
+    offset = (
+        finding.offset if finding.offset is not None else sum(i * s for i, s in zip(finding.index, own, strict=True))
+    )
     shape, strides = " x ".join(map(str, tensor.shape)), " and ".join(map(str, own))
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, own, strict=True)) if tensor.numel() else -1
     of = f"{name} ({shape})" if tensor.dim() > 1 else name
     elements = f"the last is {last}" if last >= 0 else "there is none"
     beside = next((d for d, (i, n) in enumerate(zip(finding.index, tensor.shape, strict=True)) if not 0 <= i < n), None)
-    if finding.fault == "past" and 0 <= offset <= last and beside is not None:  # the end of a row, not that of the tensor
+    if (
+        finding.fault == "past" and 0 <= offset <= last and beside is not None
+    ):  # the end of a row, not that of the tensor
         noun = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[beside]
         fact = f"{noun} {finding.index[beside]} of {of}: the tile begins outside"
         return fact, "look at the tile's offset, the end of the loop and the grid"
@@ -369,12 +451,19 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
             f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}{turned}",
             f"look at {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
         )
-    between = f", which lies between two rows (its strides are {strides})" if finding.fault == "gap" else f", of which {elements}"
+    between = (
+        f", which lies between two rows (its strides are {strides})"
+        if finding.fault == "gap"
+        else f", of which {elements}"
+    )
     moves = _moves(tensor, name, finding)
     if moves:
         return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
     if not masked and finding.fault != "gap":
-        return f"element {offset} of {of}{between}", f"it has no mask: mask what lies outside {name}, or put its offsets and strides right"
+        return (
+            f"element {offset} of {of}{between}",
+            f"it has no mask: mask what lies outside {name}, or put its offsets and strides right",
+        )
     return f"element {offset} of {of}{between}", "look at its mask, its offsets and its strides"
 
 

@@ -47,9 +47,10 @@ def measured_for(report: LabReport, tiers: Tiers | None) -> bool:
     """
     return not any(
         test.metrics["ratio_low"] < boundary < test.metrics["ratio_high"]
-        for test in report.tests if tiers is not None and "ratio" in test.metrics
+        for test in report.tests
+        if tiers is not None and "ratio" in test.metrics
         for boundary in set(tiers.boundaries(report.lab_id, test.name)) - set(test.metrics["tiers"])
-    )  # fmt: skip
+    )
 
 
 def _of(report: LabReport, kind: str) -> list[TestResult]:
@@ -78,9 +79,7 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
     message = verdict
     if test.status == "passed" and lost and worth:
         named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")
-        message += (
-            f"; {gone:.3g} of its {worth:.3g} points are lost with the cases that are not right: {named}"
-        )
+        message += f"; {gone:.3g} of its {worth:.3g} points are lost with the cases that are not right: {named}"
         metrics["verdict"] = verdict
     return replace(test, points=points, max_points=worth, message=message, metrics=metrics)
 

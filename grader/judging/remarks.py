@@ -23,7 +23,7 @@ def remarks(source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outco
     which = f"config {adding[0]} adds" if len(adding) == 1 else f"configs {', '.join(map(str, adding))} add"
     return (
         f"{source.locate(decorator.lineno)}: no points lost, but outside the grader the first result for each size is wrong: Triton tries "
-        f"every config on the same Y, and {which} to it in every trial; give triton.autotune reset_to_zero=[\"{output}\"]",
+        f'every config on the same Y, and {which} to it in every trial; give triton.autotune reset_to_zero=["{output}"]',
     )
 
 
@@ -31,14 +31,23 @@ def _zeroed(source: KernelSource) -> bool:
     """Whether the text passes one of them anywhere, by name or as the key of what is unpacked: configs may come from a function."""
     parts = list(ast.walk(parse(source.module)))
     passed = {part.arg for part in parts if isinstance(part, ast.keyword) and ast.unparse(part.value) != "None"}
-    return bool(ZEROED_BY & (passed | {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}))
+    return bool(
+        ZEROED_BY
+        & (passed | {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)})
+    )
 
 
 def open_loads(source: KernelSource) -> list[int]:
     """The lines of loads that have a mask and no `other`."""
-    calls = (node for node in ast.walk(parse(source.module)) if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.load")
+    calls = (
+        node
+        for node in ast.walk(parse(source.module))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.load"
+    )
     given = ((node.lineno, {word.arg for word in node.keywords}, len(node.args)) for node in calls)
-    return [line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3]
+    return [
+        line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3
+    ]
 
 
 def undefined(source: KernelSource, lines: Sequence[int], result: str) -> str:
@@ -50,6 +59,8 @@ def undefined(source: KernelSource, lines: Sequence[int], result: str) -> str:
 
 def _autotune(source: KernelSource) -> ast.Call | None:
     """The kernel's @triton.autotune(...) where it stands there in full."""
-    functions = [node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == source.kernel]
+    functions = [
+        node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == source.kernel
+    ]
     calls = [one for node in functions for one in node.decorator_list if isinstance(one, ast.Call)]
     return next((call for call in calls if ast.unparse(call.func) in ("triton.autotune", "autotune")), None)

@@ -24,9 +24,19 @@ def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
     """The report of a lab whose kernel was never run."""
     gradable = rubric.correctness + (rubric.speed if gpu else 0.0)
     return LabReport(
-        lab.id, lab.title, refusal.status, refusal.message, (), 0.0, rubric.correctness,
-        "not_graded", 0.0, rubric.speed, gradable, bonus=lab.bonus,
-    )  # fmt: skip
+        lab.id,
+        lab.title,
+        refusal.status,
+        refusal.message,
+        (),
+        0.0,
+        rubric.correctness,
+        "not_graded",
+        0.0,
+        rubric.speed,
+        gradable,
+        bonus=lab.bonus,
+    )
 
 
 def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabReport:
@@ -35,10 +45,23 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
     status, message = _status(lab, judged, cases)
     newest = max(judged.capabilities, default=None)
     unscored = LabReport(
-        lab.id, lab.title, status, message, (*_build_tests(lab, judged), *cases, memory_test(lab, judged), *speed), 0.0, 0.0,
-        _speed_status(judged, speed), 0.0, 0.0, 0.0, judged.bundle.configs, _facts(lab, judged.bundle, newest), newest,
-        _error_maps(lab, judged.findings), bonus=lab.bonus,
-    )  # fmt: skip
+        lab.id,
+        lab.title,
+        status,
+        message,
+        (*_build_tests(lab, judged), *cases, memory_test(lab, judged), *speed),
+        0.0,
+        0.0,
+        _speed_status(judged, speed),
+        0.0,
+        0.0,
+        0.0,
+        judged.bundle.configs,
+        _facts(lab, judged.bundle, newest),
+        newest,
+        _error_maps(lab, judged.findings),
+        bonus=lab.bonus,
+    )
     return scored(unscored, rubric, tiers if judged.samples is not None else None)
 
 
@@ -66,7 +89,9 @@ def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
     tests = []
     launched = {config for case, config in judged.bundle.launches if not lab.hides(case)}
     never = [
-        (config, why) for (case, config), why in judged.bundle.refused.items() if config not in launched and not lab.hides(case)
+        (config, why)
+        for (case, config), why in judged.bundle.refused.items()
+        if config not in launched and not lab.hides(case)
     ]
     for capability in judged.capabilities:
         failures = [failure for failure in judged.bundle.failures if failure.capability == capability]
@@ -82,7 +107,10 @@ def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
                 0.0,
                 0.0,
                 message,
-                metrics={"configs": len(judged.bundle.configs), "failed": len(broken | {config for config, _ in never})},
+                metrics={
+                    "configs": len(judged.bundle.configs),
+                    "failed": len(broken | {config for config, _ in never}),
+                },
             )
         )
     return tests
