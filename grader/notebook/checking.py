@@ -81,7 +81,9 @@ def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None
     wanted = steps_of(notebook)[step]
     answer: StepAnswer | KernelSource | Refusal
     if right:
-        answer = check_executed(steps_of(notebook), step, inputs(), InterpretOptions(1, case_seconds=STEP_SECONDS), notebook)
+        answer = check_executed(
+            steps_of(notebook), step, inputs(), InterpretOptions(1, case_seconds=STEP_SECONDS), notebook
+        )
     else:
         answer = read_step(inputs(), notebook, wanted)
     if isinstance(answer, KernelSource) or (isinstance(answer, StepAnswer) and answer.ok):

@@ -73,7 +73,9 @@ def check_executed(
         for earlier in steps.values():
             if earlier is not step and f"`{earlier.function}` is not defined" in answer.message:
                 cause = answer.message.split("\nNext: ")[0]
-                return replace(answer, message=f"{cause}\nNext: run the cell of the step `{earlier.name}`, then this one again")
+                return replace(
+                    answer, message=f"{cause}\nNext: run the cell of the step `{earlier.name}`, then this one again"
+                )
     if source is None or (isinstance(answer, StepAnswer) and answer.ok):
         return answer
     called = step_words.functions(source)
@@ -123,7 +125,9 @@ def result_of(step: Step, source: KernelSource, options: InterpretOptions) -> st
     if isinstance(ready, str):
         return ready
     outcome = _run(ready, options)
-    return _deviation(ready, outcome.y, outcome) if outcome.status == "ran" and outcome.y is not None else outcome.message
+    return (
+        _deviation(ready, outcome.y, outcome) if outcome.status == "ran" and outcome.y is not None else outcome.message
+    )
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,10 @@ def problem_of(step: Step) -> tuple[Problem, torch.Tensor]:
 def _ready(step: Step, source: KernelSource, options: InterpretOptions) -> _Ready | str:
     """What a run takes; a sentence where the step does not compile or has a loop that never ends."""
     problem, expected = problem_of(step)
-    types = {**{name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()}, **dict.fromkeys(problem.scalars, "int")}
+    types = {
+        **{name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()},
+        **dict.fromkeys(problem.scalars, "int"),
+    }
     build = BuildOptions((CAPABILITY,), "check", 1, options.confined, options.start)
     made = made_module(source, build)
     if isinstance(made, Refusal):
@@ -190,7 +197,11 @@ def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, 
 def _parameters(step: Step, problem: Problem, types: Mapping[str, str]) -> tuple[Parameter, ...]:
     """Of a vector of integers beside other tensors the size is told, too: its numbers say where in those to go on."""
     given = [tensor for name, tensor in problem.tensors.items() if name != OUTPUT]
-    indices = {name for name, tensor in problem.tensors.items() if tensor.dim() == 1 and tensor.dtype == torch.int32 and len(given) > 1}
+    indices = {
+        name
+        for name, tensor in problem.tensors.items()
+        if tensor.dim() == 1 and tensor.dtype == torch.int32 and len(given) > 1
+    }
     sizes = {name: (str(problem.tensors[name].numel()),) for name in indices - {OUTPUT}}
     return tuple(Parameter(name, kind, sizes=sizes.get(name, step.sizes.get(name, ()))) for name, kind in types.items())
 

@@ -84,10 +84,16 @@ def reveal(claim: str) -> Prediction:
     entries = _read()
     before, revealed, afterwards = _history(entries, claim)
     if before is None or before.value is None:
-        raise NotYet("Predict first: write a number into the cell above this one and run it. Then the numbers are shown.")
+        raise NotYet(
+            "Predict first: write a number into the cell above this one and run it. Then the numbers are shown."
+        )
     if not revealed:
         _write([*entries, _noted(entries, claim, None, before.unit)])
-    later = f" After the numbers were shown you wrote {', '.join(f'{value:g}' for value in afterwards)}." if afterwards else ""
+    later = (
+        f" After the numbers were shown you wrote {', '.join(f'{value:g}' for value in afterwards)}."
+        if afterwards
+        else ""
+    )
     display([Remark(f"Your prediction: {before.value:g} {before.unit} [{before.digest}].{later}", "cyan")])
     return Prediction(claim, before.value, before.unit, before.digest, afterwards)
 
@@ -95,7 +101,9 @@ def reveal(claim: str) -> Prediction:
 def after(claim: str) -> None:
     """For a cell that goes on with the numbers of a claim: raises NotYet as long as they have not been shown, and says nothing else."""
     if not _history(_read(), claim)[1]:
-        raise NotYet("Predict first: write your number above, run that cell and the one that shows the numbers, then this one.")
+        raise NotYet(
+            "Predict first: write your number above, run that cell and the one that shows the numbers, then this one."
+        )
 
 
 def _number(value: object, unit: str) -> float:
@@ -164,4 +172,6 @@ def _write(entries: list[Noted]) -> None:
     try:
         write_whole(path, json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
     except OSError as error:
-        raise NotYet(f"{path} cannot be written ({error.strerror}), and predictions are kept there; make the folder writable.") from None
+        raise NotYet(
+            f"{path} cannot be written ({error.strerror}), and predictions are kept there; make the folder writable."
+        ) from None

@@ -33,7 +33,9 @@ def show_programs(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -
     traffic = _counted(lab_id, sizes, config, (8, 8), 1)
     drawn = [memory_pictures.programs(traffic), memory_pictures.slices_of_k(traffic)]
     if drawn[0] is None:
-        raise NotYet("No program stores anything to Y: there are no tiles to show. Store first, then run this cell again.")
+        raise NotYet(
+            "No program stores anything to Y: there are no tiles to show. Store first, then run this cell again."
+        )
     display([_head(traffic), *_wrong(traffic)], [picture for picture in drawn if picture])
 
 
@@ -70,7 +72,8 @@ def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, conf
     picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), repeats)
     longer = f", K lengthened from {traffic.case.K} to {traffic.case.K * repeats}" if repeats > 1 else ""
     said = Remark(
-        f"A model, not a measurement: waves of programs that keep in step, an L2 that drops what is oldest{longer}.", "dim"
+        f"A model, not a measurement: waves of programs that keep in step, an L2 that drops what is oldest{longer}.",
+        "dim",
     )
     display([_head(traffic), *_wrong(traffic), said], [picture] if picture else [])
 
@@ -78,7 +81,7 @@ def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, conf
 @cache
 def _traffic(
     lab_id: str, source: KernelSource, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int
-) -> Traffic | Uncounted:  # fmt: skip
+) -> Traffic | Uncounted:
     options = InterpretOptions(1, case_seconds=SECONDS)
     return count_tiles(lab_named(lab_id), source, options, config=config, sizes=sizes, tiles=tiles, steps=steps)
 
@@ -99,9 +102,15 @@ def _counted(lab_id: str, sizes: Sizes | None, config: int, tiles: tuple[int, in
 def _checked(lab: Lab, sizes: Sizes) -> Sizes:
     """The sizes as ints that the lab's format allows."""
     step = lab.constants.get("BLOCK", 8)
-    whole = isinstance(sizes, (tuple, list)) and len(sizes) == 3 and all(isinstance(size, int) and size > 0 for size in sizes)
+    whole = (
+        isinstance(sizes, (tuple, list))
+        and len(sizes) == 3
+        and all(isinstance(size, int) and size > 0 for size in sizes)
+    )
     if not whole or not isinstance(step, int) or sizes[1] % step or sizes[2] % step:
-        raise NotYet(f"Found sizes={sizes!r}, expected (M, N, K), N and K multiples of {step}: sizes=(256, 256, 256), for instance.")
+        raise NotYet(
+            f"Found sizes={sizes!r}, expected (M, N, K), N and K multiples of {step}: sizes=(256, 256, 256), for instance."
+        )
     return (sizes[0], sizes[1], sizes[2])
 
 
@@ -112,4 +121,6 @@ def _head(traffic: Traffic) -> Remark:
 def _wrong(traffic: Traffic) -> list[Remark]:
     if not traffic.wrong:
         return []
-    return [Remark(f"Y is not right yet ({traffic.wrong}): this is what your kernel does, not what it should do.", "yellow")]
+    return [
+        Remark(f"Y is not right yet ({traffic.wrong}): this is what your kernel does, not what it should do.", "yellow")
+    ]

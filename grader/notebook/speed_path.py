@@ -89,7 +89,9 @@ class SpeedPath:
         bundle = self._described()
         if isinstance(bundle, Refusal):
             return bundle
-        looks = [look for look in (self._launch(step, index) for index in range(len(bundle.configs))) if look is not None]
+        looks = [
+            look for look in (self._launch(step, index) for index in range(len(bundle.configs))) if look is not None
+        ]
         if not looks:
             return Refusal("rejected", next(iter(bundle.refused.values()), f"no config can be launched on {step.case}"))
         best: tuple[int, ConfigLook, list[DemandTold]] | None = None
@@ -154,7 +156,9 @@ class SpeedPath:
             for number, demand in demands:
                 try:
                     found = demand.quantity.of(look) if not why else math.nan
-                    told[number] = DemandTold(demand.holds(found), demand.sentence(found)) if not why else DemandTold(False, why)
+                    told[number] = (
+                        DemandTold(demand.holds(found), demand.sentence(found)) if not why else DemandTold(False, why)
+                    )
                 except Unknown as problem:
                     told[number] = DemandTold(False, f"{problem}.")
         return look, [told[number] for number in sorted(told)]
@@ -169,7 +173,9 @@ class SpeedPath:
 
     def _compile(self, step: SpeedStep, looks: Sequence[ConfigLook]) -> None:
         """Compiles several configs at once, where a demand of the step needs binaries."""
-        if any(quantity.needs == "binary" for quantity in (step.quantity, *(demand.quantity for demand in step.demands))):
+        if any(
+            quantity.needs == "binary" for quantity in (step.quantity, *(demand.quantity for demand in step.demands))
+        ):
             assert self._bundle is not None
             compiler = Compiler(self.lab, self.source, self._options(), lambda done, total: None, BUILD_SECONDS)
             self._bundle = compiler.compile(self._bundle, [(CAPABILITY, look.config, step.case) for look in looks])
@@ -190,13 +196,16 @@ class SpeedPath:
             small = describe_case(self.lab, self.source, step.small, self._options())
             options = InterpretOptions(1, self.confined)
             self._traffic[key] = (
-                Uncounted(small.message) if isinstance(small, Refusal)
+                Uncounted(small.message)
+                if isinstance(small, Refusal)
                 else count_traffic(self.lab, self.source, small, step.small, look.config.index, options)
-            )  # fmt: skip
+            )
         traffic = self._traffic[key]
         if isinstance(traffic, Uncounted):
             return look, traffic.message
-        return replace(look, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched), ""
+        return replace(
+            look, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched
+        ), ""
 
     def _found(self, step: SpeedStep, look: ConfigLook) -> tuple[float | None, str]:
         """The number that was to be predicted; None and a sentence where it cannot be told."""

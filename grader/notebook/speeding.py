@@ -93,7 +93,9 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]
     head = f"{mark} {step.name}: {step.right}" if answer.ok else f"{mark} {step.name}: not yet"
     remarks = [Remark(f"{head} [{answer.config}]", colour)]
     if answer.found is not None:
-        remarks.append(Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan"))
+        remarks.append(
+            Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan")
+        )
     for told in answer.told:
         mark, colour = MARKS["passed" if told.ok else "failed"]
         remarks.append(Remark(f"{mark} {told.text}", colour))
@@ -108,4 +110,8 @@ def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:
     if not isinstance(ratio, float):
         return []
     first = _first_ratios.setdefault((lab.id, step.name), ratio)
-    return [Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} when you first looked.", "cyan")]
+    return [
+        Remark(
+            f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} when you first looked.", "cyan"
+        )
+    ]

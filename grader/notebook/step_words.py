@@ -44,12 +44,18 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
         if _rounded_at_the_end(functions(source)[step.function]):
             return f"{found}leave the .to(tl.float16) out: what was rounded to fp16 stays rounded."
         return f"{found}what was rounded to fp16 stays rounded: make the operands fp32 before they are multiplied or added."
-    if shape == size and (got[:3], wanted) == ("int", "fp32") and re.search(r"tl\.dot\(|\.to\(tl\.int", _own_text(source, step.function)):
+    if (
+        shape == size
+        and (got[:3], wanted) == ("int", "fp32")
+        and re.search(r"tl\.dot\(|\.to\(tl\.int", _own_text(source, step.function))
+    ):
         return f"{found}integers were multiplied: convert them before, and not their product."
     if shape == size:
         return f"{found}end it with .to(tl.{wanted.replace('fp', 'float')})."
     if shape[::-1] == size and len(size) == 2:
-        return f"{found}its axes are swapped: what goes down the rows takes [:, None], what goes across takes [None, :]."
+        return (
+            f"{found}its axes are swapped: what goes down the rows takes [:, None], what goes across takes [None, :]."
+        )
     if len(shape) != len(size):
         return f"{found}it has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, and should have {len(size)}."
     return f"{found}look at where each axis comes from: offsets, the axis of a sum, the sizes of a reshape."
@@ -59,13 +65,17 @@ def _rounded_at_the_end(function: ast.FunctionDef) -> bool:
     """Whether a function's last step is a conversion to fp16, of what it returns or gives to the name that it returns."""
     values = [part.value for part in ast.walk(function) if isinstance(part, ast.Return)]
     if len(values) == 1 and isinstance(name := values[0], ast.Name):
-        assigned = [part for part in function.body if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == name.id]
+        assigned = [
+            part for part in function.body if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == name.id
+        ]
         values = [part.value for part in assigned[-1:]]
     return bool(values) and all(
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to"
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "to"
         and "tl.float16" in [ast.unparse(argument) for argument in value.args]
         for value in values
-    )  # fmt: skip
+    )
 
 
 def _own_text(source: KernelSource, function: str) -> str:

@@ -18,7 +18,13 @@ def install(shell: Any) -> None:
         shell.set_custom_exc((Exception,), _show)
 
 
-def _show(shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType | None, tb_offset: int | None = None) -> None:
+def _show(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+    tb_offset: int | None = None,
+) -> None:
     told, frames = shortened(error, trace)
     if told is error and frames is trace:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)

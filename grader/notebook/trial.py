@@ -43,9 +43,10 @@ def measured(lab_id: str, contestant: str, **sizes: float) -> list[Entry]:
     Raises NotYet when the record has none.
     """
     found = [
-        entry for entry in record().timed(lab_id)
+        entry
+        for entry in record().timed(lab_id)
         if entry.contestant == contestant and all(getattr(entry, size) == value for size, value in sizes.items())
-    ]  # fmt: skip
+    ]
     if not found:
         raise NotYet(f"{SHOWN} has no time of {contestant!r} in {lab_id} with {sizes}")
     return sorted(found, key=lambda entry: (entry.M, entry.sparsity or 0.0))
@@ -64,7 +65,9 @@ def verdict(claim: str, findings: Mapping[str, bool]) -> None:
     places = {holds: "; ".join(place for place, held in findings.items() if held is holds) for holds in (True, False)}
     word = "holds in part" if all(places.values()) else "holds" if places[True] else "does not hold"
     where = [
-        Remark(f"{mark} {places[holds]}") for holds, mark in ((True, "✓ holds:"), (False, "✗ does not hold:")) if places[holds]
+        Remark(f"{mark} {places[holds]}")
+        for holds, mark in ((True, "✓ holds:"), (False, "✗ does not hold:"))
+        if places[holds]
     ]
     display([Remark(f"“{claim}” {word}.", "cyan"), *where])
 
