@@ -70,8 +70,9 @@ class GradeOptions:
         return self.jobs or len(os.sched_getaffinity(0))
 
 
-def grade(path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False,
-          listen: Listener = unheard) -> Report:  # fmt: skip
+def grade(
+    path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False, listen: Listener = unheard
+) -> Report:
     """Grades one submission. Raises reading.UnusablePath for a path that cannot be graded."""
     return grade_submission(read(path, labs, all_labs=all_labs), labs, options, listen)
 
@@ -139,26 +140,40 @@ def _cpu_build_options(options: GradeOptions) -> BuildOptions:
 
 
 def grade_lab_on_cpu(
-    lab: Lab, source: KernelSource | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
+    lab: Lab,
+    source: KernelSource | Refusal,
+    options: GradeOptions,
+    seed: int,
+    rubric: Rubric,
     listen: Listener = unheard,
-) -> LabReport:  # fmt: skip
+) -> LabReport:
     """One lab from its source to its report, by Triton's interpreter."""
     built = build_lab(lab, source, _cpu_build_options(options), listen)
     return judge_on_cpu(lab, source, built, options, seed, rubric, listen)
 
 
 def judge_on_cpu(
-    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
+    lab: Lab,
+    source: KernelSource | Refusal,
+    built: KernelBundle | Refusal,
+    options: GradeOptions,
+    seed: int,
+    rubric: Rubric,
     listen: Listener = unheard,
-) -> LabReport:  # fmt: skip
+) -> LabReport:
     """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
     return _interpreted(lab, source, built, options, seed, rubric, listen)()
 
 
 def _interpreted(
-    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, options: GradeOptions, seed: int, rubric: Rubric,
+    lab: Lab,
+    source: KernelSource | Refusal,
+    built: KernelBundle | Refusal,
+    options: GradeOptions,
+    seed: int,
+    rubric: Rubric,
     listen: Listener,
-) -> Callable[[], LabReport]:  # fmt: skip
+) -> Callable[[], LabReport]:
     """Runs every launch now; what it returns judges them."""
     if isinstance(built, Refusal) or isinstance(source, Refusal):
         assert isinstance(built, Refusal)
@@ -233,9 +248,13 @@ def build_lab(
 
 
 def run_on_gpu(
-    runner: CudaRunner, lab: Lab, bundle: KernelBundle, seed: int, device: Device,
+    runner: CudaRunner,
+    lab: Lab,
+    bundle: KernelBundle,
+    seed: int,
+    device: Device,
     listen: Listener = unheard,
-) -> GpuRun:  # fmt: skip
+) -> GpuRun:
     """Runs every correctness case and times every speed case on the runner's GPU; hidden cases last, when all times are taken."""
     from grader.running.cuda import deaths_in
 
@@ -273,27 +292,45 @@ def watch_memory(
 
 
 def _watch_after(
-    builds: Iterable[Future[KernelBundle | Refusal]], lab: Lab, source: KernelSource | Refusal,
-    built: KernelBundle | Refusal, seed: int, options: GradeOptions,
-) -> list[Outcome]:  # fmt: skip
+    builds: Iterable[Future[KernelBundle | Refusal]],
+    lab: Lab,
+    source: KernelSource | Refusal,
+    built: KernelBundle | Refusal,
+    seed: int,
+    options: GradeOptions,
+) -> list[Outcome]:
     """`watch_memory` once everything is built: the GPU waits for builds, and for nothing that is watched."""
     wait(builds)
     return watch_memory(lab, source, built, seed, options)
 
 
 def _judged_after(
-    watched: Future[list[Outcome]], lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal,
-    run: GpuRun | None, seed: int, device: Device, rubric: Rubric, listen: Listener,
-) -> LabReport:  # fmt: skip
+    watched: Future[list[Outcome]],
+    lab: Lab,
+    source: KernelSource | Refusal,
+    built: KernelBundle | Refusal,
+    run: GpuRun | None,
+    seed: int,
+    device: Device,
+    rubric: Rubric,
+    listen: Listener,
+) -> LabReport:
     report = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric, InterpretOptions(1))
     listen(Progress(lab.id, "score", points=report.points))
     return report
 
 
 def judge_gpu_run(
-    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, run: GpuRun | None,
-    watched: Sequence[Outcome], seed: int, device: Device, rubric: Rubric, how: InterpretOptions,
-) -> LabReport:  # fmt: skip
+    lab: Lab,
+    source: KernelSource | Refusal,
+    built: KernelBundle | Refusal,
+    run: GpuRun | None,
+    watched: Sequence[Outcome],
+    seed: int,
+    device: Device,
+    rubric: Rubric,
+    how: InterpretOptions,
+) -> LabReport:
     """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself; how: see `judge`."""
     if isinstance(built, Refusal) or isinstance(source, Refusal) or run is None:
         assert isinstance(built, Refusal)

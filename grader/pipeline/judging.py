@@ -42,9 +42,17 @@ class Terms:
 
 
 def judge(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, terms: Terms,
-    how: InterpretOptions, *, checked: Sequence[Finding] | None = None, smallest: BuildOptions | None = None,
-) -> LabReport:  # fmt: skip
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    problems: Mapping[str, Problem],
+    ran: Ran,
+    terms: Terms,
+    how: InterpretOptions,
+    *,
+    checked: Sequence[Finding] | None = None,
+    smallest: BuildOptions | None = None,
+) -> LabReport:
     """The report of one lab. Needs no GPU.
 
     how: for launches that explain a wrong kernel. checked: the findings, where they are known already. smallest: how to build
@@ -56,15 +64,24 @@ def judge(
     astray = {line: why for diagnosis in diagnoses if diagnosis for line, why in diagnosis.astray}
     right = all(finding.ok for finding in findings)
     located = sentences(lab, source, problems, ran.watched, astray=astray, right=right)
-    judged = Judged(bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located, ran.tool)
-    said = remarks(source, bundle, ran.watched, lab.output) + _left_to_chance(lab, source, bundle, problems, ran, findings, how)
+    judged = Judged(
+        bundle, terms.capabilities, ran.outcomes, findings, ran.samples, diagnoses, ran.watched, located, ran.tool
+    )
+    said = remarks(source, bundle, ran.watched, lab.output) + _left_to_chance(
+        lab, source, bundle, problems, ran, findings, how
+    )
     return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects, remarks=said)
 
 
 def _left_to_chance(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding],
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    problems: Mapping[str, Problem],
+    ran: Ran,
+    findings: Sequence[Finding],
     how: InterpretOptions,
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """That a right Y depends on what masks without `other` leave out, which is undefined, and zero by luck."""
     lines = open_loads(source)
     if not lines or not all(finding.ok for finding in findings):
@@ -80,12 +97,20 @@ def _left_to_chance(
 
 
 def findings_of(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, how: InterpretOptions,
-    seed: int, checked: Sequence[Finding] | None = None,
-) -> list[Finding]:  # fmt: skip
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    problems: Mapping[str, Problem],
+    ran: Ran,
+    how: InterpretOptions,
+    seed: int,
+    checked: Sequence[Finding] | None = None,
+) -> list[Finding]:
     """What is right and wrong of every outcome, with what the interpreter saw of the same launches. how, checked: as `judge`."""
     known: References = {}
-    findings = checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
+    findings = (
+        checked if checked is not None else [check(lab, problems[one.case], one, bundle, known) for one in ran.outcomes]
+    )
     judged = in_every_order(ran, with_fewer_slices(lab, bundle, problems, ran, findings, known))
     return _in_another_order(lab, source, bundle, problems, ran, judged, how, seed)
 
@@ -109,7 +134,10 @@ def _in_another_order(
     left_open = {(one.case, one.config): one.left_open for one in ran.watched if one.status == "ran" and one.left_open}
     right = [(one.case, one.config) for one, finding in zip(ran.outcomes, findings, strict=True) if finding.ok]
     asked = [pair for pair in right if pair in left_open]
-    again = {(one.case, one.config): one for one in interpret(lab, source, bundle, problems, asked, replace(how, shuffled=seed))}
+    again = {
+        (one.case, one.config): one
+        for one in interpret(lab, source, bundle, problems, asked, replace(how, shuffled=seed))
+    }
     for number, outcome in enumerate(ran.outcomes):
         other = again.get((outcome.case, outcome.config))
         if other is None or other.status not in ("ran", "crash", "timeout"):
@@ -121,7 +149,12 @@ def _in_another_order(
 
 
 def with_fewer_slices(
-    lab: Lab, bundle: KernelBundle, problems: Mapping[str, Problem], ran: Ran, findings: Sequence[Finding], known: References
+    lab: Lab,
+    bundle: KernelBundle,
+    problems: Mapping[str, Problem],
+    ran: Ran,
+    findings: Sequence[Finding],
+    known: References,
 ) -> list[Finding]:
     """The findings, and those again for which the tolerance allowed for slices that were not seen to add their share: by the
     interpreter, or where it did not follow the launch and its Y tells nothing, by a GPU in other launches of the config."""
