@@ -38,7 +38,6 @@ MAX_FOLDERS = 5
 """Folders below a submission's that are looked into for a kernel that is not in it."""
 
 
-
 class UnusablePath(ValueError):
     """A path that cannot be a submission at all; the message is one sentence."""
 
@@ -102,7 +101,9 @@ def _in_a_folder_below(
         if not below.parent.is_symlink() and any(
             not is_stub(d.node) for d in _definitions(_read_file(below, allowance), lab.kernel)
         ):
-            return Refusal("not_attempted", f"{lab.kernel} is not filled in here, but it is in {place}; grade that folder instead")
+            return Refusal(
+                "not_attempted", f"{lab.kernel} is not filled in here, but it is in {place}; grade that folder instead"
+            )
     return found
 
 
@@ -128,7 +129,10 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
         return Refusal("not_attempted", f"{broken}\nThen run that cell, and this one")
     found = _definitions(file, step.function)
     if not found:
-        return Refusal("not_attempted", f"no cell that was run defines {step.function}; run the cell that defines it, then this one")
+        return Refusal(
+            "not_attempted",
+            f"no cell that was run defines {step.function}; run the cell that defines it, then this one",
+        )
     definition = found[-1]
     node = definition.node
     assert isinstance(node, ast.FunctionDef)
@@ -293,7 +297,9 @@ def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
         )
     if errors:
         return Refusal("rejected", f"{path.name} has no readable {expected}: {errors[0]}")
-    assigned = next((s for s in file.statements for lab in labs if isinstance(s.node, ast.Assign) and lab.kernel in s.binds), None)
+    assigned = next(
+        (s for s in file.statements for lab in labs if isinstance(s.node, ast.Assign) and lab.kernel in s.binds), None
+    )
     if assigned is not None:
         name = next(lab.kernel for lab in labs if lab.kernel in assigned.binds)
         return Refusal(
@@ -342,17 +348,22 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
 def _nested(statement: Statement) -> Refusal:
     names = " and ".join(f"`{name}`" for name in sorted(statement.binds)[:2])
     return Refusal(
-        "rejected", f"{statement.place}: an expression in {names} is nested more than {MAX_DEPTH} levels deep; compute it in several steps"
+        "rejected",
+        f"{statement.place}: an expression in {names} is nested more than {MAX_DEPTH} levels deep; compute it in several steps",
     )
 
 
-def _selected(file: _File, everything: Sequence[Statement], roots: Sequence[str], kernel: str) -> list[Statement] | Refusal:
+def _selected(
+    file: _File, everything: Sequence[Statement], roots: Sequence[str], kernel: str
+) -> list[Statement] | Refusal:
     """The statements of a file that the roots reach; a refusal where a name is missing or something may not be there."""
     selected = closure(list(everything), roots)
     if deep := too_deep(selected):
         return _nested(deep)
     for name, statement in unbound(selected).items():
-        if broken := next((cell.error for cell in reversed(file.cells) if cell.error and _seems_to_bind(cell, name)), ""):
+        if broken := next(
+            (cell.error for cell in reversed(file.cells) if cell.error and _seems_to_bind(cell, name)), ""
+        ):
             return Refusal("rejected", broken)
         known = {bound for other in everything for bound in other.binds}
         cell = statement.cell
@@ -361,9 +372,7 @@ def _selected(file: _File, everything: Sequence[Statement], roots: Sequence[str]
     return Refusal("rejected", message) if message else selected
 
 
-def _signature_fault(
-    lab: Lab, node: ast.FunctionDef, definition: Statement, constexprs: frozenset[str]
-) -> str | None:
+def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, constexprs: frozenset[str]) -> str | None:
     """What is wrong with the kernel's decorators or parameters, as a sentence."""
     place, cell = definition.place, definition.cell
     if not policy.is_jitted(node):
@@ -387,15 +396,20 @@ def _signature_fault(
         at = next((i for i, name in enumerate(expected) if i >= len(names) or names[i] != name), 0)
         found = f"`{names[at]}`" if at < len(names) else "nothing"
         return pointed(
-            cell.place, cell.source, (node.args.posonlyargs + node.args.args)[at] if at < len(names) else node,
+            cell.place,
+            cell.source,
+            (node.args.posonlyargs + node.args.args)[at] if at < len(names) else node,
             f"parameter {at + 1} of {lab.kernel} is {found}, expected `{expected[at]}`",
             f"the first {len(expected)} parameters are {', '.join(expected)}",
-        )  # fmt: skip
+        )
     for argument in (node.args.posonlyargs + node.args.args)[len(expected) :]:
         written = ast.unparse(argument.annotation) if argument.annotation else ""
         if "constexpr" not in written and written not in constexprs:
             return pointed(
-                cell.place, cell.source, argument, f"the parameter `{argument.arg}` of {lab.kernel} is not a constexpr",
+                cell.place,
+                cell.source,
+                argument,
+                f"the parameter `{argument.arg}` of {lab.kernel} is not a constexpr",
                 f"write {argument.arg}: tl.constexpr, as for every parameter of your own after `{expected[-1]}`",
-            )  # fmt: skip
+            )
     return None

@@ -105,7 +105,9 @@ def _assigned(cell: Cell) -> Iterator[dict[str, ast.expr]]:
             if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                 names, values = target.elts, node.value.elts
             if len(names) == len(values):
-                given |= {name.id: value for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)}
+                given |= {
+                    name.id: value for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)
+                }
         yield given
 
 
@@ -117,7 +119,14 @@ OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
-CALLS: dict[str, Callable[..., float]] = {"min": min, "max": max, "abs": abs, "round": round, "int": int, "float": float}
+CALLS: dict[str, Callable[..., float]] = {
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "round": round,
+    "int": int,
+    "float": float,
+}
 
 
 def _number(node: ast.expr, known: Mapping[str, float | Unclear | None], depth: int) -> float:

@@ -33,8 +33,14 @@ def with_work_elsewhere(submission: Submission, labs: Sequence[Lab]) -> Submissi
             f"{submission.path} holds stubs only, expected a kernel; {place} has {lab.kernel}, so run "
             f"`make grade SUBMISSION={place.parent}`, or move your kernel here"
         )
-    words = {lab.id: f"{lab.kernel} is the stub here, but {found[lab.id]} has it; move it here" for lab in stubs if lab.id in found}
-    pointed = {lab_id: Refusal("not_attempted", sentence) for lab_id, sentence in words.items() if lab_id in submission.labs}
+    words = {
+        lab.id: f"{lab.kernel} is the stub here, but {found[lab.id]} has it; move it here"
+        for lab in stubs
+        if lab.id in found
+    }
+    pointed = {
+        lab_id: Refusal("not_attempted", sentence) for lab_id, sentence in words.items() if lab_id in submission.labs
+    }
     return replace(submission, labs={**submission.labs, **pointed})
 
 
@@ -52,6 +58,11 @@ def _elsewhere(path: Path, lab: Lab) -> Path | None:
         root = here.parents[len(parts) - 1]
         for other in PLACES:
             for file in (root / other / f"{lab.id}.ipynb", root / other / f"{lab.id}.py"):
-                if other != place and file.is_file() and not file.is_symlink() and _begun(read(file, [lab]).labs[lab.id]):
+                if (
+                    other != place
+                    and file.is_file()
+                    and not file.is_symlink()
+                    and _begun(read(file, [lab]).labs[lab.id])
+                ):
                     return file if path.is_absolute() else Path(os.path.relpath(file))
     return None

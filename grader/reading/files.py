@@ -60,7 +60,9 @@ class Allowance:
         self.statements -= len(cell.tree.body) if cell.tree is not None else 0
         if self.characters < 0 or self.statements < 0:
             what = f"{MAX_CODE_CHARS >> 20} MB of code" if self.characters < 0 else f"{MAX_STATEMENTS} statements"
-            raise UnreadableFile(f"{cell.place}: a hand-in holds at most {what} in all; keep the cells and files that the kernels need")
+            raise UnreadableFile(
+                f"{cell.place}: a hand-in holds at most {what} in all; keep the cells and files that the kernels need"
+            )
 
 
 def opened_plain(path: Path) -> BinaryIO:
@@ -144,7 +146,10 @@ def _notebook_cells(name: str, text: str, allowance: Allowance) -> list[Cell]:
     found: list[Cell] = []
     for number, source in _code(name, notebook):
         if len(source) <= MAX_CELL_CHARS:
-            found.append(_kept_from_python(f"{name} cell {number}", source) or _parsed(f"{name} cell {number}", _without_magics(source)))
+            found.append(
+                _kept_from_python(f"{name} cell {number}", source)
+                or _parsed(f"{name} cell {number}", _without_magics(source))
+            )
             allowance.take(found[-1])
     return found
 
@@ -161,7 +166,9 @@ def _code(name: str, notebook: Any) -> Iterator[tuple[int, str]]:
     if not isinstance(cells, list):
         raise UnreadableFile(f"{name} is not a Jupyter notebook (it has no list of cells); save it again from Jupyter")
     if len(cells) > MAX_CELLS:
-        raise UnreadableFile(f"{name} holds {len(cells)} cells, the limit is {MAX_CELLS}; keep the cells that the kernel needs")
+        raise UnreadableFile(
+            f"{name} holds {len(cells)} cells, the limit is {MAX_CELLS}; keep the cells that the kernel needs"
+        )
     for number, cell in enumerate(cells, start=1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
             source = cell.get("source", cell.get("input"))
@@ -188,7 +195,9 @@ def _cell_magic(source: str) -> str:
 
 def _without_magics(source: str) -> str:
     """Blanks IPython's magics and shell lines; a cell magic other than %%time or %%timeit blanks the whole cell."""
-    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # what else Unicode calls a line end, Python does not
+    lines = (
+        source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    )  # what else Unicode calls a line end, Python does not
     if _cell_magic(source):
         return "\n" * max(0, len(lines) - 1)
     kept: list[str] = []
@@ -215,7 +224,9 @@ def _parsed(place: str, source: str) -> Cell:
         with warnings.catch_warnings(action="ignore"):  # they speak of the student's text, to whoever grades it
             tree = parse(source)
         for line, bits in _long_numbers(source, tree):
-            return Cell(place, source, None, f"{place} line {line}: a number of {bits} bits; a kernel's have at most 64")
+            return Cell(
+                place, source, None, f"{place} line {line}: a number of {bits} bits; a kernel's have at most 64"
+            )
         return Cell(place, source, tree)
     except SyntaxError as error:
         return Cell(place, source, None, syntax_sentence(place, source, error))

@@ -66,7 +66,9 @@ def _language_attributes() -> frozenset[str]:
 
 def violation(selected: list[Statement], kernel: str) -> str | None:
     """The first thing that a submission may not hold, as a sentence; None when there is nothing."""
-    own = frozenset(name for statement in selected for name in _class_attributes(statement.node) | _tuple_fields(statement.node))
+    own = frozenset(
+        name for statement in selected for name in _class_attributes(statement.node) | _tuple_fields(statement.node)
+    )
     imported = {name for statement in selected if isinstance(statement.node, ast.Import) for name in statement.binds}
     for statement in selected:
         message = _foreign_call(statement, imported)
@@ -110,7 +112,9 @@ def _class_attributes(node: ast.stmt) -> set[str]:
     if not isinstance(node, ast.ClassDef):
         return set()
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    names |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)}
+    names |= {
+        part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+    }
     names |= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
     return {name for name in names if not name.startswith("_")}
 
@@ -118,8 +122,18 @@ def _class_attributes(node: ast.stmt) -> set[str]:
 def _tuple_fields(node: ast.stmt) -> set[str]:
     """The fields of `Tile = namedtuple("Tile", "m n k")`, or of a list of their names."""
     calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and _last_name(part) == "namedtuple"]
-    texts = [part.value for call in calls for part in ast.walk(call) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-    return {name for text in texts for name in text.replace(",", " ").split() if name.isidentifier() and not name.startswith("_")}
+    texts = [
+        part.value
+        for call in calls
+        for part in ast.walk(call)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+    return {
+        name
+        for text in texts
+        for name in text.replace(",", " ").split()
+        if name.isidentifier() and not name.startswith("_")
+    }
 
 
 def _statement_violation(statement: Statement, attributes: frozenset[str]) -> str | None:
@@ -184,7 +198,11 @@ def _within(function: ast.AST) -> Iterator[ast.AST]:
 
 def _plain_call(callee: Statement, selected: list[Statement]) -> str | None:
     """That a kernel calls ordinary Python, this function or one that calls it: what it may not hold is beside the point then."""
-    plain = {other.node.name for other in selected if isinstance(other.node, ast.FunctionDef) and not other.node.decorator_list}
+    plain = {
+        other.node.name
+        for other in selected
+        if isinstance(other.node, ast.FunctionDef) and not other.node.decorator_list
+    }
     if not callee.binds & plain:
         return None
     for statement in selected:
@@ -223,10 +241,14 @@ def _public_home(node: ast.AST) -> str:
         return ""
     homes = (name for name in ("triton", "triton.language") if name != node.module)
     known = _allowed_attributes()
-    return next((
-        name for name in homes
-        if all(alias.name in known and hasattr(importlib.import_module(name), alias.name) for alias in node.names)
-    ), "")  # fmt: skip
+    return next(
+        (
+            name
+            for name in homes
+            if all(alias.name in known and hasattr(importlib.import_module(name), alias.name) for alias in node.names)
+        ),
+        "",
+    )
 
 
 @cache

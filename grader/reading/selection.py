@@ -60,7 +60,13 @@ def statements(cells: Iterable[Cell]) -> list[Statement]:
                 found += _starred(cell, node)
                 continue
             found += [
-                Statement(cell, part, frozenset(_binds(part)), frozenset(needs(part)), "" if part is node else ast.unparse(part))
+                Statement(
+                    cell,
+                    part,
+                    frozenset(_binds(part)),
+                    frozenset(needs(part)),
+                    "" if part is node else ast.unparse(part),
+                )
                 for part in _single_imports(node)
             ]
     return found
@@ -72,7 +78,8 @@ def _single_imports(node: ast.stmt) -> list[ast.stmt]:
         return [node]
     return [
         ast.copy_location(
-            ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level), alias
+            ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level),
+            alias,
         )
         for alias in node.names
     ]
