@@ -43,10 +43,15 @@ def findings(tests: Sequence[TestResult]) -> tuple[Paragraph, ...]:
         if is_named(test):
             groups.setdefault(str(test.metrics["mistake"]), []).append(test)
     return tuple(
-        Paragraph(number, sentences(group[0].diagnosis or ""), tuple(test.name for test in group),
-             len(group) == len(failing), bool(group[0].metrics.get("early")))
+        Paragraph(
+            number,
+            sentences(group[0].diagnosis or ""),
+            tuple(test.name for test in group),
+            len(group) == len(failing),
+            bool(group[0].metrics.get("early")),
+        )
         for number, group in enumerate(groups.values(), 1)
-    )  # fmt: skip
+    )
 
 
 def is_named(test: TestResult) -> bool:

@@ -40,5 +40,3 @@ def _add_suite(root: ElementTree.Element, name: str, lab: LabReport) -> None:
     suite.set("failures", str(counts["failure"]))
     suite.set("errors", str(counts["error"]))
     suite.set("skipped", str(counts["skipped"]))
-
-

@@ -133,9 +133,14 @@ def _tokens(text: str) -> list[tuple[Token, ...]]:
     except ImportError:
         return [(Token("", line),) for line in text.split("\n")]
     classes = (
-        (Comment, "c"), (String, "s"), (Number, "n"), (Keyword, "k"), (Name.Builtin, "b"), (Name.Decorator, "d"),
+        (Comment, "c"),
+        (String, "s"),
+        (Number, "n"),
+        (Keyword, "k"),
+        (Name.Builtin, "b"),
+        (Name.Decorator, "d"),
         (Name.Function, "f"),
-    )  # fmt: skip
+    )
     lines: list[list[Token]] = [[]]
     for kind, value in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text):
         name = next((name for group, name in classes if kind in group), "")

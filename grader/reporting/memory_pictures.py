@@ -77,7 +77,9 @@ def programs(traffic: Traffic) -> Picture | None:
             if len(first) <= MOST_NUMBERS:
                 _number(axes, program, colour, shape)
         if len(first) > MOST_NUMBERS:
-            bar = figure.colorbar(ScalarMappable(Normalize(0, last), colours), ax=axes, location="bottom", fraction=0.06, aspect=34)
+            bar = figure.colorbar(
+                ScalarMappable(Normalize(0, last), colours), ax=axes, location="bottom", fraction=0.06, aspect=34
+            )
             bar.set_label("program, in the order of launch")
         _frame(axes, shape, "column n of Y", "row m of Y")
         axes.set_title(title)
@@ -85,7 +87,9 @@ def programs(traffic: Traffic) -> Picture | None:
 
     steps = [_box(program) for program in first[:3]]
     words = ", ".join(f"program {program.number} owns {step}" for program, step in zip(first[:3], steps, strict=True))
-    return composed(_height(shape) + 0.25, draw, f"{title.replace(chr(10), ' ')}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}.")
+    return composed(
+        _height(shape) + 0.25, draw, f"{title.replace(chr(10), ' ')}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}."
+    )
 
 
 def one_program(traffic: Traffic, number: int) -> Picture:
@@ -127,7 +131,10 @@ def one_program(traffic: Traffic, number: int) -> Picture:
         note = figure.add_subplot(grid[0, 0])
         note.set_axis_off()
         verbs = {name: "stores to" if name == traffic.output else "reads of" for name in shown}
-        handles = [Patch(facecolor=colour, edgecolor=INK, label=f"{verbs[name]} {short(name)}") for name, (_, colour) in shown.items()]
+        handles = [
+            Patch(facecolor=colour, edgecolor=INK, label=f"{verbs[name]} {short(name)}")
+            for name, (_, colour) in shown.items()
+        ]
         handles.append(Patch(facecolor="none", edgecolor=VERMILLION, hatch="////", label="its first load"))
         note.legend(handles=handles, loc="center left", bbox_to_anchor=(-0.1, 0.5))
         figure.suptitle(title, x=0.02, ha="left", size=9.5)
@@ -151,13 +158,25 @@ def slices_of_k(traffic: Traffic) -> Picture | None:
         axes = figure.add_subplot()
         for row, program in enumerate(mine):
             for low, high in program.reads[x].runs[1]:
-                axes.barh(row, high - low, left=low, height=0.7, color=colours[row % len(colours)], edgecolor=INK, linewidth=0.6)
-        axes.set_yticks(range(len(mine)), [f"slice {row}: program {program.number}" for row, program in enumerate(mine)])
+                axes.barh(
+                    row,
+                    high - low,
+                    left=low,
+                    height=0.7,
+                    color=colours[row % len(colours)],
+                    edgecolor=INK,
+                    linewidth=0.6,
+                )
+        axes.set_yticks(
+            range(len(mine)), [f"slice {row}: program {program.number}" for row, program in enumerate(mine)]
+        )
         axes.set(xlim=(0, depth), ylim=(len(mine) - 0.4, -0.6), xlabel="k: columns of X that it reads", title=title)
         axes.tick_params(axis="y", length=0)
 
-    words = "; ".join(f"slice {row} reads k = " + ", ".join(f"{low} to {high - 1}" for low, high in program.reads[x].runs[1][:4])
-                      for row, program in enumerate(mine[:8]))  # fmt: skip
+    words = "; ".join(
+        f"slice {row} reads k = " + ", ".join(f"{low} to {high - 1}" for low, high in program.reads[x].runs[1][:4])
+        for row, program in enumerate(mine[:8])
+    )
     return composed(0.9 + 0.24 * len(mine), draw, f"{title}. {words}.")
 
 
@@ -180,12 +199,22 @@ def reads(traffic: Traffic) -> Picture | None:
 
         panels = figure.subplots(1, len(shown), squeeze=False)[0]
         for axes, tensor, part, fact in zip(panels, shown, flat, facts, strict=True):
-            axes.imshow(_coarse(part), cmap=colormaps["cividis"], vmin=0, vmax=max(1, highest), interpolation="none",
-                                extent=(0, part.shape[1], part.shape[0], 0), aspect="auto")  # fmt: skip
+            axes.imshow(
+                _coarse(part),
+                cmap=colormaps["cividis"],
+                vmin=0,
+                vmax=max(1, highest),
+                interpolation="none",
+                extent=(0, part.shape[1], part.shape[0], 0),
+                aspect="auto",
+            )
             axes.spines[["top", "right"]].set_visible(True)
             axes.set_title(f"{short(tensor.name)} {shape_of(tensor.shape)}:\n{fact}")
             named = len(tensor.sizes) == len(tensor.shape) == 2
-            axes.set(xlabel=_index(tensor.sizes[-1]) if named else "column", ylabel=_index(tensor.sizes[0]) if named else "row, all blocks")
+            axes.set(
+                xlabel=_index(tensor.sizes[-1]) if named else "column",
+                ylabel=_index(tensor.sizes[0]) if named else "row, all blocks",
+            )
             axes.set_xticks(_marks(part.shape[1]))
             axes.set_yticks(_marks(part.shape[0]))
         bar = figure.colorbar(panels[0].images[0], ax=panels, location="bottom", fraction=0.08, aspect=34)
@@ -239,25 +268,40 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
             parts = [(short(name), missed.fetched.get(name, 0)) for name in kept]
             parts.append(("others", sum(missed.fetched.get(name, 0) for name in rest)))
             for (name, size), colour, hatch in zip(parts, (SKY, ORANGE, SILVER), ("", "////", ""), strict=False):
-                axes.barh(row, size / scale, left=left, height=0.6, color=colour, edgecolor=INK, linewidth=0.5, hatch=hatch,
-                          label=name if row == 0 and size > 0.005 * missed.total else None)  # fmt: skip
+                axes.barh(
+                    row,
+                    size / scale,
+                    left=left,
+                    height=0.6,
+                    color=colour,
+                    edgecolor=INK,
+                    linewidth=0.5,
+                    hatch=hatch,
+                    label=name if row == 0 and size > 0.005 * missed.total else None,
+                )
                 left += size / scale
             axes.text(left, row, f" {left:.3g} {unit}", va="center", size=8.5)
         needed = found[0].distinct / scale
-        axes.axvline(needed, color=VERMILLION, linewidth=1.4, linestyle="--", label=f"each byte once: {needed:.3g} {unit}")
+        axes.axvline(
+            needed, color=VERMILLION, linewidth=1.4, linestyle="--", label=f"each byte once: {needed:.3g} {unit}"
+        )
         axes.set_yticks(range(len(orders)), orders)
         axes.tick_params(axis="y", length=0)
         most = max(missed.total for missed in found) / scale
         axes.set(xlim=(0, most * 1.22), ylim=(len(orders) - 0.4, -0.6), xlabel=f"{unit} that L2 fetches from DRAM")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
-        title = (f"a model of {cache.name}: {cache.resident} programs at a time, {cache.size / 2**20:.3g} MB of L2;\n"
-                 f"M = {traffic.case.M}, N = {traffic.case.N}, K = {K}; blue: the programs that run first")  # fmt: skip
+        title = (
+            f"a model of {cache.name}: {cache.resident} programs at a time, {cache.size / 2**20:.3g} MB of L2;\n"
+            f"M = {traffic.case.M}, N = {traffic.case.N}, K = {K}; blue: the programs that run first"
+        )
         figure.suptitle(title, x=0.02, ha="left", size=9.5)
 
     words = ", ".join(f"{order} {mega(missed.total)}" for order, missed in zip(orders, found, strict=True))
-    alt = (f"A model of L2 on {cache.name} with {cache.resident} programs at a time and K = {K}: bytes fetched from DRAM are {words}; "
-           f"each byte once would be {mega(found[0].distinct)}.")  # fmt: skip
+    alt = (
+        f"A model of L2 on {cache.name} with {cache.resident} programs at a time and K = {K}: bytes fetched from DRAM are {words}; "
+        f"each byte once would be {mega(found[0].distinct)}."
+    )
     return composed(4.3, draw, alt)
 
 
@@ -276,8 +320,10 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     share = len(np.unique((starts[:, None] + np.arange(width)).reshape(-1))) / (32 * len(sectors))
     used = f"{100 * share:.0f} % of their bytes"
     where = traffic.lines.get(found.line, "your kernel")
-    title = (f"{where}: {found.kind} of {short(found.tensor)}, one warp, {_vector(found)} a thread;\n"
-             f"{counted(len(sectors), 'sector')} of 32 bytes touched, {used} used")  # fmt: skip
+    title = (
+        f"{where}: {found.kind} of {short(found.tensor)}, one warp, {_vector(found)} a thread;\n"
+        f"{counted(len(sectors), 'sector')} of 32 bytes touched, {used} used"
+    )
     shown = sectors[:MOST_SECTORS]
     rows = -(-len(shown) // SECTORS_A_ROW)
 
@@ -287,7 +333,9 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
         axes = figure.add_subplot()
         for place, sector in enumerate(shown.tolist()):
             row, column = divmod(place, SECTORS_A_ROW)
-            axes.add_patch(Rectangle((column + 0.1, row + 0.12), BOX, 0.62, facecolor=PAPER, edgecolor=INK, linewidth=0.8))
+            axes.add_patch(
+                Rectangle((column + 0.1, row + 0.12), BOX, 0.62, facecolor=PAPER, edgecolor=INK, linewidth=0.8)
+            )
             inside = (starts + width > 32 * sector) & (starts < 32 * sector + 32)
             for start in np.unique(starts[inside]).tolist():
                 low, high = max(start - 32 * sector, 0), min(start + width - 32 * sector, 32)
@@ -299,12 +347,17 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
         axes.set(xlim=(0, SECTORS_A_ROW), ylim=(rows, 0))
         axes.set_axis_off()
         axes.set_title(title)
-        handles = [Patch(facecolor=SKY, label="bytes used, by threads"), Patch(facecolor=PAPER, edgecolor=INK, label="moved in vain"),
-                   Patch(facecolor=VERMILLION, label="after a gap")]  # fmt: skip
+        handles = [
+            Patch(facecolor=SKY, label="bytes used, by threads"),
+            Patch(facecolor=PAPER, edgecolor=INK, label="moved in vain"),
+            Patch(facecolor=VERMILLION, label="after a gap"),
+        ]
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, 0.02 if rows > 2 else -0.02), ncols=3)
 
-    alt = (f"One {found.kind} of {short(found.tensor)} by a warp, in Triton's default layout: {asked} bytes asked for, "
-           f"{len(sectors)} sectors of 32 bytes touched, {used} used. It {verb} {_vector(found)} a thread.")  # fmt: skip
+    alt = (
+        f"One {found.kind} of {short(found.tensor)} by a warp, in Triton's default layout: {asked} bytes asked for, "
+        f"{len(sectors)} sectors of 32 bytes touched, {used} used. It {verb} {_vector(found)} a thread."
+    )
     return composed(1.25 + 0.34 * rows, draw, alt)
 
 
@@ -336,18 +389,36 @@ def nibbles(traffic: Traffic) -> Picture | None:
                 for nibble in range(factor):
                     thread = held[nibble * len(held) // factor]
                     colour = palette[numbers.index(thread) % len(palette)]
-                    axes.add_patch(Rectangle((across, factor * row + nibble), 1, 1, facecolor=colour, edgecolor=PAPER, linewidth=0.8))
-                    axes.text(across + 0.5, factor * row + nibble + 0.5, str(thread), ha="center", va="center", size=7.5, color=DARK)
+                    axes.add_patch(
+                        Rectangle(
+                            (across, factor * row + nibble), 1, 1, facecolor=colour, edgecolor=PAPER, linewidth=0.8
+                        )
+                    )
+                    axes.text(
+                        across + 0.5,
+                        factor * row + nibble + 0.5,
+                        str(thread),
+                        ha="center",
+                        va="center",
+                        size=7.5,
+                        color=DARK,
+                    )
                 axes.add_patch(Rectangle((across, factor * row), 1, factor, fill=False, edgecolor=INK, linewidth=1.4))
         axes.set(xlim=(0, len(columns)), ylim=(factor * len(words), 0))
         axes.set_xticks([at + 0.5 for at in range(len(columns))], [str(column) for column in columns])
         ticks = [factor * row + nibble for row in range(len(words)) for nibble in range(factor)]
-        axes.set_yticks([tick + 0.5 for tick in ticks], [str(factor * words[tick // factor] + tick % factor) for tick in ticks])
+        axes.set_yticks(
+            [tick + 0.5 for tick in ticks], [str(factor * words[tick // factor] + tick % factor) for tick in ticks]
+        )
         axes.tick_params(length=0)
         axes.set(xlabel="column n; a black frame is one word", ylabel="element k", title=title)
 
     sample = holders[words[0], columns[0]]
-    said = f"thread {sample[0]} holds" if times == 1 else f"threads {', '.join(str(thread) for thread in sample[:8])} hold elements of"
+    said = (
+        f"thread {sample[0]} holds"
+        if times == 1
+        else f"threads {', '.join(str(thread) for thread in sample[:8])} hold elements of"
+    )
     alt = f"{title.replace(chr(10), ' ')}, in Triton's default layout: {said} the first word."
     return composed(1.0 + 0.19 * factor * len(words), draw, alt)
 
@@ -368,7 +439,9 @@ def _holders(found: Coalescing, layout: TensorLayout) -> dict[tuple[int, int], l
 
 def _activations(traffic: Traffic) -> str:
     """X: the input whose rows are those of Y."""
-    return next((name for name, layout in traffic.layouts.items() if layout.sizes == ("M", "K")), next(iter(traffic.layouts)))
+    return next(
+        (name for name, layout in traffic.layouts.items() if layout.sizes == ("M", "K")), next(iter(traffic.layouts))
+    )
 
 
 def _weight(traffic: Traffic) -> str | None:
@@ -391,7 +464,9 @@ def _tile(axes: Axes, program: ProgramTraffic, colour: Any) -> None:
 
     assert program.tile is not None
     for (top, bottom), (left, right) in _rectangles(*program.tile.runs):
-        axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=PAPER, linewidth=0.8))
+        axes.add_patch(
+            Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=PAPER, linewidth=0.8)
+        )
 
 
 def _rectangles(rows: Runs, columns: Runs) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -410,8 +485,15 @@ def _number(axes: Axes, program: ProgramTraffic, colour: tuple[float, ...], shap
     if left // (right - left) % every:
         return
     ink = LIGHT if 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] < 0.52 else DARK
-    axes.text((left + right) / 2, (top + bottom) / 2, str(program.number), ha="center", va="center", color=ink,
-              size=8 if share < 0.09 else 9)  # fmt: skip
+    axes.text(
+        (left + right) / 2,
+        (top + bottom) / 2,
+        str(program.number),
+        ha="center",
+        va="center",
+        color=ink,
+        size=8 if share < 0.09 else 9,
+    )
 
 
 def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, first: Any) -> None:
@@ -423,12 +505,20 @@ def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, fi
     high, wide = (1, layout.shape[0]) if blocks else (layout.shape[0], layout.shape[1])
     axes.add_patch(Rectangle((0, 0), wide, high, facecolor=PAPER, edgecolor=FAINT, linewidth=0.8))
     if part is not None:
-        for (top, bottom), (left, right) in _rectangles(((0, 1),) if blocks else part.runs[0], part.runs[0 if blocks else 1]):
-            axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=INK, linewidth=0.7))
+        for (top, bottom), (left, right) in _rectangles(
+            ((0, 1),) if blocks else part.runs[0], part.runs[0 if blocks else 1]
+        ):
+            axes.add_patch(
+                Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=INK, linewidth=0.7)
+            )
     if first is not None:
         tile = region(layout, [ElementNumbers(layout).elements(first)])
         (top, bottom), (left, right) = ((0, 1), tile.box[0]) if blocks else (tile.box[0], tile.box[1])
-        axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=VERMILLION, hatch="////", linewidth=1.4))
+        axes.add_patch(
+            Rectangle(
+                (left, top), right - left, bottom - top, fill=False, edgecolor=VERMILLION, hatch="////", linewidth=1.4
+            )
+        )
     axes.set(xlim=(0, wide), ylim=(high, 0), title=f"{short(name)} {shape_of(layout.shape)}")
     axes.title.set_fontsize(8.5)
     axes.spines[["top", "right"]].set_visible(True)
@@ -491,7 +581,9 @@ def _box(program: ProgramTraffic) -> str:
 def _coarse(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """At most MOST_SIDE cells along a side, each the mean of its elements."""
     steps = [max(1, -(-size // MOST_SIDE)) for size in values.shape]
-    padded = np.pad(values.astype(float), [(0, -size % step) for size, step in zip(values.shape, steps, strict=True)], mode="edge")
+    padded = np.pad(
+        values.astype(float), [(0, -size % step) for size, step in zip(values.shape, steps, strict=True)], mode="edge"
+    )
     cells = padded.reshape(padded.shape[0] // steps[0], steps[0], padded.shape[1] // steps[1], steps[1])
     return np.asarray(cells.mean(axis=(1, 3)))
 
@@ -514,6 +606,8 @@ def _lanes(lanes: np.ndarray[Any, Any]) -> str:
     if not numbers:
         return ""
     breaks = [at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1] + 1]
-    runs = [(numbers[first], numbers[end - 1]) for first, end in zip([0, *breaks], [*breaks, len(numbers)], strict=True)]
+    runs = [
+        (numbers[first], numbers[end - 1]) for first, end in zip([0, *breaks], [*breaks, len(numbers)], strict=True)
+    ]
     said = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
     return f"{said[0]}, ..." if len(said) > 2 else ",\n".join(said)

@@ -109,7 +109,10 @@ class LabPage:
 
 
 def page(
-    report: Report, traffic: Mapping[str, Traffic] = MappingProxyType({}), statement: MarkStatement | None = None, made_of: str = ""
+    report: Report,
+    traffic: Mapping[str, Traffic] = MappingProxyType({}),
+    statement: MarkStatement | None = None,
+    made_of: str = "",
 ) -> str:
     """The whole page. traffic: of the labs whose page shows it. Without matplotlib it has no pictures and says so.
 
@@ -185,8 +188,12 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPag
 
 
 def _memory(traffic: Traffic) -> Memory:
-    images = (image(lambda _: memory_pictures.programs(traffic)), image(lambda _: memory_pictures.one_program(traffic, 0)),
-              image(lambda _: memory_pictures.reads(traffic)), image(lambda _: memory_pictures.slices_of_k(traffic)))  # fmt: skip
+    images = (
+        image(lambda _: memory_pictures.programs(traffic)),
+        image(lambda _: memory_pictures.one_program(traffic, 0)),
+        image(lambda _: memory_pictures.reads(traffic)),
+        image(lambda _: memory_pictures.slices_of_k(traffic)),
+    )
     rows = tuple(traffic_words.traffic_rows(traffic))
     return Memory(traffic_words.summary(traffic), rows, tuple(shown for shown in images if shown))
 

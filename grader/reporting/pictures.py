@@ -165,10 +165,14 @@ def error_map(errors: ErrorMap) -> Picture:
 
     def draw(axes: Axes) -> None:
         axes.imshow(
-            errors.cells, cmap=ListedColormap([colour for _, _, colour in VERDICTS]), vmin=0, vmax=3,
-            interpolation="none", aspect="auto" if errors.M < errors.N / 12 else "equal",
+            errors.cells,
+            cmap=ListedColormap([colour for _, _, colour in VERDICTS]),
+            vmin=0,
+            vmax=3,
+            interpolation="none",
+            aspect="auto" if errors.M < errors.N / 12 else "equal",
             extent=(0, errors.cells.shape[1] * errors.step[1], errors.cells.shape[0] * errors.step[0], 0),
-        )  # fmt: skip
+        )
         axes.set(xlim=(0, errors.N), ylim=(errors.M, 0), xlabel="column n of Y", ylabel="row m of Y")
         axes.spines[["top", "right"]].set_visible(True)
         if errors.tile:
@@ -182,8 +186,17 @@ def error_map(errors: ErrorMap) -> Picture:
                     wide, high = min(columns, errors.N - column), min(rows, errors.M - row)
                     inset = 0.004 * errors.N, 0.004 * errors.N if errors.M > errors.N / 12 else 0.0
                     corner = column + inset[0], row + inset[1]
-                    axes.add_patch(Rectangle(corner, wide - 2 * inset[0], high - 2 * inset[1], fill=False,
-                                             edgecolor=VERMILLION, linewidth=1.5, zorder=3))  # fmt: skip
+                    axes.add_patch(
+                        Rectangle(
+                            corner,
+                            wide - 2 * inset[0],
+                            high - 2 * inset[1],
+                            fill=False,
+                            edgecolor=VERMILLION,
+                            linewidth=1.5,
+                            zorder=3,
+                        )
+                    )
             axes.set_xticks(_edges(columns, errors.N))
             axes.set_yticks(_edges(rows, errors.M))
         # Title and legend are the figure's: axes that keep Y's shape may be narrow, or end high above the lower edge.
@@ -246,11 +259,25 @@ def quantisation(row: torch.Tensor, scale: float, *, bits: int = 8, name: str = 
             axes.axvline(edge, color=FAINT, linewidth=0.8, linestyle=":")
         if clamped:
             ends = [level for level, beyond in ((low, rounded < low), (high, rounded > high)) if beyond.any()]
-            axes.bar(ends, counts[np.array(ends) - low], width=max(1.0, 0.012 * (high - low)), color=VERMILLION,
-                     hatch="////", edgecolor=PAPER, label=f"clamped: {clamped} values")  # fmt: skip
+            axes.bar(
+                ends,
+                counts[np.array(ends) - low],
+                width=max(1.0, 0.012 * (high - low)),
+                color=VERMILLION,
+                hatch="////",
+                edgecolor=PAPER,
+                label=f"clamped: {clamped} values",
+            )
         if len(outliers):
-            axes.plot(outliers, counts[outliers - low], "v", color=ORANGE, markeredgecolor=INK, markersize=7,
-                      label="outliers: beyond 6x the row's root mean square")  # fmt: skip
+            axes.plot(
+                outliers,
+                counts[outliers - low],
+                "v",
+                color=ORANGE,
+                markeredgecolor=INK,
+                markersize=7,
+                label="outliers: beyond 6x the row's root mean square",
+            )
         axes.set(xlabel=f"level q = round(x / s), s = {scale:.4g}", ylabel="values", title=title)
         axes.set_xlim(low * 1.04 - 1, high * 1.04 + 1)
         axes.set_ylim(0, counts.max() * 1.3)
@@ -276,8 +303,14 @@ def bsr_pattern(crow: torch.Tensor, col: torch.Tensor, K: int, *, block: int = 3
     title = f"W [{rows * block}, {K}]: {len(columns)} of {rows * width} blocks,\n{block} x {block}, {empty:.0f} % empty"
 
     def draw(axes: Axes) -> None:
-        axes.imshow(present, cmap=ListedColormap([PAPER, BLUE]), vmin=0, vmax=1, interpolation="none",
-                    extent=(0, width, rows, 0))  # fmt: skip
+        axes.imshow(
+            present,
+            cmap=ListedColormap([PAPER, BLUE]),
+            vmin=0,
+            vmax=1,
+            interpolation="none",
+            extent=(0, width, rows, 0),
+        )
         if max(rows, width) <= MAX_TILE_LINES:
             for edge in range(1, rows):
                 axes.axhline(edge, color=FAINT, linewidth=0.4)
@@ -288,8 +321,10 @@ def bsr_pattern(crow: torch.Tensor, col: torch.Tensor, K: int, *, block: int = 3
         axes.set_yticks([row + 0.5 for row in range(0, rows, every)], [str(row) for row in range(0, rows, every)])
         axes.set(xlabel=f"block column (k // {block})", ylabel=f"block row (n // {block})", title=title)
         beside = axes.secondary_yaxis("right")
-        beside.set_yticks([row + 0.5 for row in range(0, rows, every)],
-                          [f"{pointers[row]} : {pointers[row + 1]}" for row in range(0, rows, every)])  # fmt: skip
+        beside.set_yticks(
+            [row + 0.5 for row in range(0, rows, every)],
+            [f"{pointers[row]} : {pointers[row + 1]}" for row in range(0, rows, every)],
+        )
         beside.set_ylabel("crow[row] : crow[row + 1]")
         beside.tick_params(length=0)
         beside.spines["right"].set_visible(False)
@@ -312,8 +347,15 @@ def int4_word(word: int, *, row: int = 0, column: int = 0) -> Picture:
             axes.add_patch(Rectangle((left, 1.0), 4, 1.0, facecolor=(SKY, PAPER)[i % 2], edgecolor=INK, linewidth=1.0))
             ink = BLACK if i % 2 == 0 else INK
             for bit in range(4):
-                axes.text(left + 3.5 - bit, 1.5, str(nibble >> bit & 1), ha="center", va="center", color=ink,
-                          family="monospace")  # fmt: skip
+                axes.text(
+                    left + 3.5 - bit,
+                    1.5,
+                    str(nibble >> bit & 1),
+                    ha="center",
+                    va="center",
+                    color=ink,
+                    family="monospace",
+                )
             axes.text(left + 2, 2.2, f"{4 * i + 3}-{4 * i}", ha="center", color=INK, size=8)
             axes.text(left + 2, 0.55, f"{value:+d}" if value else "0", ha="center", va="center", weight="bold")
             axes.text(left + 2, 0.1, f"k={8 * row + i}", ha="center", va="center", size=8)
@@ -349,23 +391,39 @@ def speed_tiers(bars: Sequence[SpeedBar], baseline: str = "cuBLAS fp16") -> Pict
         axes.axvline(1.0, color=FAINT, linewidth=1.0, linestyle="--")
         for row, bar in enumerate(bars):
             axes.barh(row, bar.ratio, height=0.5, color=BLUE)
-            axes.errorbar(bar.ratio, row, xerr=[[max(0.0, bar.ratio - bar.low)], [max(0.0, bar.high - bar.ratio)]],
-                          color=INK, capsize=3, linewidth=1.2)  # fmt: skip
+            axes.errorbar(
+                bar.ratio,
+                row,
+                xerr=[[max(0.0, bar.ratio - bar.low)], [max(0.0, bar.high - bar.ratio)]],
+                color=INK,
+                capsize=3,
+                linewidth=1.2,
+            )
             for number, boundary in enumerate(bar.tiers, 1):
                 reached = bar.ratio >= boundary
                 axes.plot([boundary] * 2, [row - 0.38, row + 0.38], color=ORANGE, linewidth=2.2 if reached else 1.4)
                 axes.text(boundary, row - 0.41, str(number), ha="center", va="bottom", size=8)
-            axes.annotate(f"{bar.ratio:.2f}x", (max(bar.ratio, bar.high), row), xytext=(7, 0), textcoords="offset points",
-                          va="center", ha="left", weight="bold",
-                          bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6})  # fmt: skip
+            axes.annotate(
+                f"{bar.ratio:.2f}x",
+                (max(bar.ratio, bar.high), row),
+                xytext=(7, 0),
+                textcoords="offset points",
+                va="center",
+                ha="left",
+                weight="bold",
+                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6},
+            )
         right = max(max(bar.high, *bar.tiers, 1.0) for bar in bars)
         axes.set(xlim=(0, right * 1.16), ylim=(len(bars) - 0.4, -0.75))
         axes.set_yticks(range(len(bars)), [bar.name for bar in bars])
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel(f"times as fast as {baseline}; orange: tiers")
 
-    words = "; ".join(f"{bar.name} {bar.ratio:.2f}x ({bar.low:.2f} to {bar.high:.2f}), tier "
-                      f"{sum(bar.ratio >= tier for tier in bar.tiers)} of {len(bar.tiers)}" for bar in bars)  # fmt: skip
+    words = "; ".join(
+        f"{bar.name} {bar.ratio:.2f}x ({bar.low:.2f} to {bar.high:.2f}), tier "
+        f"{sum(bar.ratio >= tier for tier in bar.tiers)} of {len(bar.tiers)}"
+        for bar in bars
+    )
     return _draw(0.75 + 0.52 * len(bars), draw, f"Speed as a ratio to {baseline}: {words}.")
 
 
@@ -377,8 +435,13 @@ def histogram(values: Sequence[float], unit: str, title: str) -> Picture:
 
     def draw(axes: Axes) -> None:
         low, high = min(values), max(values)
-        axes.hist(values, bins=min(20, max(5, len(values) // 3)), range=(min(0.0, low), high if high > 0 else 10.0),
-                  color=BLUE, edgecolor=PAPER)  # fmt: skip
+        axes.hist(
+            values,
+            bins=min(20, max(5, len(values) // 3)),
+            range=(min(0.0, low), high if high > 0 else 10.0),
+            color=BLUE,
+            edgecolor=PAPER,
+        )
         axes.axvline(middle, color=ORANGE, linewidth=2, label=f"median {middle:.3g}")
         axes.set(xlabel=unit, ylabel="students", title=_one_line(title))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -400,9 +463,11 @@ class RooflinePoint:
 
 
 def roofline(
-    points: Sequence[RooflinePoint], gigabytes_per_s: float, roofs: Mapping[str, float],
+    points: Sequence[RooflinePoint],
+    gigabytes_per_s: float,
+    roofs: Mapping[str, float],
     legend: str = "filled: your kernel, hollow: cuBLAS fp16",
-) -> Picture:  # fmt: skip
+) -> Picture:
     """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in tera-operations per second.
 
     They are shown in TFLOP/s, where the name begins with "int" in TOP/s.
@@ -416,37 +481,62 @@ def roofline(
     rates = [[point.operations / time / 1e6 for time in (point.student_us, point.baseline_us)] for point in points]
     highest, lowest = max(roofs.values()), min(min(pair) for pair in rates)
     ridge = 1e3 * highest / gigabytes_per_s
-    left, right = min([*intensities, ridge]) / 3, max([*intensities, ridge]) * 20  # room for the names of the roofs, right of all marks
+    left, right = (
+        min([*intensities, ridge]) / 3,
+        max([*intensities, ridge]) * 20,
+    )  # room for the names of the roofs, right of all marks
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.plot([left, ridge], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4,
-                  zorder=0.5)  # fmt: skip
-        axes.text(left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=8, ha="left",
-                  va="top")  # fmt: skip
+        axes.plot([left, ridge], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4, zorder=0.5)
+        axes.text(
+            left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=8, ha="left", va="top"
+        )
         for number, (name, roof) in enumerate(roofs.items()):
-            axes.plot([1e3 * roof / gigabytes_per_s, right], [roof, roof], color=INK, linewidth=1.4,
-                      linestyle=("-", "--")[number % 2])  # fmt: skip
+            axes.plot(
+                [1e3 * roof / gigabytes_per_s, right],
+                [roof, roof],
+                color=INK,
+                linewidth=1.4,
+                linestyle=("-", "--")[number % 2],
+            )
             unit = "TOP/s" if name.startswith("int") else "TFLOP/s"
-            axes.text(right, roof * 1.06, f"{name}: {roof:.0f} {unit}", ha="right", va="bottom", size=8, zorder=1,
-                      bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4})  # fmt: skip
+            axes.text(
+                right,
+                roof * 1.06,
+                f"{name}: {roof:.0f} {unit}",
+                ha="right",
+                va="bottom",
+                size=8,
+                zorder=1,
+                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},
+            )
         for number, (point, x, (student, baseline)) in enumerate(zip(points, intensities, rates, strict=True)):
             marker = markers[number % len(markers)]
             axes.plot([x, x], [student, baseline], color=FAINT, linewidth=0.8)
             axes.plot(x, baseline, marker, markerfacecolor=PAPER, markeredgecolor=INK, markersize=6)
-            axes.plot(x, student, marker, color=VERMILLION, markeredgecolor=INK, markersize=7, label=point.name,
-                      linestyle="none")  # fmt: skip
+            axes.plot(
+                x,
+                student,
+                marker,
+                color=VERMILLION,
+                markeredgecolor=INK,
+                markersize=7,
+                label=point.name,
+                linestyle="none",
+            )
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
         axes.set_ylabel("tera-operations per second of useful work")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2,
-                    title=legend, title_fontsize=8)  # fmt: skip
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2, title=legend, title_fontsize=8)
 
-    words = "; ".join(f"{point.name}: {x:.0f} operations per byte, {student:.1f} tera-operations per second (baseline {baseline:.1f})"
-                      for point, x, (student, baseline) in zip(points, intensities, rates, strict=True))  # fmt: skip
+    words = "; ".join(
+        f"{point.name}: {x:.0f} operations per byte, {student:.1f} tera-operations per second (baseline {baseline:.1f})"
+        for point, x, (student, baseline) in zip(points, intensities, rates, strict=True)
+    )
     return _draw(3.7, draw, f"Roofline with a slope of {gigabytes_per_s:.0f} GB/s. {words}.")
 
 
@@ -471,9 +561,13 @@ def bars(values: Mapping[str, float], unit: str, title: str) -> Picture:
 
 
 def ratio_curves(
-    curves: Mapping[str, Sequence[tuple[float, float]]], xlabel: str, title: str, *, logarithmic: bool = False,
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    xlabel: str,
+    title: str,
+    *,
+    logarithmic: bool = False,
     baseline: str = "cuBLAS fp16",
-) -> Picture:  # fmt: skip
+) -> Picture:
     """Ratios to the baseline as (x, ratio) points, a line a name; above the dashed line is faster. `logarithmic`: the x axis."""
     from matplotlib.ticker import FuncFormatter
 
@@ -483,8 +577,14 @@ def ratio_curves(
         axes.axhline(1.0, color=FAINT, linewidth=1.0, linestyle="--")
         for number, (name, points) in enumerate(curves.items()):
             xs, ys = zip(*points, strict=True)
-            axes.plot(xs, ys, color=colours[number % len(colours)], marker=markers[number % len(markers)], markersize=5,
-                      label=name)  # fmt: skip
+            axes.plot(
+                xs,
+                ys,
+                color=colours[number % len(colours)],
+                marker=markers[number % len(markers)],
+                markersize=5,
+                label=name,
+            )
         if logarithmic:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -494,5 +594,7 @@ def ratio_curves(
         axes.set(xlabel=xlabel, ylabel=f"times as fast as\n{baseline}", title=_one_line(title), ylim=(0, None))
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.24), ncols=2 if len(curves) > 1 else 1)
 
-    words = "; ".join(f"{name} {', '.join(f'{ratio:.2f} at {x:g}' for x, ratio in points)}" for name, points in curves.items())
+    words = "; ".join(
+        f"{name} {', '.join(f'{ratio:.2f} at {x:g}' for x, ratio in points)}" for name, points in curves.items()
+    )
     return _draw(2.7 + 0.13 * len(curves), draw, f"{title}, times as fast as {baseline} over {xlabel}: {words}.")

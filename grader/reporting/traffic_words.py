@@ -24,8 +24,10 @@ def summary(traffic: Traffic) -> str:
     """Sizes, config, and all loads together against the distinct bytes among them, as a sentence."""
     case = traffic.case
     ratio = traffic.requested / traffic.distinct if traffic.distinct else 0.0
-    return (f"M = {case.M}, N = {case.N}, K = {case.K}, {traffic.config}: all loads ask for {mega(traffic.requested)}, "
-            f"{ratio:.3g} times the {mega(traffic.distinct)} of distinct bytes among them.")  # fmt: skip
+    return (
+        f"M = {case.M}, N = {case.N}, K = {case.K}, {traffic.config}: all loads ask for {mega(traffic.requested)}, "
+        f"{ratio:.3g} times the {mega(traffic.distinct)} of distinct bytes among them."
+    )
 
 
 def traffic_rows(traffic: Traffic) -> list[str]:
@@ -34,8 +36,10 @@ def traffic_rows(traffic: Traffic) -> list[str]:
     for tensor in traffic.tensors.values():
         parts = []
         if tensor.loaded:
-            parts.append(f"loads ask for {mega(tensor.loaded)}, {mega(tensor.distinct_loaded)} of it distinct: "
-                         f"{counted(tensor.mean_reads, 'load')} per element, by {counted(tensor.mean_readers, 'program')}")  # fmt: skip
+            parts.append(
+                f"loads ask for {mega(tensor.loaded)}, {mega(tensor.distinct_loaded)} of it distinct: "
+                f"{counted(tensor.mean_reads, 'load')} per element, by {counted(tensor.mean_readers, 'program')}"
+            )
         if tensor.stored:
             parts.append(f"stores write {mega(tensor.stored)}, {mega(tensor.distinct_written)} of it distinct")
         if tensor.added:

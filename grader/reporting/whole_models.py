@@ -28,7 +28,11 @@ COMMANDS: dict[Which, str] = {
     "decoder": "python -m bench decoder",
 }  # fmt: skip
 
-LECTURE = (("not quantised", 785.313, 15.279), ("dynamic int8", 731.649, 18.631), ("dynamic int8, fused", 695.115, 14.941))
+LECTURE = (
+    ("not quantised", 785.313, 15.279),
+    ("dynamic int8", 731.649, 18.631),
+    ("dynamic int8, fused", 695.115, 14.941),
+)
 """Milliseconds and gigabytes that the lecture gives for Segment Anything, vit_h, batch 16 (GPU MODE lecture 7)."""
 
 
@@ -104,7 +108,9 @@ def from_json(text: str, name: str = "the record") -> ModelRecord:
         raise UnusableModelRecord(f"{name} is no record of a whole model ({error}); measure again") from None
     if version != SCHEMA_VERSION or which not in SHOWN_MODELS:
         known = ", ".join(SHOWN_MODELS)
-        raise UnusableModelRecord(f"{name} is of {which!r}, version {version}, expected one of {known}, {SCHEMA_VERSION}; measure again")
+        raise UnusableModelRecord(
+            f"{name} is of {which!r}, version {version}, expected one of {known}, {SCHEMA_VERSION}; measure again"
+        )
     return record
 
 
@@ -154,23 +160,38 @@ def _named(entries: Sequence[ModelEntry]) -> str:
 
 def _encoder_table(record: ModelRecord) -> str:
     rows = [
-        [entry.contestant, *_times(entry, 1e3), _giga(entry.peak_bytes), _giga(entry.weight_bytes), _error(entry)] for entry in record.timed
+        [entry.contestant, *_times(entry, 1e3), _giga(entry.peak_bytes), _giga(entry.weight_bytes), _error(entry)]
+        for entry in record.timed
     ]
     base = LECTURE[0][1]
-    rows += [[f"*the lecture: {name}*", f"{time:.1f}", f"{base / time:.2f}", f"{peak:.2f}", "", ""] for name, time, peak in LECTURE]
+    rows += [
+        [f"*the lecture: {name}*", f"{time:.1f}", f"{base / time:.2f}", f"{peak:.2f}", "", ""]
+        for name, time, peak in LECTURE
+    ]
     return _table(["", "ms (fastest to slowest)", "ratio", "peak GB", "GB of weights", "distance from fp32"], rows)
 
 
 def _decoder_table(record: ModelRecord) -> str:
     rows = [
         [
-            entry.contestant, str(entry.batch), *_times(entry, 1.0), f"{1e6 * entry.batch / (DECODER_LAYERS * entry.time_us):,.0f}",
-            f"{(entry.weight_bytes or 0) / 1e6:.1f}", _error(entry),
+            entry.contestant,
+            str(entry.batch),
+            *_times(entry, 1.0),
+            f"{1e6 * entry.batch / (DECODER_LAYERS * entry.time_us):,.0f}",
+            f"{(entry.weight_bytes or 0) / 1e6:.1f}",
+            _error(entry),
         ]
         for entry in record.timed
-    ]  # fmt: skip
-    head = ["", "batch", "us a layer (fastest to slowest)", "ratio", f"tokens a second, {DECODER_LAYERS} layers", "MB of weights a layer",
-            "distance from `naive`"]  # fmt: skip
+    ]
+    head = [
+        "",
+        "batch",
+        "us a layer (fastest to slowest)",
+        "ratio",
+        f"tokens a second, {DECODER_LAYERS} layers",
+        "MB of weights a layer",
+        "distance from `naive`",
+    ]
     return _table(head, rows)
 
 
