@@ -216,9 +216,7 @@ def _of(bundle: KernelBundle, cases: set[str]) -> KernelBundle:
 
 def deaths_in(outcomes: Sequence[Outcome]) -> int:
     """How many of these launches ended the GPU process, by a CUDA error or by not ending."""
-    return sum(
-        outcome.status in ("timeout", "crash") and not outcome.not_run for outcome in outcomes
-    )
+    return sum(outcome.status in ("timeout", "crash") and not outcome.not_run for outcome in outcomes)
 
 
 def _died(deaths: int) -> str:

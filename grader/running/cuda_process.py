@@ -103,7 +103,9 @@ def _warm_up() -> None:
     torch.cuda.empty_cache()
 
 
-def _answer(job: Job, part: Launching | Timing, capability: int, session: TimingSession, spent: float) -> tuple[Any, bool]:
+def _answer(
+    job: Job, part: Launching | Timing, capability: int, session: TimingSession, spent: float
+) -> tuple[Any, bool]:
     """The answer to one part, and whether the context is lost with it. `spent`: seconds of GPU time before this part."""
     from grader.gpu import driver
     from grader.timing.rounds import ClockFault
@@ -126,9 +128,15 @@ def _answer(job: Job, part: Launching | Timing, capability: int, session: Timing
     except torch.OutOfMemoryError:
         message, poisoned = "the GPU ran out of memory; is another process using it?", False
     except RuntimeError as error:
-        name = next((word for word in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "ASSERT", "LAUNCH_FAILED",
-                                       "ILLEGAL_INSTRUCTION") if word.lower().replace("_", " ") in str(error).lower()
-                     or (word == "ILLEGAL_ADDRESS" and "illegal memory access" in str(error))), "")  # fmt: skip
+        name = next(
+            (
+                word
+                for word in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "ASSERT", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION")
+                if word.lower().replace("_", " ") in str(error).lower()
+                or (word == "ILLEGAL_ADDRESS" and "illegal memory access" in str(error))
+            ),
+            "",
+        )
         message = driver.explain(driver.CudaError(f"CUDA_ERROR_{name}")) if name else str(error).splitlines()[0]
         poisoned = True
     if not poisoned:

@@ -114,7 +114,10 @@ def interpret(
                 outcomes[number] = outcome
                 progress(outcome)
 
-    threads = [threading.Thread(target=work, args=(place % 2 == 1,), daemon=True) for place in range(min(options.jobs, len(pairs)))]
+    threads = [
+        threading.Thread(target=work, args=(place % 2 == 1,), daemon=True)
+        for place in range(min(options.jobs, len(pairs)))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -171,7 +174,13 @@ def _run_one(
 
 
 def _request(
-    kernel: Launchable, bundle: KernelBundle, problem: Problem, case: str, config: int, buffers: list[Guarded], options: InterpretOptions
+    kernel: Launchable,
+    bundle: KernelBundle,
+    problem: Problem,
+    case: str,
+    config: int,
+    buffers: list[Guarded],
+    options: InterpretOptions,
 ) -> dict[str, Any]:
     """What the interpreter is told of a launch: tensors, scalars, constants, grid, limits, and what to look at meanwhile."""
     launch, chosen = bundle.launches[case, config], bundle.configs[config]
@@ -186,7 +195,11 @@ def _request(
         "output": kernel.output,
         "seconds": 0.8 * options.case_seconds,
     }
-    if arrives_zeroed(kernel, chosen) and (name := factor(kernel)) is not None and not (options.accesses or options.record):
+    if (
+        arrives_zeroed(kernel, chosen)
+        and (name := factor(kernel)) is not None
+        and not (options.accesses or options.record)
+    ):
         request["factor"] = name
     if options.poison_masked:
         request["poison_masked"] = True
@@ -216,9 +229,15 @@ def _tensor_request(kernel: Launchable, guarded: Guarded) -> dict[str, Any]:
 
 
 def _outcome(
-    kernel: Launchable, source: KernelSource, made: MadeModule, case: str, config: int, buffers: list[Guarded], sent: list[bytes],
+    kernel: Launchable,
+    source: KernelSource,
+    made: MadeModule,
+    case: str,
+    config: int,
+    buffers: list[Guarded],
+    sent: list[bytes],
     answer: Answer,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     if "error" in answer.header:
         status = "unsupported" if answer.header["error"] in ("Unsupported", "GraderDefect") else "crash"
         if answer.header.get("reason") == "time":
@@ -267,7 +286,9 @@ def _seconds(answer: Answer) -> float:
 def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
     """One entry of the checker's answer, whose words are checked like everything that leaves a sandbox."""
     kind, fault = entry["kind"], entry["fault"]
-    if (kind != "promise" or fault not in memory.PROMISES) and (kind not in memory.VERBS or fault not in memory.WORST_FIRST):
+    if (kind != "promise" or fault not in memory.PROMISES) and (
+        kind not in memory.VERBS or fault not in memory.WORST_FIRST
+    ):
         raise ValueError("a finding of no known kind")
     line, dimension, offset = entry.get("line"), entry.get("dimension"), entry.get("offset")
     return MemoryFinding(
@@ -281,7 +302,9 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
         _integer(entry["lanes"]),
         None if offset is None else _integer(offset),
         tuple(_integer(step) for step in entry.get("steps", ())[:MAX_AXES]),
-        tuple(line for line in map(made.origin, map(_integer, entry.get("callers", ())[:MAX_CALLS])) if line is not None),
+        tuple(
+            line for line in map(made.origin, map(_integer, entry.get("callers", ())[:MAX_CALLS])) if line is not None
+        ),
         tuple(_integer(i) for i in entry.get("meant", ())[:MAX_AXES]),
         entry.get("differs") is True,
         str(entry.get("misled") or ""),

@@ -45,7 +45,9 @@ def main(job: Path, told: Path) -> None:
                     return
 
 
-def _launched(lab: Lab, bundle: KernelBundle, case: Case, config: int, seed: int, capability: int) -> dict[str, Any] | None:
+def _launched(
+    lab: Lab, bundle: KernelBundle, case: Case, config: int, seed: int, capability: int
+) -> dict[str, Any] | None:
     """One launch: whether it ended, and where its tensors were; None for one that cannot be made."""
     binary = bundle.binary(case.name, config, capability)
     if binary is None or (case.name, config) in bundle.refused:

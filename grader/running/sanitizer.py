@@ -64,7 +64,13 @@ def needed(bundle: KernelBundle) -> bool:
 
 
 def watch(
-    lab: Lab, bundle: KernelBundle, pairs: Sequence[tuple[str, int]], seed: int, capability: int, gpu: str, tool: str | None = None
+    lab: Lab,
+    bundle: KernelBundle,
+    pairs: Sequence[tuple[str, int]],
+    seed: int,
+    capability: int,
+    gpu: str,
+    tool: str | None = None,
 ) -> list[ToolWatch]:
     """What memcheck saw of these launches, in order; those that it did not come to are missing. Nothing where it is not installed."""
     tool = tool or installed()
@@ -74,17 +80,38 @@ def watch(
         job, told, report = (Path(folder, name) for name in ("job", "told", "report"))
         launches = [(lab.case(case), config) for case, config in pairs]
         job.write_bytes(pickle.dumps((lab.id, bundle, launches, seed, capability)))
-        command = [tool, "--tool", "memcheck", "--print-limit", str(MAX_ERRORS), "--log-file", str(report),
-                   sys.executable, "-m", "grader.running.sanitized", str(job), str(told)]  # fmt: skip
-        _run(command, {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+        command = [
+            tool,
+            "--tool",
+            "memcheck",
+            "--print-limit",
+            str(MAX_ERRORS),
+            "--log-file",
+            str(report),
+            sys.executable,
+            "-m",
+            "grader.running.sanitized",
+            str(job),
+            str(told),
+        ]
+        _run(
+            command, {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        )
         seen = _bounded(report)
-        return watches(_bounded(told), read_report(seen)) if SUMMARY in seen else []  # without it the tool did not come to its end
+        return (
+            watches(_bounded(told), read_report(seen)) if SUMMARY in seen else []
+        )  # without it the tool did not come to its end
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> None:
     """Runs it to its end, or ends it and what it started."""
     with subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     ) as process:
         try:
             process.wait(SECONDS)
@@ -113,7 +140,14 @@ def read_report(text: str) -> list[SeenError]:
         if words[:1] == ["Invalid"] and len(words) > 2:
             if len(found) == MAX_ERRORS:
                 break
-            size = next((_number(words[at + 2]) for at, word in enumerate(words[:-2]) if word == "of" and words[at + 1] == "size"), 0)
+            size = next(
+                (
+                    _number(words[at + 2])
+                    for at, word in enumerate(words[:-2])
+                    if word == "of" and words[at + 1] == "size"
+                ),
+                0,
+            )
             found.append(SeenError(words[2], size))
         elif found and words[:2] == ["by", "thread"] and "block" in words:
             found[-1] = _with(found[-1], block=" ".join(words[words.index("block") + 1 :][:3]))
@@ -162,6 +196,10 @@ def _fault(errors: Sequence[SeenError], tensors: dict[str, int]) -> str:
     error = errors[0]
     verb = {"read": "reads", "write": "writes"}.get(error.verb, "uses")
     name = next((name for name, address in tensors.items() if address == error.allocation), "").removesuffix("_ptr")
-    place = f"{error.distance} bytes {error.side} {name}" if name and error.side in ("after", "before") else "outside its tensors"
+    place = (
+        f"{error.distance} bytes {error.side} {name}"
+        if name and error.side in ("after", "before")
+        else "outside its tensors"
+    )
     block = f", in program {error.block}" if error.block else ""
     return f"{verb} {error.size} bytes, {place}{block}, as compute-sanitizer saw; mask it, or put the address right"
