@@ -120,7 +120,9 @@ class Arena:
         layout = self.layouts[name]
         width = layout.dtype.itemsize
         strides = (places.pitch[name] // width, *layout.strides)
-        return torch.as_strided(self._as_integers[width], (self.launches, *layout.shape), strides, places.first[name] // width)
+        return torch.as_strided(
+            self._as_integers[width], (self.launches, *layout.shape), strides, places.first[name] // width
+        )
 
     def tensors(self, places: Places, name: str) -> torch.Tensor:
         """All tensors of a parameter, [launches, *shape]."""

@@ -124,7 +124,9 @@ def load(binary: Binary) -> LoadedKernel:
         raise RefusedCubin(reason)
     module = call(driver.cuModuleLoadData(binary.cubin))
     function = call(driver.cuModuleGetFunction(module, binary.entry.encode()))
-    local_bytes = call(driver.cuFuncGetAttribute(driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function))
+    local_bytes = call(
+        driver.cuFuncGetAttribute(driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function)
+    )
     reason = local_fault(int(local_bytes))
     if reason:
         call(driver.cuModuleUnload(module))
