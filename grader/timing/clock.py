@@ -144,9 +144,14 @@ def _load(
 
 
 def _tune(
-    stage: Stage, baseline: Baseline, bundle: KernelBundle, capability: int, budget: Budget,
-    times_us: dict[int, float], wrong: dict[int, str],
-) -> None:  # fmt: skip
+    stage: Stage,
+    baseline: Baseline,
+    bundle: KernelBundle,
+    capability: int,
+    budget: Budget,
+    times_us: dict[int, float],
+    wrong: dict[int, str],
+) -> None:
     """Adds the time per launch in microseconds of every config, and why a config is wrong or is given up."""
     cublas_us = baseline.microseconds()
     for config in bundle.configs:

@@ -129,9 +129,14 @@ class Candidate:
     """
 
     def __init__(
-        self, stage: Stage, baseline: Baseline, bundle: KernelBundle, config: Config, kernel: driver.LoadedKernel,
+        self,
+        stage: Stage,
+        baseline: Baseline,
+        bundle: KernelBundle,
+        config: Config,
+        kernel: driver.LoadedKernel,
         kept_replay: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.stage, self.baseline, self.config, self.kernel = stage, baseline, config, kernel
         self.launch = bundle.launches[stage.case.name, config.index]
         self.bound = kernel.bind(self.launch, stage.lab.scalars(stage.case))
@@ -177,7 +182,11 @@ class Candidate:
             y.zero_()
             rows.copy_(begins)
             self.scratch.zero_()
-            self.bound(stage.pointers(draw, launch), driver.current_stream(), self.scratch.data_ptr() if self.scratch_step else 0)
+            self.bound(
+                stage.pointers(draw, launch),
+                driver.current_stream(),
+                self.scratch.data_ptr() if self.scratch_step else 0,
+            )
             return rows.clone()
 
         ordinary = left(torch.zeros_like(rows))
