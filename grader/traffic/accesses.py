@@ -76,8 +76,17 @@ def parse(log: bytes, tensors: Sequence[tuple[str, int]], grid: tuple[int, int, 
     found, place = [], 0
     for (program, kind, tensor, line, width, *shape), size in zip(table.tolist(), sizes, strict=True):
         tile = _trimmed(shape)
-        found.append(Access(int(started[program]), int(steps[program]), KINDS[kind], tensors[tensor][0], line, width,
-                            flat[place : place + size].reshape(tile)))  # fmt: skip
+        found.append(
+            Access(
+                int(started[program]),
+                int(steps[program]),
+                KINDS[kind],
+                tensors[tensor][0],
+                line,
+                width,
+                flat[place : place + size].reshape(tile),
+            )
+        )
         steps[program] += 1
         place += size
     return tuple(sorted(found, key=lambda access: (access.program, access.step)))
@@ -89,7 +98,9 @@ def launch_order(grid: tuple[int, int, int]) -> np.ndarray[Any, Any]:
     return np.asarray(x + grid[0] * (y + grid[1] * z))
 
 
-def _within(flat: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any], table: np.ndarray[Any, Any], limits: list[int]) -> None:
+def _within(
+    flat: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any], table: np.ndarray[Any, Any], limits: list[int]
+) -> None:
     """Raises ValueError for a lane that is neither masked nor inside its tensor."""
     most = np.repeat(np.array(limits, dtype=np.int64)[table[:, 2]] - table[:, 4], sizes)
     if (((flat < 0) | (flat > most)) & (flat != OFF)).any():

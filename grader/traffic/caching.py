@@ -96,7 +96,9 @@ class Replay:
     Sectors that are always used together (those of a tile of X, say) are one piece, so that there is less to keep.
     """
 
-    def __init__(self, accesses: Sequence[Access], programs: Sequence[ProgramTraffic], vectors: Collection[str] = ()) -> None:
+    def __init__(
+        self, accesses: Sequence[Access], programs: Sequence[ProgramTraffic], vectors: Collection[str] = ()
+    ) -> None:
         """vectors: the tensors that do not grow with K."""
         self._programs, self._vectors = programs, set(vectors)
         self._names = sorted({access.tensor for access in accesses})

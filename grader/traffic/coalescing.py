@@ -81,9 +81,20 @@ def coalesce(access: Access, num_warps: int) -> Coalescing:
     last = (first + access.width - 1) // SECTOR
     touched = np.concatenate((_pairs(instruction, first // SECTOR), _pairs(instruction, last)))
     return Coalescing(
-        access.kind, access.tensor, access.line, access.width, together * access.width, len(np.unique(instruction)),
-        first.size * access.width, len(np.unique(touched)), layout, access.offsets, warp, request, lane,
-    )  # fmt: skip
+        access.kind,
+        access.tensor,
+        access.line,
+        access.width,
+        together * access.width,
+        len(np.unique(instruction)),
+        first.size * access.width,
+        len(np.unique(touched)),
+        layout,
+        access.offsets,
+        warp,
+        request,
+        lane,
+    )
 
 
 def _pairs(instruction: np.ndarray[Any, Any], sector: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -105,7 +116,11 @@ def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int) -> Blocke
         threads = min(max(offsets.shape[axis] // each[axis], 1), threads_left)
         lanes[axis] = min(threads, lanes_left)
         warps[axis] = min(max(threads // lanes[axis], 1), warps_left)
-        threads_left, lanes_left, warps_left = threads_left // threads, lanes_left // lanes[axis], warps_left // warps[axis]
+        threads_left, lanes_left, warps_left = (
+            threads_left // threads,
+            lanes_left // lanes[axis],
+            warps_left // warps[axis],
+        )
         threads_left = max(threads_left, 1)
     lanes[order[-1]], warps[order[-1]] = lanes_left, warps_left
     return Blocked(tuple(each), tuple(lanes), tuple(warps), order)

@@ -168,9 +168,18 @@ def count_tensor(layout: TensorLayout, accesses: Sequence[Access]) -> TensorTraf
     reads = np.bincount(np.concatenate(loaded), minlength=count)
     width = layout.element_bytes
     return TensorTraffic(
-        layout.name, layout.sizes, layout.shape, width, asked["load"], asked["store"], asked["atomic"],
-        int((reads > 0).sum()) * width, int(written.sum()) * width, reads.reshape(layout.shape), readers.reshape(layout.shape),
-    )  # fmt: skip
+        layout.name,
+        layout.sizes,
+        layout.shape,
+        width,
+        asked["load"],
+        asked["store"],
+        asked["atomic"],
+        int((reads > 0).sum()) * width,
+        int(written.sum()) * width,
+        reads.reshape(layout.shape),
+        readers.reshape(layout.shape),
+    )
 
 
 def count_programs(

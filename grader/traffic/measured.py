@@ -93,9 +93,15 @@ def only(lab: Lab, case: Case) -> Lab:
 
 
 def count_tiles(
-    lab: Lab, source: KernelSource, options: InterpretOptions, *, config: int = 0, sizes: tuple[int, int, int] | None = None,
-    tiles: tuple[int, int] = (4, 4), steps: int = 2,
-) -> Traffic | Uncounted:  # fmt: skip
+    lab: Lab,
+    source: KernelSource,
+    options: InterpretOptions,
+    *,
+    config: int = 0,
+    sizes: tuple[int, int, int] | None = None,
+    tiles: tuple[int, int] = (4, 4),
+    steps: int = 2,
+) -> Traffic | Uncounted:
     """The traffic of a kernel on these M, N, K, or else on so many tiles of the config and steps along K."""
     build = BuildOptions((90,), "check", 1, options.confined, options.start)
     known = describe_case(lab, source, lab.cases[0], build)
@@ -111,8 +117,13 @@ def count_tiles(
 
 
 def count_traffic(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, case: Case, config: int, options: InterpretOptions,
-) -> Traffic | Uncounted:  # fmt: skip
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    case: Case,
+    config: int,
+    options: InterpretOptions,
+) -> Traffic | Uncounted:
     """What the launch of `case` with the bundle's config number `config` does to memory.
 
     bundle: described for that case at least (`describe_case`, or the one that a grading made). A kernel that fails, does not
@@ -131,7 +142,9 @@ def count_traffic(
             f"elements; use sizes for which none has more than {MOST_ELEMENTS}"
         )
     problem = make_problem(lab, case, SEED)
-    (outcome,) = interpret(lab, source, bundle, {case.name: problem}, [(case.name, config)], replace(options, accesses=True))
+    (outcome,) = interpret(
+        lab, source, bundle, {case.name: problem}, [(case.name, config)], replace(options, accesses=True)
+    )
     outside = sentences(lab, source, {case.name: problem}, [_out_of_bounds(outcome)])
     if outside:
         return Uncounted(f"it goes outside its tensors, so there is no right count: {outside[0]}")
@@ -152,7 +165,9 @@ def _counted(
 ) -> Traffic:
     grid = bundle.launches[case.name, config].grid
     pointers = [parameter for parameter in lab.parameters if parameter.name in problem.tensors]
-    layouts = {pointer.name: layout_of(pointer.name, pointer.sizes, problem.tensors[pointer.name]) for pointer in pointers}
+    layouts = {
+        pointer.name: layout_of(pointer.name, pointer.sizes, problem.tensors[pointer.name]) for pointer in pointers
+    }
     accesses = parse(outcome.flow, [(layout.name, layout.extent) for layout in layouts.values()], grid)
     finding = check(lab, problem, outcome, bundle)
     by_tensor: dict[str, list[Access]] = {name: [] for name in layouts}
@@ -160,8 +175,15 @@ def _counted(
         by_tensor[access.tensor].append(access)
     origins = {line: bundle.made.origin(line) for line in {access.line for access in accesses}}
     return Traffic(
-        lab.id, case, bundle.configs[config], grid, lab.output, layouts,
+        lab.id,
+        case,
+        bundle.configs[config],
+        grid,
+        lab.output,
+        layouts,
         {name: count_tensor(layout, by_tensor[name]) for name, layout in layouts.items()},
-        count_programs(layouts, lab.output, grid, accesses), accesses, "" if finding.ok else finding.message,
+        count_programs(layouts, lab.output, grid, accesses),
+        accesses,
+        "" if finding.ok else finding.message,
         {line: source.locate(origin) for line, origin in origins.items() if origin is not None},
-    )  # fmt: skip
+    )
