@@ -77,4 +77,4 @@ def harness(x_ptr, w_ptr, M, N, K, out_ptr):
         expected=_product,
         tolerance=lambda inputs: _product(inputs).double().abs() * 2.0**-10 + 1e-4,
     ),
-)  # fmt: skip
+)
