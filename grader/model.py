@@ -337,9 +337,21 @@ class MemoryFinding:
 
     kind: Literal["load", "store", "atomic", "promise"]
     fault: Literal[
-        "beyond", "past", "gap", "outside", "wild", "race", "mixed", "lanes", "thread", "unwritten",
-        "assumed", "multiple", "contiguous", "constant",
-    ]  # fmt: skip
+        "beyond",
+        "past",
+        "gap",
+        "outside",
+        "wild",
+        "race",
+        "mixed",
+        "lanes",
+        "thread",
+        "unwritten",
+        "assumed",
+        "multiple",
+        "contiguous",
+        "constant",
+    ]
     line: int | None
     tensor: str = ""
     index: tuple[int, ...] = ()
@@ -370,7 +382,9 @@ class MemoryFinding:
 
         Two stores of the same number do not.
         """
-        return self.fault in ("mixed", "lanes", "thread") or (self.fault == "race" and (self.kind != "store" or self.differs))
+        return self.fault in ("mixed", "lanes", "thread") or (
+            self.fault == "race" and (self.kind != "store" or self.differs)
+        )
 
 
 NOT_RUN = "not run: "
@@ -413,7 +427,11 @@ class Outcome:
 
     def stored_inputs(self, output: str) -> tuple[str, ...]:
         """Tensors besides `output` that were stored to: those that changed, and those that programs wrote at odds with others."""
-        raced = (found.tensor for found in self.memory or () if found.fault in ("race", "mixed", "lanes") and found.tensor != output)
+        raced = (
+            found.tensor
+            for found in self.memory or ()
+            if found.fault in ("race", "mixed", "lanes") and found.tensor != output
+        )
         return tuple(dict.fromkeys((*self.changed, *raced)))
 
 
