@@ -27,7 +27,10 @@ FACTOR = ("M", "K")
 MOST_SETS = 64
 """Different sets of k that are compared with the reference; 16 are all that count."""
 
-NOT_ITS_SHARE = "its slices of K widen no tolerance: what one of them adds is not the products of its own k, summed in fp32 and rounded to fp16 once"
+NOT_ITS_SHARE = (
+    "its slices of K widen no tolerance: what one of them adds is not the products of its own k, "
+    "summed in fp32 and rounded to fp16 once"
+)
 
 
 @dataclass(frozen=True)
