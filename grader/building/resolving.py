@@ -70,7 +70,10 @@ class Global:
 
 @cache
 def language() -> Any:
-    """triton.language, whatever TRITON_INTERPRET says."""
+    """triton.language, whatever TRITON_INTERPRET says, with the modules that a jit function may name through it: which of them Triton has
+    imported by itself depends on what ran in this process before."""
+    for name in MODULES:
+        permitted_module(name)
     return importlib.import_module("triton.language")
 
 
