@@ -1,6 +1,6 @@
 """A recorded launch as data: the operations of a few programs, each with its line, its inputs and its values.
 
-The bytes come from a sandbox (grader/sandbox/inside/recording.py), so they are parsed strictly: every number is in range,
+The bytes come from a sandbox (grader/interpreter/recording.py), so they are parsed strictly: every number is in range,
 every array lies inside the block, every input was made before it is used. Anything else raises ValueError.
 """
 

@@ -101,7 +101,7 @@ LEFT_OPEN = {
     "packs": "what is in Y depends on which elements tl.map_elementwise gives its function together, which is left to "
     "the compiler; use pack=1, or let the function treat each element by itself",
 }
-"""Why a kernel is wrong that needs an order which Triton leaves open, by the names of grader/sandbox/inside/orders.py."""
+"""Why a kernel is wrong that needs an order which Triton leaves open, by the names of grader/interpreter/orders.py."""
 
 
 def order_left_open(source: KernelSource, found: Sequence[tuple[str, int | None]]) -> str:

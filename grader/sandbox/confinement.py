@@ -15,10 +15,11 @@ from pathlib import Path
 
 from grader.sandbox.inside.places import GRADER, PRIVATE, SCRATCH, enclosing
 
-INSIDE = Path(__file__).parent / "inside"
-"""The modules that run in there."""
+PACKAGE = Path(__file__).parents[1]
+INSIDE = ("interpreter", "sandbox/inside")
+"""The packages of the grader that run in there."""
 
-CHECKOUT = str(INSIDE.parents[2]) if (INSIDE.parents[2] / "pyproject.toml").is_file() else ""
+CHECKOUT = str(PACKAGE.parent) if (PACKAGE.parent / "pyproject.toml").is_file() else ""
 """The repository that the grader runs from, if it does: secrets and solutions lie there, so in a sandbox it is empty but for the
 packages in it, also where a folder that Python needs encloses it."""
 
@@ -99,10 +100,17 @@ def confinement(environment: Mapping[str, str]) -> list[str]:
             arguments += ["--symlink", os.readlink(path), path]
         else:
             arguments += ["--ro-bind", path, path]
-    arguments += ["--ro-bind", str(INSIDE), GRADER, "--dir", SCRATCH, "--chdir", SCRATCH]
+    for folder in INSIDE:
+        arguments += ["--ro-bind", str(PACKAGE / folder), f"{GRADER}/{folder}"]
+    arguments += ["--dir", SCRATCH, "--chdir", SCRATCH]
     closed = (*around, *({CHECKOUT} & {*readable}), "/dev", "/")
     arguments += [part for folder in closed for part in ("--remount-ro", folder)]
     return [*arguments, *(part for name, value in environment.items() for part in ("--setenv", name, value))]
+
+
+def entry(bwrap: str | None) -> str:
+    """The file that a process in there begins with."""
+    return f"{GRADER if bwrap else PACKAGE}/sandbox/inside/entry.py"
 
 
 def environment(interpret: bool, home: str) -> dict[str, str]:

@@ -94,8 +94,7 @@ class Cold:
         home = self._place.path if self._place else places.SCRATCH
         variables = confinement.environment(interpret, home)
         pipes = Pipes()
-        folder = places.GRADER if bwrap else str(confinement.INSIDE)
-        command = [sys.executable, f"{folder}/worker.py", str(pipes.theirs_out)]
+        command = [sys.executable, confinement.entry(bwrap), "worker", str(pipes.theirs_out)]
         if bwrap:
             command = [bwrap, *confinement.confinement(variables), "--", *command]
         self._process = subprocess.Popen(

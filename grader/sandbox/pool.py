@@ -28,9 +28,10 @@ START_SECONDS = 240.0
 """The first fork waits for its parent's imports, on a slow disk for long."""
 
 ATTEMPTS = 3
+WORK = "grader.sandbox.inside"
 IMPORTED = {
-    False: ("triton", "triton.compiler", "triton.backends.compiler", "student", "compiling"),
-    True: ("numpy.random", "student", "interpreting"),
+    False: ("triton", "triton.compiler", "triton.backends.compiler", f"{WORK}.student", f"{WORK}.compiling"),
+    True: ("numpy.random", f"{WORK}.student", f"{WORK}.interpreting"),
 }
 """What a parent imports, by whether its forks interpret."""
 
@@ -53,8 +54,7 @@ class WarmParent:
         self.proven = False
         variables = confinement.environment(interpret, places.SCRATCH if bwrap else tempfile.gettempdir())
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        folder = places.GRADER if bwrap else str(confinement.INSIDE)
-        command = [sys.executable, f"{folder}/forking.py", str(theirs.fileno()), *IMPORTED[interpret]]
+        command = [sys.executable, confinement.entry(bwrap), "forking", str(theirs.fileno()), *IMPORTED[interpret]]
         if bwrap:
             command = [bwrap, *confinement.confinement(variables), "--", *command]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115

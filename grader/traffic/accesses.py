@@ -1,6 +1,6 @@
 """The accesses of an interpreted launch as data: who asked for which bytes of which tensor, in the order of the programs.
 
-The bytes come from a sandbox (grader/sandbox/inside/access_log.py), so they are parsed strictly: sizes fit exactly, every
+The bytes come from a sandbox (grader/interpreter/access_log.py), so they are parsed strictly: sizes fit exactly, every
 program, tensor and kind is one that there is, every lane is masked or inside its tensor. Anything else raises ValueError.
 """
 

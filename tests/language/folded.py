@@ -16,7 +16,6 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-from tests.language.run import SANDBOXED
 from tests.language.table import HEADER
 
 START = "zero = tl.program_id(0) * 0\n"
@@ -57,11 +56,11 @@ def _module() -> ModuleType:
 def interpret() -> dict[str, list[int | None]]:
     """On the grader's corrected interpreter."""
     os.environ["TRITON_INTERPRET"] = "1"
-    sys.path.insert(0, str(SANDBOXED))
-    import language_shims
-    import student
     import torch
     from triton.runtime import driver
+
+    from grader.interpreter import language_shims
+    from grader.sandbox.inside import student
 
     driver.set_active(student.TargetOnly(90))
     kernels, found = _module(), {}
@@ -80,8 +79,7 @@ def compile_all() -> dict[str, list[int | None]]:
     from triton.compiler import ASTSource
     from triton.runtime import driver
 
-    sys.path.insert(0, str(SANDBOXED))
-    import student
+    from grader.sandbox.inside import student
 
     driver.set_active(student.TargetOnly(90))
     kernels, found = _module(), {}

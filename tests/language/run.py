@@ -24,8 +24,6 @@ import numpy as np
 
 from tests.language.table import CASES, TORCH, Case, arrays, kind_of, module
 
-SANDBOXED = Path(__file__).parents[2] / "grader" / "sandbox" / "inside"
-
 
 def cases() -> dict[str, Case]:
     """Every kernel of the table."""
@@ -99,11 +97,10 @@ def about(device: str) -> dict[str, Any]:
 def interpret(path: str) -> None:
     """Everything through the grader's corrected interpreter, and once more (`again:...`), when every operation has its plan (plans.py)."""
     os.environ["TRITON_INTERPRET"] = "1"
-    sys.path.insert(0, str(SANDBOXED))
-    import faults
-    import language_shims
-    import student
     from triton.runtime import driver
+
+    from grader.interpreter import faults, language_shims
+    from grader.sandbox.inside import student
 
     driver.set_active(student.TargetOnly(90))
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
 """What runs inside the sandbox, beside the student's code. Standard library, Triton and NumPy only.
 
-These files are mounted alone: nothing else of the grader can be seen from inside.
+This folder and `grader.interpreter` are mounted alone: nothing else of the grader can be seen from inside.
 """

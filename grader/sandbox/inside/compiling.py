@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-import ptx
-from crashes import refuse
-from explaining import keep_places
-from made import LoadedModule, constants
+from grader.sandbox.inside import ptx
+from grader.sandbox.inside.crashes import refuse
+from grader.sandbox.inside.explaining import keep_places
+from grader.sandbox.inside.made import LoadedModule, constants
 
 OWNS = (
     re.compile(
@@ -158,9 +158,10 @@ def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any,
 
 def _source(module: LoadedModule, request: dict[str, Any]) -> Any:
     """The kernel with its signature, constants and specialisation, as Triton's compiler takes it."""
-    from student import TargetOnly
     from triton.compiler import ASTSource
     from triton.runtime import driver
+
+    from grader.sandbox.inside.student import TargetOnly
 
     driver.set_active(TargetOnly(request["capability"]))
     names = [parameter.name for parameter in module.parameters]

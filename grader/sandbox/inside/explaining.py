@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from crashes import FrontEndRefusal
+from grader.interpreter import native_memory
+from grader.sandbox.inside.crashes import FrontEndRefusal
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+OURS = {os.path.dirname(os.path.abspath(file)) for file in (__file__, native_memory.__file__)}
 MAX_MESSAGE = 600
 MAX_TEXT = 120
 MAX_NAMES = 12
@@ -57,14 +58,14 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether no kernel's text can have caused the error: a broken environment, or one raised by a file beside this one."""
+    """Whether no kernel's text can have caused the error: a broken environment, or one raised by a file of ours."""
     root = list(_causes(error))[-1]
     if isinstance(root, ImportError | OSError):
         return True
     if isinstance(root, FrontEndRefusal):
         return False
     frames = traceback.extract_tb(root.__traceback__)
-    return bool(frames) and os.path.dirname(os.path.abspath(frames[-1].filename)) == HERE
+    return bool(frames) and os.path.dirname(os.path.abspath(frames[-1].filename)) in OURS
 
 
 def _around(node: Any, generators: list[Any], chain: list[BaseException], module: str) -> dict[str, Any]:

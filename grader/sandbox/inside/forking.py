@@ -1,6 +1,6 @@
 """The warm parent: has imported what sandboxes need, knows no student, and is forked for each of them.
 
-    python forking.py CONTROL_FD MODULE...
+    python entry.py forking CONTROL_FD MODULE...
 
 A request on the control socket is JSON with three descriptors: where the fork reads its requests, where it answers,
 and a socket for its news: `up PID` from the fork before it serves, `ended STATUS` from here when it is over. The fork
@@ -22,8 +22,7 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-import isolation
-import worker
+from grader.sandbox.inside import isolation, worker
 
 REQUESTS, ANSWERS, NEWS = 3, 4, 5
 """Descriptors of a fork; 0, 1 and 2 are /dev/null, and its news are closed before it serves."""
@@ -196,11 +195,11 @@ def _same_every_time() -> None:
         sys.modules["numpy.random"].seed(0)
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Imports, then serves."""
     gc.disable()  # imports allocate much and free little
-    control = socket.socket(fileno=int(sys.argv[1]))
-    for name in sys.argv[2:]:
+    control = socket.socket(fileno=int(arguments[0]))
+    for name in arguments[1:]:
         importlib.import_module(name)
     _same_every_time()
     threads = len(os.listdir("/proc/self/task"))
@@ -212,6 +211,3 @@ def main() -> None:
     unable = f"importing started {threads - 1} threads, and a process with threads cannot be forked safely"
     Parent(control, unable if threads > 1 else None).serve()
 
-
-if __name__ == "__main__":
-    main()

@@ -10,16 +10,14 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import faults
-import in_step
-import language_shims
-import memory_check
 import numpy as np
-from areas import Area
-from contributions import Contributions
-from host_tensor import HostTensor
-from made import LoadedModule, constants
-from orders import Orders
+
+from grader.interpreter import faults, in_step, language_shims, memory_check
+from grader.interpreter.areas import Area
+from grader.interpreter.contributions import Contributions
+from grader.interpreter.host_tensor import HostTensor
+from grader.interpreter.orders import Orders
+from grader.sandbox.inside.made import LoadedModule, constants
 
 language_shims.install()  # here, so that a warm parent has done it for all its forks
 
@@ -117,11 +115,11 @@ def _one_after_the_other(module: LoadedModule, request: dict[str, Any], given: _
     check.contributions = _contributions(given, request)
     recorder: Any = None
     if "record" in request:
-        import recording
+        from grader.interpreter import recording
 
         recorder = recording.Recorder(check.areas, check.path, request["record"])
     elif request.get("accesses"):
-        import access_log
+        from grader.interpreter import access_log
 
         recorder = access_log.AccessLog(check.areas, check.path)
     started = time.process_time()

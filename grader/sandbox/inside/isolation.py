@@ -12,8 +12,7 @@ import os
 import resource
 import sys
 
-import places
-import system_calls
+from grader.sandbox.inside import places, system_calls
 
 MEMORY_BYTES = 6 << 30
 ADDRESS_SPACE_BYTES = 24 << 30

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from typing import Any
 
-from student import TargetOnly
+from grader.sandbox.inside.student import TargetOnly
 
 
 class LoadedModule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GRADER = "/grader-inside"
-"""Where the modules beside this one are mounted: a name that no checkout has."""
+"""Where the packages of the grader that run in there are mounted: a name that no checkout has."""
 
 PRIVATE = ("/tmp", "/dev/shm")
 """File systems of a sandbox's own, empty at its start, where it may write."""

@@ -1,10 +1,10 @@
 """The loop inside the sandbox: takes requests on standard input, answers on the descriptor it was given.
 
-    python worker.py RESPONSE_FD
+    python entry.py worker RESPONSE_FD
 
 The request `load` brings the student's module, which only `describe` works on; `made` brings the module that the grader
 wrote from its text, for `compile`, `lower`, `read` and `interpret`. No sandbox is asked for both. Before them may come
-`prepare`, which imports the named modules beside this one, so that the work begins at once when there is some.
+`prepare`, which imports the named modules, so that the work begins at once when there is some.
 What the student's code prints goes to nowhere: standard output is not part of any answer.
 """
 
@@ -16,9 +16,8 @@ import os
 import sys
 from typing import Any, BinaryIO
 
-import isolation
-import wire
-from explaining import explain, is_ours
+from grader.sandbox.inside import isolation, wire
+from grader.sandbox.inside.explaining import explain, is_ours
 
 OUT_OF_MEMORY = (
     f"out of memory: one process may hold {isolation.MEMORY_BYTES >> 30} GB; "
@@ -75,7 +74,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
         out: list[bytes] = []
         try:
             if header["op"] == "load":
-                import student
+                from grader.sandbox.inside import student
 
                 _write(path, header["module"])
                 module = student.load(path, header["kernel"], header["grid"], header["capability"])
@@ -88,29 +87,29 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
                 answer = {} if header["contract"] is None else module.describe(header["contract"], header["problems"])
                 answer["functions"] = module.report(header["names"])
             elif header["op"] == "made":
-                import made
+                from grader.sandbox.inside import made
 
                 _write(path, header["module"])
                 module = made.load(path, header["kernel"], header["capability"])
                 answer = {}
             elif header["op"] == "compile":
-                import compiling
+                from grader.sandbox.inside import compiling
 
                 answer, out = compiling.compile_one(module, header)
             elif header["op"] == "lower":
-                import compiling
+                from grader.sandbox.inside import compiling
 
                 answer = compiling.lower_one(module, header)
             elif header["op"] == "allocate":
-                import compiling
+                from grader.sandbox.inside import compiling
 
                 answer = compiling.allocate_one(module, header)
             elif header["op"] == "read":
-                import compiling
+                from grader.sandbox.inside import compiling
 
                 answer = compiling.read_one(module, header)
             elif header["op"] == "interpret":
-                import interpreting
+                from grader.sandbox.inside import interpreting
 
                 answer, out = interpreting.interpret_one(module, header, blobs)
             else:
@@ -125,7 +124,7 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
 
 
 def _is_contract_error(error: BaseException) -> bool:
-    import student
+    from grader.sandbox.inside import student
 
     return type(error) is student.ContractError
 
@@ -145,8 +144,9 @@ def _frame(answer: dict[str, Any], out: list[bytes]) -> list[bytes | memoryview]
         return wire.encode({"error": "WireError", "message": str(error), "line": None})
 
 
-if __name__ == "__main__":
-    with os.fdopen(int(sys.argv[1]), "wb") as responses, os.fdopen(os.dup(0), "rb") as requests:
+def main(arguments: list[str]) -> None:
+    """Serves, started cold."""
+    with os.fdopen(int(arguments[0]), "wb") as responses, os.fdopen(os.dup(0), "rb") as requests:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         isolation.bounded()
         serve(requests, responses)

@@ -13,7 +13,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from grader.building.cubin import MOST_LOCAL_BYTES, _local_bytes, _sections, fault
-from tests.submissions import TESTS
 
 
 @triton.jit
@@ -132,10 +131,9 @@ def test_local_memory_is_limited_as_shared_memory_is(capability, size):
 
 
 @pytest.mark.parametrize("capability", [80, 90, 120])
-def test_local_memory_is_what_nvidias_tool_says(capability, monkeypatch):
+def test_local_memory_is_what_nvidias_tool_says(capability):
     """Spills, an array, and both."""
-    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
-    from compiling import _resources
+    from grader.sandbox.inside.compiling import _resources
 
     for kernel, asm in ((spilling, None), (plain, None), (assembly, indexed(6000))):
         binary = cubin(kernel, capability, asm)
@@ -170,10 +168,9 @@ def lowered(kernel, capability, asm=None):
 
 
 @pytest.fixture
-def is_plain(monkeypatch):
+def is_plain():
     """What says of LLVM IR that a kernel's binary would be itself alone."""
-    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
-    import compiling
+    from grader.sandbox.inside import compiling
 
     return compiling.is_plain
 

@@ -18,9 +18,8 @@ from tests.submissions import TESTS
 
 
 @pytest.fixture
-def worker(monkeypatch):
-    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
-    import worker
+def worker():
+    from grader.sandbox.inside import worker
 
     return worker
 

@@ -15,14 +15,14 @@ ROOT = TESTS.parent
 WORDS = ("not gradable here: the grader itself failed", "KeyError: 'planted'", "send this sentence and your file to the instructor")
 
 
-IN_DOT = ("host_builder.py", "def create_dot(", "raise KeyError('planted')")
-IN_LOADING = ("made.py", "def load(", "if __import__('os').environ.get('TRITON_INTERPRET'): raise KeyError('planted')")
+IN_DOT = ("interpreter/host_builder.py", "def create_dot(", "raise KeyError('planted')")
+IN_LOADING = ("sandbox/inside/made.py", "def load(", "if __import__('os').environ.get('TRITON_INTERPRET'): raise KeyError('planted')")
 
 
 def planted(folder, file, head, fault):
     """A copy of the grader in which the first statement of a function of ours raises."""
     shutil.copytree(ROOT / "grader", folder / "grader", ignore=shutil.ignore_patterns("__pycache__"))
-    shim = folder / "grader" / "sandbox" / "inside" / file
+    shim = folder / "grader" / file
     lines = shim.read_text(encoding="utf-8").split("\n")
     at = next(number for number, line in enumerate(lines) if line.strip().startswith(head))
     indent = " " * (len(lines[at]) - len(lines[at].lstrip()) + 4)

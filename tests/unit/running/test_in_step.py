@@ -17,7 +17,6 @@ from grader.model import KernelBundle
 from grader.pipeline.grading import launch_pairs
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, _request, arrives_zeroed
-from grader.sandbox.confinement import INSIDE
 from tests.submissions import LABS, TESTS, all_mistakes
 
 CASES = ("every_config", "single_token", "odd_m", "uneven_rows")
@@ -30,8 +29,9 @@ MOST = 3
 BOTH = """
 import os, pickle, sys
 os.environ["TRITON_INTERPRET"] = "1"
-sys.path.insert(0, {inside!r})
-import in_step, interpreting, made, numpy as np
+import numpy as np
+from grader.interpreter import in_step
+from grader.sandbox.inside import interpreting, made
 
 with open({path!r}, "rb") as file:
     kernel, text, requests = pickle.load(file)
@@ -85,7 +85,7 @@ def both(lab_id: str, source: Path, folder: Path, *names: str) -> dict[str, bool
         requests.append((f"{case}:{config}", request, [one.buffer.numpy().tobytes() for one in buffers]))
     path = folder / "launches"
     path.write_bytes(pickle.dumps((built.made.kernel, built.made.text, requests)))
-    script = BOTH.format(inside=str(INSIDE), path=str(path))
+    script = BOTH.format(path=str(path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     return {name: ended == "True" for name, ended in (line.split() for line in done.stdout.splitlines())}
@@ -193,9 +193,8 @@ def test_what_is_judged_runs_one_after_the_other(line, tmp_path):
 
 
 GRID = """
-import sys
-sys.path.insert(0, {inside!r})
-import resource, in_step
+import resource
+from grader.interpreter import in_step
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 ran = []
 def one(indices):
@@ -203,12 +202,12 @@ def one(indices):
     if len(ran) > 3: raise KeyboardInterrupt
 in_step._run = lambda function, given, indices, check: one(indices)
 try:
-    in_step.launch(lambda: None, [2**31 - 1, 65535, 65535], 64, {{}}, in_step.InStep([], "", None, poison_masked=False))
+    in_step.launch(lambda: None, [2**31 - 1, 65535, 65535], 64, {}, in_step.InStep([], "", None, poison_masked=False))
 except KeyboardInterrupt:
     print(ran)
 """
 
 
 def test_a_grid_of_any_size_costs_a_batch():
-    done = subprocess.run([sys.executable, "-c", GRID.format(inside=str(INSIDE))], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", GRID], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[64, 64, 64, 64]", done.stderr

@@ -14,7 +14,6 @@ from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import Config, KernelBundle, KernelSource, Launch, MadeModule
 from grader.running.interpreter import TOGETHER, InterpretOptions, interpret
-from grader.sandbox.confinement import INSIDE
 from grader.sandbox.process import Answer
 
 LAB = get_lab("w8a8")
@@ -79,8 +78,8 @@ def test_two_launches_that_do_not_end_are_enough(monkeypatch, hidden):
 WITHOUT_TORCH = """
 import math, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
-sys.path.insert(0, {inside!r})
-import interpreting, language_shims, made
+from grader.interpreter import language_shims
+from grader.sandbox.inside import interpreting, made
 import triton.language as tl
 from triton.runtime.jit import mangle_type
 
@@ -118,6 +117,6 @@ def test_a_launch_imports_no_torch_and_takes_numbers_as_triton_does(tmp_path):
     """A sandbox is forked from a process that has imported nothing that launches do not need."""
     path = tmp_path / "made_module.py"
     path.write_text(DOUBLED, encoding="utf-8")
-    code = WITHOUT_TORCH.format(inside=str(INSIDE), path=str(path))
+    code = WITHOUT_TORCH.format(path=str(path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

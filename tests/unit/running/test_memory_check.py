@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import torch
@@ -480,13 +481,14 @@ def test_an_access_in_a_helper_is_placed_there(tmp_path):
 
 
 MEASURE = """
-import statistics, sys
-sys.path.insert(0, {sandboxed!r})
-import in_step, interpreting, made, memory_check
+import os, statistics
+os.environ["TRITON_INTERPRET"] = "1"
 from contextlib import contextmanager
+from grader.interpreter import in_step, memory_check
 from grader.labs.guarded import guard
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
+from grader.sandbox.inside import interpreting, made
 
 lab = get_lab({lab!r})
 case = lab.case("every_config")
@@ -528,7 +530,7 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab, tmp_path):
     path = tmp_path / "made_module.py"
     path.write_text(made.text, encoding="utf-8")
     tile = {"BLOCK_M": 16} if lab == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
-    code = MEASURE.format(sandboxed=str(TESTS.parent / "grader" / "sandbox" / "inside"), lab=lab, path=str(path), tile=tile)
+    code = MEASURE.format(lab=lab, path=str(path), tile=tile)
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=TESTS.parent)
     assert answer.returncode == 0, answer.stderr
     ratio = float(answer.stdout)
@@ -663,15 +665,13 @@ def test_a_descriptor_stays_inside_its_tensor(tmp_path):
     assert any("writes column 80 of y" in sentence for sentence in wide.sentences)
 
 
-def test_what_the_grader_does_wrong_is_not_the_students(tmp_path, monkeypatch):
+def test_what_the_grader_does_wrong_is_not_the_students(tmp_path):
     """An error of the grader's own code inside the sandbox comes back as such, with the place in our code."""
-    sandboxed = TESTS.parent / "grader" / "sandbox" / "inside"
-    monkeypatch.syspath_prepend(str(sandboxed))
-    import faults
+    from grader.interpreter import faults, memory_check
 
     kernel = tmp_path / "kernel_module.py"
     scope: dict[str, object] = {}
-    exec(compile("def ours():\n    return {}['missing']", str(sandboxed / "memory_check.py"), "exec"), scope)
+    exec(compile("def ours():\n    return {}['missing']", memory_check.__file__, "exec"), scope)
     exec(compile("\n\ndef theirs():\n    return ours()", str(kernel), "exec"), scope)
     with pytest.raises(KeyError) as raised:
         scope["theirs"]()  # type: ignore[operator]
@@ -684,11 +684,10 @@ def test_what_the_grader_does_wrong_is_not_the_students(tmp_path, monkeypatch):
     ("ended", "programs", "goes_on"),
     [(30, 100, True), (25, 100, True), (24, 100, False), (0, 100, False), (7, 8, False), (8, 8, False)],
 )
-def test_many_small_programs_are_no_endless_loop(monkeypatch, ended, programs, goes_on):
+def test_many_small_programs_are_no_endless_loop(ended, programs, goes_on):
     """A launch goes on past its seconds, once, where its programs end so fast that the others will have ended in time."""
-    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
-    import memory_check
-    from faults import LaunchEnded
+    from grader.interpreter import memory_check
+    from grader.interpreter.faults import LaunchEnded
 
     check = memory_check.MemoryCheck([], "kernel_module.py", 24.0, programs)
     check.deadline, check.end, check.ended = 0.0, 0.0, ended
@@ -700,11 +699,9 @@ def test_many_small_programs_are_no_endless_loop(monkeypatch, ended, programs, g
         check._in_time()
 
 
-def test_time_that_ran_out_inside_numpy_is_told_as_that(monkeypatch, tmp_path):
+def test_time_that_ran_out_inside_numpy_is_told_as_that(tmp_path):
     """NumPy makes a TypeError of whatever is raised while it reads a shape; that is no fault of the grader's."""
-    monkeypatch.syspath_prepend(str(TESTS.parent / "grader" / "sandbox" / "inside"))
-    import faults
-    import memory_check
+    from grader.interpreter import faults, memory_check
 
     check = memory_check.MemoryCheck([], str(tmp_path / "kernel_module.py"), 24.0, 1)
     check.deadline = 0.0
@@ -719,7 +716,7 @@ def test_time_that_ran_out_inside_numpy_is_told_as_that(monkeypatch, tmp_path):
 
     scope: dict[str, object] = {}
     shim = "import numpy\ndef shim(shape):\n    return numpy.empty(shape)\n"
-    exec(compile(shim, str(TESTS.parent / "grader" / "sandbox" / "inside" / "host_builder.py"), "exec"), scope)
+    exec(compile(shim, str(Path(faults.__file__).with_name("host_builder.py")), "exec"), scope)
     with pytest.raises(TypeError) as raised:
         scope["shim"](Shape())  # type: ignore[operator]
     assert faults.describe(raised.value, check.path)["error"] == "GraderDefect"

@@ -11,16 +11,16 @@ import pytest
 from grader.judging.checking import LEFT_OPEN, order_left_open
 from grader.labs import get_lab
 from grader.reading import read
-from grader.sandbox.confinement import INSIDE
 from tests.submissions import TESTS
 
 BOTH_ORDERS = """
 import itertools, json, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
-sys.path.insert(0, {inside!r})
-import interpreting, number_formats, numpy as np, orders, reductions
+import numpy as np
 import triton.language as tl
-from per_program import PerProgram
+from grader.interpreter import number_formats, orders, reductions
+from grader.interpreter.per_program import PerProgram
+from grader.sandbox.inside import interpreting
 from triton.runtime.interpreter import TensorHandle
 
 def tile(data, dtype):
@@ -82,9 +82,7 @@ print(json.dumps({{"differ": differ, "kinds": [orders.ELEMENTS, orders.COMBINING
 @pytest.fixture(scope="module")
 def seen() -> dict:
     """What the script above printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", BOTH_ORDERS.format(inside=str(INSIDE))], capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, "-c", BOTH_ORDERS.format()], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

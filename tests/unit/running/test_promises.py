@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import triton.language as tl
 
+from grader.interpreter.promises import CONSTANT, CONTIGUOUS, MULTIPLE, breaks
 from grader.judging.checking import BROKEN_PROMISE, Finding, defined
-from grader.sandbox.inside.promises import CONSTANT, CONTIGUOUS, MULTIPLE, breaks
 from tests.unit.running.test_memory_check import checked, edited
 
 LANES = np.arange(16)

@@ -69,7 +69,7 @@ def ask(code, timeout=20.0):
             "FileNotFoundError",
         ),
         ("open('/usr/written', 'w')", "OSError"),
-        (f"open('{GRADER}/wire.py'); open('{GRADER}/wire.py', 'a')", "OSError"),
+        (f"open('{GRADER}/sandbox/inside/wire.py'); open('{GRADER}/sandbox/inside/wire.py', 'a')", "OSError"),
         ("import os; os.mkdir('/new')", "OSError"),
         ("x = bytearray(40 << 30)", "MemoryError"),
         ("import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0) and open('/dev/nvidia0')", ""),
@@ -118,7 +118,7 @@ def test_a_forged_answer_is_no_answer():
 def test_a_forged_frame_ends_the_conversation_or_is_checked():
     forged = """
     import os
-    import wire
+    from grader.sandbox.inside import wire
     for d in range(3, 256):
         try:
             for part in wire.encode({'configs': [{'constants': {}, 'num_warps': 4, 'num_stages': 1}] * 99,

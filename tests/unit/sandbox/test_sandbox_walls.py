@@ -264,7 +264,8 @@ def test_forks_share_no_terminal():
 
 def test_what_one_module_changes_the_next_sandbox_does_not_see(start):
     change = """
-    import builtins, os, random, signal, sys, wire, worker, student
+    import builtins, os, random, signal, sys
+    from grader.sandbox.inside import student, wire, worker
     builtins.marked = os.environ['MARKED'] = sys.marked = wire.marked = student.marked = 'x'
     wire.MAX_BLOBS = 0
     worker.explain = student.load = lambda *a: {}
@@ -272,7 +273,8 @@ def test_what_one_module_changes_the_next_sandbox_does_not_see(start):
     signal.signal(signal.SIGTERM, lambda *a: None); os.chdir('/'); os.umask(0); random.seed(5); os.nice(1)
     """
     look = """
-    import builtins, json, os, random, signal, sys, wire, worker, student
+    import builtins, json, os, random, signal, sys
+    from grader.sandbox.inside import student, wire, worker
     answer = [hasattr(thing, 'marked') for thing in (builtins, sys, wire, student)] + [
         'MARKED' in os.environ, wire.MAX_BLOBS, student.load.__name__, worker.explain.__name__, '/tmp/evil' in sys.path,
         signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, os.getcwd(), os.umask(0o22), os.nice(0)]
@@ -305,7 +307,7 @@ def test_every_fork_begins_in_the_same_state():
 def test_a_child_that_stays_cannot_answer_for_the_successor(start):
     forger = """
     import os, sys
-    import wire
+    from grader.sandbox.inside import wire
     frame = b''.join(bytes(part) for part in wire.encode({'forged': 1}))
     if os.fork() == 0:
         os.setsid()

@@ -13,20 +13,23 @@ import inspect
 from types import SimpleNamespace
 from typing import Any
 
-import control_flow
-import host_builder
-import kept_types
-import libdevice_on_host
 import numpy as np
-import plans
-import promises
-import reductions
-import tile_access
 import triton.language as tl
-from host_tensor import HostTensor
 from triton.runtime import interpreter
 from triton.runtime.jit import _normalize_ty
-from unsupported import unsupported
+
+from grader.interpreter import (
+    control_flow,
+    host_builder,
+    kept_types,
+    libdevice_on_host,
+    plans,
+    promises,
+    reductions,
+    tile_access,
+)
+from grader.interpreter.host_tensor import HostTensor
+from grader.interpreter.unsupported import unsupported
 
 _patched: dict[int, tuple[Any, Any]] = {}
 """By id, a function of the language that is kept alive here, and what stands for it."""

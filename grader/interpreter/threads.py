@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from differences import brings_another
-from findings import Findings
-from memory_access import MemoryAccess
+
+from grader.interpreter.differences import brings_another
+from grader.interpreter.findings import Findings
+from grader.interpreter.memory_access import MemoryAccess
 
 MOST_LANES, MOST_SHAPES = 1 << 24, 1 << 10
 """More than a tile has, and than a kernel has shapes of tiles."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from areas import Area
+
+from grader.interpreter.areas import Area
 
 SAME = 2.0**-8
 """How far two programs' numbers for an element may be apart, relative to it, when each has summed up in an order of its own."""

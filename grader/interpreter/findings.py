@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from areas import Area, index_at
-from native_memory import lines_in
+from grader.interpreter.areas import Area, index_at
+from grader.interpreter.native_memory import lines_in
 
 MAX_FINDINGS = 24
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from areas import Area, along_axes, steps_of
-from atomic_answers import lines_of_use
-from contributions import Contributions
-from differences import SAME, changes, differ
-from findings import Findings
-from memory_access import MemoryAccess, access_of
-from native_memory import line_in
-from threads import Threads
+
+from grader.interpreter.areas import Area, along_axes, steps_of
+from grader.interpreter.atomic_answers import lines_of_use
+from grader.interpreter.contributions import Contributions
+from grader.interpreter.differences import SAME, changes, differ
+from grader.interpreter.findings import Findings
+from grader.interpreter.memory_access import MemoryAccess, access_of
+from grader.interpreter.native_memory import line_in
+from grader.interpreter.threads import Threads
 
 SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it. Its opposite: several stored the same number to it."""

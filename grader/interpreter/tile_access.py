@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from faults import LaunchEnded
-from number_formats import decode, encode, is_packed
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
+
+from grader.interpreter.faults import LaunchEnded
+from grader.interpreter.number_formats import decode, encode, is_packed
 
 METHODS: dict[str, Callable[..., Any]] = {}
 NO_POLICY = (None,) * (len(inspect.signature(interpreter.InterpreterBuilder.create_masked_store).parameters) - 4)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from native_memory import line_in
+
+from grader.interpreter.native_memory import line_in
 
 ELEMENTS, COMBINING, PACKS = "elements", "combining", "packs"
 """What is open: where the elements of a tile are, in which order a function combines them, or which ones it is given together."""

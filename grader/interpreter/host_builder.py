@@ -11,16 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import promises
 import triton
 import triton.language as tl
-from control_flow import Turns
-from native_memory import POISON_BYTE
-from number_formats import as_tf32, decode, encode, fused, is_packed, to_integer
-from orders import ELEMENTS, in_another, left_open
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
-from unsupported import unsupported
+
+from grader.interpreter import promises
+from grader.interpreter.control_flow import Turns
+from grader.interpreter.native_memory import POISON_BYTE
+from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, to_integer
+from grader.interpreter.orders import ELEMENTS, in_another, left_open
+from grader.interpreter.unsupported import unsupported
 
 METHODS: dict[str, Callable[..., Any]] = {}
 DEPTH = 16

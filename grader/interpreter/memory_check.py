@@ -20,15 +20,16 @@ from time import monotonic, process_time
 from typing import Any
 
 import numpy as np
-from areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
-from contributions import Contributions
-from control_flow import Turns
-from faults import LaunchEnded
-from findings import Findings
-from native_memory import POISON_BYTE, NativeMemory, atomic_rmw
-from pointers import pointed_at
-from promises import Believed
-from races import Races, too_far_apart
+
+from grader.interpreter.areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
+from grader.interpreter.contributions import Contributions
+from grader.interpreter.control_flow import Turns
+from grader.interpreter.faults import LaunchEnded
+from grader.interpreter.findings import Findings
+from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
+from grader.interpreter.pointers import pointed_at
+from grader.interpreter.promises import Believed
+from grader.interpreter.races import Races, too_far_apart
 
 LONGER = 4
 FEW = 8

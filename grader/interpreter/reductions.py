@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from control_flow import BlockCondition, plain
-from number_formats import is_packed
-from orders import COMBINING, PACKS, another, left_open
 from triton.runtime.interpreter import TensorHandle
+
+from grader.interpreter.control_flow import BlockCondition, plain
+from grader.interpreter.number_formats import is_packed
+from grader.interpreter.orders import COMBINING, PACKS, another, left_open
 
 
 def _tensor(data: Any, dtype: Any) -> Any:

@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from areas import WINDOW_BITS, Area
-from faults import LaunchEnded
-from native_memory import NativeMemory, line_in
+
+from grader.interpreter.areas import WINDOW_BITS, Area
+from grader.interpreter.faults import LaunchEnded
+from grader.interpreter.native_memory import NativeMemory, line_in
 
 LOAD, STORE, ATOMIC = range(3)
 AXES = 6

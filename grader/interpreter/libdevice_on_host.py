@@ -6,8 +6,9 @@ import inspect
 from typing import Any
 
 import numpy as np
-from number_formats import fused, to_integer
-from unsupported import unsupported
+
+from grader.interpreter.number_formats import fused, to_integer
+from grader.interpreter.unsupported import unsupported
 
 
 def _half_away(x: np.ndarray) -> np.ndarray:

@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from areas import WINDOW_BITS, Area
-from memory_check import MemoryCheck
-from native_memory import NativeMemory, atomic_rmw
-from per_program import Apart, Diverged, PerProgram, programs_of, stacked
-from races import ADDS, SEVERAL, count_additions
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
+
+from grader.interpreter.areas import WINDOW_BITS, Area
+from grader.interpreter.memory_check import MemoryCheck
+from grader.interpreter.native_memory import NativeMemory, atomic_rmw
+from grader.interpreter.per_program import Apart, Diverged, PerProgram, programs_of, stacked
+from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
 TILE_ELEMENTS = 1 << 18
 """Of the tiles of all programs of a batch together: what is larger takes longer in NumPy than on the way there."""

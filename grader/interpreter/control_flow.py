@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from per_program import Apart, PerProgram
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime import interpreter
+
+from grader.interpreter.per_program import Apart, PerProgram
 
 RUNTIME = "__triton_runtime"
 BUILTINS = ("min", "max", "print")

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from areas import Area, area_at
+
+from grader.interpreter.areas import Area, area_at
 
 
 def pointed_at(path: str, areas: Sequence[Area]) -> Area | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from areas import Area
+
+from grader.interpreter.areas import Area
 
 
 @dataclass(slots=True)

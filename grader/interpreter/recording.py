@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from areas import WINDOW_BITS, Area
-from native_memory import lines_in
+
+from grader.interpreter.areas import WINDOW_BITS, Area
+from grader.interpreter.native_memory import lines_in
 
 MAX_BYTES = 96 << 20
 MAX_NODES = 60_000
@@ -243,8 +244,9 @@ class Recorder:
             self.nodes[-1][4] = list(addresses.shape)
 
     def _hook_reductions(self) -> None:
-        import reductions
         import triton.language as tl
+
+        from grader.interpreter import reductions
 
         names = {id(getattr(tl.standard, name, None)): kind for name, kind in (
             ("_sum_combine", "sum"), ("_elementwise_max", "max"), ("_elementwise_min", "min"), ("_prod_combine", "prod"),
@@ -270,7 +272,7 @@ class Recorder:
 
     def _hook_fillers(self) -> None:
         """What stands for elements outside a block is a constant."""
-        import tile_access
+        from grader.interpreter import tile_access
 
         original = tile_access._filler
 
@@ -303,9 +305,10 @@ class Recorder:
             tl.core.tensor.T = property(transposed)
 
     def _hook_libdevice(self) -> None:
-        import libdevice_on_host
         from triton.language.extra import libdevice
         from triton.language.extra.cuda import libdevice as cuda_libdevice
+
+        from grader.interpreter import libdevice_on_host
 
         for owner in (libdevice, cuda_libdevice):
             for name in {*libdevice_on_host.FLOAT, *libdevice_on_host.INTEGER} & set(vars(owner)):

@@ -14,8 +14,8 @@ import re
 import traceback
 from typing import Any
 
-from control_flow import BlockCondition
-from unsupported import Unsupported
+from grader.interpreter.control_flow import BlockCondition
+from grader.interpreter.unsupported import Unsupported
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LANGUAGE = os.path.join("triton", "language")

@@ -8,7 +8,8 @@ a whole tile at the end of its slice, loads k that belong to another slice, and 
 from __future__ import annotations
 
 import numpy as np
-from areas import Area
+
+from grader.interpreter.areas import Area
 
 MAX_RANKS = 1 << 23
 """Programs times K, and slices times K, for which ranks are kept."""
