@@ -1,6 +1,8 @@
-"""run, without a GPU: each launch interpreted in a sandbox of its own, its inputs and guarded outputs compared outside.
+"""run, without a GPU: launches interpreted in sandboxes, their inputs and guarded outputs compared outside.
 
-A launch knows nothing of the others: neither their inputs nor what they left behind.
+A launch knows nothing of the others: neither their inputs nor what they left behind. Each of a hidden case has a sandbox of its own.
+Clean ones of one kernel's public cases share a sandbox: a launch reaches what another left behind only by an access outside its
+tensors, which is found, and whatever is found counts only of a launch that was the first in its sandbox.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -47,7 +50,8 @@ class InterpretOptions:
     `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: which programs of a
     launch to record, by how many it has. `accesses`: log every load and store instead. `poison_masked`: what a load's mask
     leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs. `shuffled`: the seed of other orders
-    where Triton leaves one open.
+    where Triton leaves one open. `sharing`: whether clean launches may share a sandbox; those that are recorded, logged, poisoned or
+    shuffled never do.
     """
 
     jobs: int
@@ -59,6 +63,12 @@ class InterpretOptions:
     accesses: bool = False
     poison_masked: bool = False
     shuffled: int | None = None
+    sharing: bool = True
+
+    @property
+    def shares(self) -> bool:
+        """Whether clean launches share a sandbox."""
+        return self.sharing and not (self.record or self.accesses or self.poison_masked) and self.shuffled is None
 
 
 def interpret(
@@ -94,6 +104,10 @@ def interpret(
             return number
 
     def work(longest: bool) -> None:
+        with _Launches(kernel, source, bundle, options) as launches:
+            run(longest, launches)
+
+    def run(longest: bool, launches: _Launches) -> None:
         while (number := taken(longest)) is not None:
             case, config = pairs[number]
             if options.cancelled():
@@ -107,7 +121,7 @@ def interpret(
             elif (case, config) in bundle.refused:
                 outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
             else:
-                outcome = _run_one(kernel, source, bundle, problems[case], case, config, options)
+                outcome = launches.run(problems[case], case, config)
                 if outcome.status == "timeout":
                     timeouts.append(case)
             with lock:
@@ -131,46 +145,80 @@ def _programs(bundle: KernelBundle, pair: tuple[str, int]) -> int:
     return math.prod(launch.grid) if launch else 0
 
 
-def _run_one(
-    kernel: Launchable,
-    source: KernelSource,
-    bundle: KernelBundle,
-    problem: Problem,
-    case: str,
-    config: int,
-    options: InterpretOptions,
-) -> Outcome:
-    zeroed = arrives_zeroed(kernel, bundle.configs[config])
-    buffers = [guard(name, tensor, fill=name != kernel.output or zeroed) for name, tensor in problem.tensors.items()]
-    for guarded in buffers:
-        if guarded.name == kernel.output and zeroed:
-            guarded.tensor.zero_()
-    sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
-    request = _request(kernel, bundle, problem, case, config, buffers, options)
-    sandbox: Sandbox | None = None
-    try:
-        with options.start(interpret=True, confined=options.confined) as sandbox:
-            loaded = sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
-            if "error" in loaded.header:  # the compiler has read this very module
-                said = str(loaded.header.get("message", "")).split("\n")[0]
-                return Outcome(case, config, "unsupported", message=defect(f"{loaded.header['error']}: {said}"))
-            answer = sandbox.ask(request, sent, timeout=LONGER * options.case_seconds)
-        return _outcome(kernel, source, bundle.made, case, config, buffers, sent, answer)
-    except SandboxLost:
-        return Outcome(case, config, "lost", message=LOST)
-    except SandboxTimeout:
-        message = (
-            f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
-            "never ends, or for a grid of far too many programs"
-        )
-        return Outcome(case, config, "timeout", message=message, seconds=LONGER * options.case_seconds)
-    except MemoryCorrupted as death:
-        message = f"the kernel read or wrote far outside its tensors: {death}; look at its masks and strides"
-    except SandboxDied as death:
-        message = f"the interpreter's process died: {death}"
-    except (WireError, ValueError, KeyError, TypeError, OverflowError) as error:
-        message = f"the interpreter answered something unusable ({error})"
-    return Outcome(case, config, "crash", message=message, seconds=sandbox.spent if sandbox else 0.0)
+class _Launches:
+    """Launches of one kernel, one after the other. Use as a context manager."""
+
+    def __init__(self, kernel: Launchable, source: KernelSource, bundle: KernelBundle, options: InterpretOptions) -> None:
+        self.kernel, self.source, self.bundle, self.options = kernel, source, bundle, options
+        self.sandbox: Sandbox | None = None
+        """Where the next launch is made; after `run` it is one that only clean launches of public cases know, or None."""
+
+    def __enter__(self) -> _Launches:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._leave()
+
+    def run(self, problem: Problem, case: str, config: int) -> Outcome:
+        """One launch. One that is not clean, and not the first in its sandbox, is made again in a sandbox of its own."""
+        shares = self.options.shares and not self.kernel.hides(case)
+        if not shares:
+            self._leave()
+        first = self.sandbox is None
+        outcome = self._launch(problem, case, config)
+        if not first and not _is_clean(outcome) and not self.options.cancelled():
+            self._leave()
+            outcome = self._launch(problem, case, config)
+        if not shares or not _is_clean(outcome):
+            self._leave()
+        return outcome
+
+    def _leave(self) -> None:
+        if self.sandbox:
+            self.sandbox.close()
+        self.sandbox = None
+
+    def _launch(self, problem: Problem, case: str, config: int) -> Outcome:
+        """In the sandbox at hand, or in a new one."""
+        kernel, bundle, options = self.kernel, self.bundle, self.options
+        zeroed = arrives_zeroed(kernel, bundle.configs[config])
+        buffers = [guard(name, tensor, fill=name != kernel.output or zeroed) for name, tensor in problem.tensors.items()]
+        for guarded in buffers:
+            if guarded.name == kernel.output and zeroed:
+                guarded.tensor.zero_()
+        sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
+        request = _request(kernel, bundle, problem, case, config, buffers, options)
+        before = self.sandbox.spent if self.sandbox else 0.0
+        try:
+            if self.sandbox is None:
+                self.sandbox = options.start(interpret=True, confined=options.confined)
+                loaded = self.sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
+                if "error" in loaded.header:  # the compiler has read this very module
+                    said = str(loaded.header.get("message", "")).split("\n")[0]
+                    return Outcome(case, config, "unsupported", message=defect(f"{loaded.header['error']}: {said}"))
+            answer = self.sandbox.ask(request, sent, timeout=LONGER * options.case_seconds)
+            return _outcome(kernel, self.source, bundle.made, case, config, buffers, sent, answer)
+        except SandboxLost:
+            return Outcome(case, config, "lost", message=LOST)
+        except SandboxTimeout:
+            message = (
+                f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
+                "never ends, or for a grid of far too many programs"
+            )
+            return Outcome(case, config, "timeout", message=message, seconds=LONGER * options.case_seconds)
+        except MemoryCorrupted as death:
+            message = f"the kernel read or wrote far outside its tensors: {death}; look at its masks and strides"
+        except SandboxDied as death:
+            message = f"the interpreter's process died: {death}"
+        except (WireError, ValueError, KeyError, TypeError, OverflowError) as error:
+            message = f"the interpreter answered something unusable ({error})"
+        return Outcome(case, config, "crash", message=message, seconds=self.sandbox.spent - before if self.sandbox else 0.0)
+
+
+def _is_clean(outcome: Outcome) -> bool:
+    """Whether nothing is to be said of a launch but what Y holds."""
+    found = outcome.overrun or outcome.changed or outcome.memory or outcome.left_open
+    return outcome.status == "ran" and outcome.written is True and not found
 
 
 def _request(

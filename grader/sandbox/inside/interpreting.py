@@ -73,10 +73,12 @@ class _Given:
                 name, buffer, self.arguments[name].width, shape, strides, offset, name == request.get("unwritten"),
                 name == request.get("output", name),
             )  # fmt: skip
-        known = constants(request["constants"])
+        known, before = constants(request["constants"]), dict(module.jit.fn.__annotations__)
         for name in self.arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
             module.jit.fn.__annotations__.pop(name, None)
         module.jit.fn.__annotations__.update(dict.fromkeys(known, "constexpr"))  # and these it knows, an argument that is 1 among them
+        if module.jit.fn.__annotations__ != before:
+            module.jit.rewritten_fn.pop(module.jit.fn, None)  # was made for the constants of the launch before
         self.arguments.update(known)
         names = [parameter.name for parameter in module.parameters]
         self.arguments = {name: self.arguments[name] for name in names}
