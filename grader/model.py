@@ -399,7 +399,7 @@ class Outcome:
     the interpreter's memory checker found, `written` whether each element of Y was stored to, `additions` how often atomics
     added to an element of it; all are None where there is no checker. `left_open`: which orders Triton leaves open in it, as
     grader.judging.checking names them, and the line of the module's text. `contributions`: what each slice added to it, see
-    grader.judging.contributions; `rounded`: how often additions rounded an element of it on a GPU, see grader.labs.offsets.
+    grader.judging.slice_sums; `rounded`: how often additions rounded an element of it on a GPU, see grader.labs.offsets.
     `flow`: the record of a launch that was recorded, see grader.diagnosis.tape, or its accesses, see
     grader.traffic.accesses.
     """

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.building import BuildOptions, KeptBinaries, own_folder, read_by_triton
+from grader.building import BinaryCache, BuildOptions, own_folder, read_by_triton
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric
 from grader.labs import Lab, all_labs, get_lab
@@ -125,7 +125,7 @@ def graded(
         for lab in all_labs().values()
         if not labs or lab.id in labs
     ]
-    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities, kept=KeptBinaries(own_folder()), facts=False)
+    options = GradeOptions(choose("cpu")[0], seed=seed, jobs=jobs, capabilities=capabilities, cache=BinaryCache(own_folder()), facts=False)
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 
 

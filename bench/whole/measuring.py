@@ -62,7 +62,7 @@ def interleaved(contestants: Sequence[Contestant], rounds: int, watch: Monitor |
             events.append(timed_replay(one))
             one.inspect()
         if watch:
-            watch.look()
+            watch.sample()
         torch.cuda.synchronize()
         wall_ms = 1e3 * (time.perf_counter() - began)
         spans = [start.elapsed_time(end) for start, end in events]

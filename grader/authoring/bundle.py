@@ -28,14 +28,17 @@ FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "m
 HANDOUTS = "notebooks/*.md"
 OWN = Path("grader/authoring/student")
 """What students get in place of the repository's own: a README, a Dockerfile, a workflow; laid out as in the archive."""
-INSTRUCTORS = ("grader/classroom/", "grader/authoring/", "grader/cli/authoring.py", "grader/cli/batch.py", "grader/cli/gradebook.py",
-               "grader/cli/gradescope.py")  # fmt: skip
+INSTRUCTORS = (
+    "grader/classroom/",
+    "grader/authoring/",
+    *(f"grader/cli/{name}_commands.py" for name in ("class", "nbgrader", "platform", "release")),
+)
 """Parts of grader/ that grade classes and write labs; `python -m grader` does without them."""
-TELLING = ("mistakes.toml", "slips.toml")
+REVEALING = ("mistakes.toml", "slips.toml")
 """Wrong kernels and wrong steps as edits of right ones, which tell what is right. What slips give is for students."""
 
 
-class SecretTold(ValueError):
+class SecretRevealed(ValueError):
     """A file that students get holds a secret or a solution; the message names the file."""
 
 
@@ -47,7 +50,7 @@ def student_files(root: Path) -> dict[str, bytes]:
     paths = [path for path in paths if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     names = {str(path.relative_to(root)): path for path in paths}
     shared = {
-        name: path for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name not in TELLING
+        name: path for name, path in names.items() if not name.startswith(INSTRUCTORS) and path.name not in REVEALING
     }
     own = {str(path.relative_to(root / OWN)): path for path in sorted((root / OWN).rglob("*")) if path.is_file()}
     return {name: path.read_bytes() for name, path in {**shared, **own}.items()}
@@ -56,18 +59,18 @@ def student_files(root: Path) -> dict[str, bytes]:
 def write_bundle(root: Path, out: Path, secrets: Path | None) -> int:
     """Writes the archive and returns how many files it holds. Equal files give an equal archive.
 
-    Raises SecretTold, and writes nothing, when a file holds what `secrets` hides, or the region of a solution.
+    Raises SecretRevealed, and writes nothing, when a file holds what `secrets` hides, or the region of a solution.
     """
     files = student_files(root)
     for name, data in files.items():
-        reason = _told(name, data, secrets)
+        reason = _revealed(name, data, secrets)
         if reason:
-            raise SecretTold(f"{name} {reason}; students would get it, so nothing was written")
+            raise SecretRevealed(f"{name} {reason}; students would get it, so nothing was written")
     write_archive(out, files)
     return len(files)
 
 
-def _told(name: str, data: bytes, secrets: Path | None) -> str | None:
+def _revealed(name: str, data: bytes, secrets: Path | None) -> str | None:
     """Why this file is not for students."""
     text = data.decode("utf-8", errors="replace")
     if name.startswith(("assignment/", "notebooks/")) and "### BEGIN SOLUTION" in text:

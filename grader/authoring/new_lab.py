@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from grader.authoring.slips import CATALOGUE
+from grader.authoring.slip_runs import CATALOGUE
 from grader.exercises import steps_of
 from grader.labs import Lab, all_labs, speed_steps_of
 from grader.labs.question import questions_of

@@ -12,7 +12,7 @@ are the same. Links in a text are written as from notebooks/. Below a notebook's
 code cell the one that installs the lab on a hosted notebook (`grader/authoring/hosted.py`).
 
 In a code cell `# include PATH` or `# include PATH: A .. B` brings a file, or what lies from the definition of A to
-that of B. What a cell takes from the benchmark's record, as `@ladder`, `@speed` and `@bench`, is in `grader/authoring/measured.py`.
+that of B. What a cell takes from the benchmark's record, as `@ladder`, `@speed` and `@bench`, is in `grader/authoring/record_tables.py`.
 jupytext is needed to call this module, not to import it.
 """
 
@@ -28,7 +28,7 @@ from typing import Any
 from nbformat import NotebookNode, v4, writes
 
 from grader.authoring.hosted import NoRepository, badges, installing, repository_url
-from grader.authoring.measured import BadSource, Language, with_measurements
+from grader.authoring.record_tables import BadSource, Language, with_measurements
 from grader.authoring.release import BEGIN, END, strip_solution
 
 SOURCE = Path("notebooks") / "source"

@@ -68,7 +68,7 @@ def release(root: Path) -> list[Path]:
     changed = _write(root / "assignment", "*.py", assignment_files(root / "solutions"))
     if (root / "notebooks" / "source").is_dir():
         from grader.authoring.notebooks import student_files
-        from grader.authoring.slips import write_slips
+        from grader.authoring.slip_runs import write_slips
 
         changed += _write(root / "notebooks", "**/*.ipynb", student_files(root))
         changed += write_slips(root)
@@ -77,7 +77,7 @@ def release(root: Path) -> list[Path]:
 
 def _write_catalogues(root: Path) -> list[Path]:
     """Computes what is new in the labs' mistakes.toml, and returns the files that changed."""
-    from grader.authoring.catalogue import catalogue_file, same_contents
+    from grader.authoring.mistake_operands import catalogue_file, same_contents
 
     changed = []
     for lab in all_labs().values():

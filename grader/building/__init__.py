@@ -8,17 +8,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grader.building.compiling import NO_TIME_LEFT, Compiled, Compiler, Complaint, front_end, made_request
+from grader.building.binary_cache import BinaryCache, own_folder
+from grader.building.compiler import NO_TIME_LEFT, Compiled, Compiler, Complaint, front_end, made_request
 from grader.building.describing import describe, load_request, made_module
-from grader.building.kept import KeptBinaries, own_folder
 from grader.building.options import BuildOptions, Scope
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Refusal
 
 __all__ = [
-    "BuildOptions", "Compiled", "Complaint", "KeptBinaries", "Scope", "assignments", "build", "compile_described", "describe",
-    "describe_error", "front_end", "load_request", "made_module", "made_request", "own_folder", "read_by_triton",
+    "BinaryCache",
+    "BuildOptions",
+    "Compiled",
+    "Complaint",
+    "Scope",
+    "assignments",
+    "build",
+    "compile_described",
+    "describe",
+    "describe_error",
+    "front_end",
+    "load_request",
+    "made_module",
+    "made_request",
+    "own_folder",
+    "read_by_triton",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0

@@ -25,7 +25,7 @@ from grader.sandbox.inside.student import MAX_CONFIGS
 from grader.sandbox.inside.wire import WireError
 
 MAX_CONSTANTS = 64
-MAX_TOLD = 8
+MAX_MESSAGES = 8
 """Reasons why there is no launch that are told with the line; each reads the whole text."""
 MAX_PROGRAMS = 1 << 24
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -252,7 +252,7 @@ def _launches(
     }
     launches: dict[tuple[str, int], Launch] = {}
     refused: dict[tuple[str, int], str] = {}
-    told: dict[str, str] = {}
+    messages: dict[str, str] = {}
     if len(answer["launches"]) != len(cases) * len(configs):
         raise ValueError("more launches than there are, or fewer")
     for described in answer["launches"]:
@@ -263,12 +263,12 @@ def _launches(
                 raise ValueError("other constants than the kernel has parameters")
             launches[name, index] = result
         else:
-            if result not in told and len(told) < MAX_TOLD:
+            if result not in messages and len(messages) < MAX_MESSAGES:
                 keys = tuple(configs[index].constants)
-                told[result] = launch_message(
+                messages[result] = launch_message(
                     source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described)
                 )
-            refused[name, index] = f"{configs[index]} on {name}: {told.get(result, result)}"
+            refused[name, index] = f"{configs[index]} on {name}: {messages.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")
     return launches, refused

@@ -182,14 +182,14 @@ class _Maker:
                 raise NotMade(f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly")
             refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
             if refused:
-                raise NotMade(self._told(refused, text, lines, report.line))
+                raise NotMade(self._message(refused, text, lines, report.line))
         if calls(self.source.kernel, functions) > MAX_CALLS:
             raise NotMade(
                 f"the helpers of {self.source.kernel} call one another, which comes to more than {MAX_CALLS} calls, and Triton writes "
                 "each of them out; call them in a loop, or once on a larger tile"
             )
 
-    def _told(self, refused: Refused, text: str, lines: Sequence[int], first_line: int) -> str:
+    def _message(self, refused: Refused, text: str, lines: Sequence[int], first_line: int) -> str:
         """A refusal at its place in the submission, with its line and caret where the line stands there as it was made."""
         at = getattr(refused.node, "lineno", 0)
         line = (lines[at - 1] if 0 < at <= len(lines) else 0) or first_line

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from grader.building.kept import KeptBinaries
+from grader.building.binary_cache import BinaryCache
 from grader.sandbox import Sandbox
 
 Scope = Literal["all", "check", "verdict"]
@@ -20,7 +20,7 @@ class BuildOptions:
     `scope` "all" builds what a GPU run launches; "check" builds each config once and tries of the other launches whether they could
     be built (`Compiler.launchable`); "verdict" is "check" with one binary: the other configs go down to LLVM IR, and further only
     where that leaves open what a binary would own. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
-    result is unusable. `kept`: where binaries of earlier runs may come from; None: nowhere.
+    result is unusable. `cache`: where binaries of earlier runs may come from; None: nowhere.
     """
 
     capabilities: tuple[int, ...]
@@ -29,4 +29,4 @@ class BuildOptions:
     confined: bool | None = None
     start: Callable[..., Sandbox] = Sandbox
     cancelled: Callable[[], bool] = lambda: False
-    kept: KeptBinaries | None = None
+    cache: BinaryCache | None = None

@@ -88,8 +88,8 @@ def _what(standing: Standing) -> str:
     """A student's marks in a line."""
     from grader.classroom.batch.pages import statement
 
-    told = statement(standing)
-    return "; ".join([*(f"{part} {points}" for part, points in told.marks), *told.steps])
+    stated = statement(standing)
+    return "; ".join([*(f"{part} {points}" for part, points in stated.marks), *stated.steps])
 
 
 def _cut(text: str) -> str:

@@ -15,7 +15,7 @@ from rich.progress import Progress as Bars
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
-from grader.running.waking import wake
+from grader.running.prestart import prestart
 from grader.sandbox import prewarm
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def grade(
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
     _warm_up(path)
     if path.exists() and device is not DeviceChoice.cpu:
-        wake()
+        prestart()
     from grader.judging.rubric import BadRubric
     from grader.reading import UnusablePath
     from grader.reporting.document import document
@@ -91,7 +91,7 @@ def watch(
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
     _warm_up(path)
-    from grader.building import KeptBinaries, own_folder
+    from grader.building import BinaryCache, own_folder
     from grader.judging.rubric import BadRubric
     from grader.pipeline.grading import GradeOptions
     from grader.pipeline.watching import Watch
@@ -100,7 +100,7 @@ def watch(
 
     labs = labs_named(lab)
     _check_folders(html_file)
-    options = GradeOptions(_device(device), seed=seed, jobs=jobs, kept=KeptBinaries(own_folder()))
+    options = GradeOptions(_device(device), seed=seed, jobs=jobs, cache=BinaryCache(own_folder()))
 
     def publish(report: Report) -> None:
         if html_file and _write_page(html_file, report):
@@ -149,13 +149,13 @@ def _warm_up(path: Path) -> None:
 def _grade(
     path: Path, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, *, all_labs: bool
 ) -> Report:
-    from grader.building import KeptBinaries, own_folder
+    from grader.building import BinaryCache, own_folder
     from grader.pipeline.grading import GradeOptions, grade_submission
     from grader.reading import read
-    from grader.reading.elsewhere import with_work_elsewhere
+    from grader.reading.other_folders import with_work_in_other_folders
 
-    submission = with_work_elsewhere(read(path, labs, all_labs=all_labs), labs)
-    options = GradeOptions(device, seed=seed, jobs=jobs, kept=KeptBinaries(own_folder()))
+    submission = with_work_in_other_folders(read(path, labs, all_labs=all_labs), labs)
+    options = GradeOptions(device, seed=seed, jobs=jobs, cache=BinaryCache(own_folder()))
     columns = (
         SpinnerColumn(),
         TextColumn("{task.fields[lab]:<6}"),
@@ -180,7 +180,7 @@ def _import_page() -> None:
         import matplotlib.backends.backend_svg
         import matplotlib.figure  # noqa: F401
 
-        import grader.pipeline.counting
+        import grader.pipeline.page_traffic
         import grader.reporting.page  # noqa: F401
 
 
@@ -190,7 +190,7 @@ def _write_page(path: Path, report: Report, *, traffic: bool = False) -> bool:
     traffic: count what right kernels do to memory first, about a second each.
     """
     try:
-        from grader.pipeline.counting import counted
+        from grader.pipeline.page_traffic import counted
         from grader.reporting.page import page
     except ImportError as missing:
         errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")

@@ -19,10 +19,10 @@ app.command()(grade)
 app.command()(watch)
 app.command()(doctor)
 if (Path(__file__).parents[1] / "classroom").is_dir():  # a student's copy has no classroom and no authoring
-    from grader.cli.authoring import check_lab, new_lab, release
-    from grader.cli.batch import batch, secrets
-    from grader.cli.gradebook import course
-    from grader.cli.gradescope import classroom50, gradescope
+    from grader.cli.class_commands import batch, secrets
+    from grader.cli.nbgrader_commands import course
+    from grader.cli.platform_commands import classroom50, gradescope
+    from grader.cli.release_commands import check_lab, new_lab, release
 
     for command in (batch, secrets, course, gradescope, classroom50, release, new_lab, check_lab):
         app.command()(command)

@@ -38,10 +38,10 @@ def _types(setting: Setting) -> str:
     """What the operands are: "x is fp32 [16, 32]; w is int8 [32, 64]"."""
     chosen = {unparsed(part) for part in setting.operands()}
     values = sorted(setting.fault.values, key=lambda pair: pair[0] not in chosen)
-    useful = [(text, kind) for text, kind in values if _tells(text, kind)]
+    useful = [(text, kind) for text, kind in values if _informative(text, kind)]
     known = [pair for pair in useful if pair[0] in chosen] or useful
     return "; ".join(f"{shortened(text)} is {kind}" for text, kind in known[:MAX_TYPES])
 
 
-def _tells(text: str, kind: str) -> bool:
+def _informative(text: str, kind: str) -> bool:
     return bool(kind and re.search(r"[^\W\d]", text)) and kind not in SILENT and not kind.startswith("dtype")

@@ -82,8 +82,8 @@ def undefined(
 
     `function` holds the use, which is in `line` of the tree; scope: names that had a value there.
     """
-    if function is not None and (told := _defined_elsewhere(name, function, line)):
-        return told
+    if function is not None and (found := _defined_elsewhere(name, function, line)):
+        return found
     if name in ("torch", "np", "numpy", "cupy", "jax"):
         return (
             f"`{name}` is not defined, and a Triton kernel cannot call it",

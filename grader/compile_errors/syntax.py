@@ -56,8 +56,8 @@ def _closed_too_late(source: str) -> tuple[str, int, int] | None:
 
 
 def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
-    if told := _of_another_language(message, text.strip()):
-        return told
+    if foreign := _of_another_language(message, text.strip()):
+        return foreign
     if "invalid syntax" in message:
         for operator, cause, step in rows("operator"):
             if operator in text:

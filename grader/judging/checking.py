@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from grader.judging.contributions import Added
-from grader.judging.contributions import added as added_by
 from grader.judging.error_map import error_map
+from grader.judging.slice_sums import Added
+from grader.judging.slice_sums import added as added_by
 from grader.labs import Lab, offsets
 from grader.labs.slices import slices
 from grader.model import Case, ErrorMap, KernelBundle, KernelSource, Outcome, Problem, Reference
@@ -128,8 +128,8 @@ def defined(finding: Finding, watched: Outcome) -> Finding:
         return finding
     faults = frozenset(found.fault for found in watched.memory or () if found.unordered)
     if faults:
-        told = {frozenset({"lanes"}): ORDER_OF_LANES, frozenset({"thread"}): ORDER_OF_THREADS}
-        return replace(finding, ok=False, message=told.get(faults, ORDER_OF_PROGRAMS), unordered=True)
+        messages = {frozenset({"lanes"}): ORDER_OF_LANES, frozenset({"thread"}): ORDER_OF_THREADS}
+        return replace(finding, ok=False, message=messages.get(faults, ORDER_OF_PROGRAMS), unordered=True)
     if any(found.promise for found in watched.memory or ()):
         return replace(finding, ok=False, message=BROKEN_PROMISE, unordered=True)
     return finding

@@ -46,9 +46,9 @@ def sentences(
             continue
         for finding in outcome.memory or ():
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
-            told, cases = first.setdefault(key, (finding, []))
+            known, cases = first.setdefault(key, (finding, []))
             cases.append(outcome.case)
-            if finding.differs and not told.differs:
+            if finding.differs and not known.differs:
                 first[key] = finding, [outcome.case, *cases]
     ordered = sorted(_causes(first).values(), key=lambda entry: _order(kernel, entry[0]))
     texts = []

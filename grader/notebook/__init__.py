@@ -1,13 +1,13 @@
 """For students' notebooks: `from grader.notebook import ask, check, check_answer, check_speed, device, predict`.
 
 `show_...` draw a kernel's memory; `needs` keeps a cell from running before an earlier step is right. Where a notebook imports this,
-the import also sets up its process (`session.begin`); elsewhere it changes nothing.
+the import also sets up its process (`own_kernels.begin`); elsewhere it changes nothing.
 """
 
 from grader.notebook.asking import ask, check_answer
 from grader.notebook.cells import NotYet, running_shell
-from grader.notebook.checking import check, check_speed, needs
-from grader.notebook.session import begin, device
+from grader.notebook.check_cells import check, check_speed, needs
+from grader.notebook.own_kernels import begin, device
 from grader.notebook.showing import show_memory, show_order, show_programs, show_warp
 from grader.notebook.speeding import predict
 

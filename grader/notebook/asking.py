@@ -6,7 +6,7 @@ of w8a8 is what was assigned to `w8a8_bytes`. nbgrader's autograding reads the s
 
 from __future__ import annotations
 
-from grader.judging.answers import mark, wanted
+from grader.judging.answer_marks import mark, wanted
 from grader.labs import all_labs
 from grader.labs.question import Posed, Question, posed, questions_of
 from grader.notebook.cells import NotYet, display, grading_by_nbgrader, inputs

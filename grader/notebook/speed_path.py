@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from grader.building import BuildOptions, describe
-from grader.building.compiling import Compiler
+from grader.building.compiler import Compiler
 from grader.judging.checking import check
 from grader.judging.memory import sentences
 from grader.labs import Lab
@@ -29,7 +29,7 @@ STAGES: tuple[Needs, ...] = ("launch", "binary", "traffic")
 
 
 @dataclass(frozen=True)
-class DemandTold:
+class DemandResult:
     """One demand: whether it holds, and the sentence."""
 
     ok: bool
@@ -46,7 +46,7 @@ class SpeedAnswer:
     ok: bool
     config: str
     found: float | None
-    told: tuple[DemandTold, ...]
+    results: tuple[DemandResult, ...]
     wrong: str = ""
 
 
@@ -94,23 +94,23 @@ class SpeedPath:
         ]
         if not looks:
             return Refusal("rejected", next(iter(bundle.refused.values()), f"no config can be launched on {step.case}"))
-        best: tuple[int, ConfigLook, list[DemandTold]] | None = None
+        best: tuple[int, ConfigLook, list[DemandResult]] | None = None
         promising = self._promising(step, looks)
         for number, look in enumerate(promising):
             if number == 1:
                 self._compile(step, promising[1:])
-            seen, told = self._judged(step, look)
-            met = sum(one.ok for one in told)
+            seen, results = self._judged(step, look)
+            met = sum(one.ok for one in results)
             if best is None or met > best[0]:
-                best = (met, seen, told)
+                best = (met, seen, results)
             if met == len(step.demands):
                 break
         assert best is not None
-        met, look, told = best
+        met, look, results = best
         wrong = "" if self.right else self._wrong_with(look.config.index)
         found, why = self._found(step, look)
-        told += [DemandTold(False, why)] if why and all(one.ok for one in told) else []
-        return SpeedAnswer(not wrong and all(one.ok for one in told), str(look.config), found, tuple(told), wrong)
+        results += [DemandResult(False, why)] if why and all(one.ok for one in results) else []
+        return SpeedAnswer(not wrong and all(one.ok for one in results), str(look.config), found, tuple(results), wrong)
 
     def _described(self) -> KernelBundle | Refusal:
         if self._bundle is None:
@@ -143,25 +143,27 @@ class SpeedPath:
         near = sorted((look for look in looks if met(look) == most), key=lambda look: -_preference(step, look))
         return near[:MOST_CONFIGS] if most == len(launches) else near[:1]
 
-    def _judged(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, list[DemandTold]]:
+    def _judged(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, list[DemandResult]]:
         """Every demand, cheaper ones first; traffic is counted only where all else holds."""
-        told: dict[int, DemandTold] = {}
+        results: dict[int, DemandResult] = {}
         for stage in STAGES:
             demands = [(number, demand) for number, demand in enumerate(step.demands) if demand.quantity.needs == stage]
             if not demands:
                 continue
-            if stage == "traffic" and not all(one.ok for one in told.values()):
+            if stage == "traffic" and not all(one.ok for one in results.values()):
                 break
             look, why = self._with(step, look, stage)
             for number, demand in demands:
                 try:
                     found = demand.quantity.of(look) if not why else math.nan
-                    told[number] = (
-                        DemandTold(demand.holds(found), demand.sentence(found)) if not why else DemandTold(False, why)
+                    results[number] = (
+                        DemandResult(demand.holds(found), demand.sentence(found))
+                        if not why
+                        else DemandResult(False, why)
                     )
                 except Unknown as problem:
-                    told[number] = DemandTold(False, f"{problem}.")
-        return look, [told[number] for number in sorted(told)]
+                    results[number] = DemandResult(False, f"{problem}.")
+        return look, [results[number] for number in sorted(results)]
 
     def _with(self, step: SpeedStep, look: ConfigLook, stage: Needs) -> tuple[ConfigLook, str]:
         """The look with what a stage needs, or a sentence why that cannot be had."""

@@ -9,7 +9,7 @@ from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import LabReport, Refusal, TestResult
 from grader.notebook.cells import NotYet, Output, display, inputs, lab_named, sentence
-from grader.notebook.machine import notes
+from grader.notebook.chosen_device import notes
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reading import read_executed
 from grader.reporting.compact import Remark
@@ -96,9 +96,9 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]
         remarks.append(
             Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan")
         )
-    for told in answer.told:
-        mark, colour = MARKS["passed" if told.ok else "failed"]
-        remarks.append(Remark(f"{mark} {told.text}", colour))
+    for result in answer.results:
+        mark, colour = MARKS["passed" if result.ok else "failed"]
+        remarks.append(Remark(f"{mark} {result.text}", colour))
     if not answer.ok and not answer.wrong:
         remarks.append(Remark(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.", "yellow"))
     return remarks

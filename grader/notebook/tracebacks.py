@@ -25,12 +25,12 @@ def _show(
     trace: TracebackType | None,
     tb_offset: int | None = None,
 ) -> None:
-    told, frames = shortened(error, trace)
-    if told is error and frames is trace:
+    short, frames = shortened(error, trace)
+    if short is error and frames is trace:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     else:
-        told.__cause__, told.__suppress_context__ = None, True
-        shell.showtraceback((type(told), told, frames), tb_offset=0)
+        short.__cause__, short.__suppress_context__ = None, True
+        shell.showtraceback((type(short), short, frames), tb_offset=0)
 
 
 def shortened(error: BaseException, trace: TracebackType | None) -> tuple[BaseException, TracebackType | None]:

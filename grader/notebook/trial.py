@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 from grader.notebook.cells import NotYet, display
+from grader.notebook.own_kernels import device
 from grader.notebook.predicting import Prediction, after, lock, reveal
-from grader.notebook.session import device
 from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
 from grader.reporting.compact import Remark
 from grader.reporting.whole_models import ModelRecord, Which, load_model_record, not_measured

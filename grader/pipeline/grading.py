@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from grader.building import BuildOptions, KeptBinaries, Scope, assignments, build
+from grader.building import BinaryCache, BuildOptions, Scope, assignments, build
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import Lab
@@ -51,7 +51,7 @@ configs are lowered for the newest too (`GradeOptions.facts`)."""
 class GradeOptions:
     """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement.
 
-    `capabilities`: what kernels are checked to build for where there is no GPU. `kept`: where binaries of earlier runs may come
+    `capabilities`: what kernels are checked to build for where there is no GPU. `cache`: where binaries of earlier runs may come
     from, for your own work only. `facts`: whether every config becomes a binary without a GPU too, and the report says what each
     became; the verdict needs binaries only of configs whose LLVM IR leaves something open.
     """
@@ -62,7 +62,7 @@ class GradeOptions:
     confined: bool | None = None
     case_seconds: float = CASE_SECONDS
     capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
-    kept: KeptBinaries | None = None
+    cache: BinaryCache | None = None
     facts: bool = True
 
     @property
@@ -136,7 +136,7 @@ def _grade_on_cpu(
 
 def _cpu_build_options(options: GradeOptions) -> BuildOptions:
     scope: Scope = "check" if options.facts else "verdict"
-    return BuildOptions(options.capabilities, scope, options.cores, options.confined, kept=options.kept)
+    return BuildOptions(options.capabilities, scope, options.cores, options.confined, cache=options.cache)
 
 
 def grade_lab_on_cpu(
@@ -201,7 +201,7 @@ def _grade_on_gpu(
     from grader.running.cuda import CudaRunner
 
     device, count = options.device, max(1, len(labs))
-    how = replace(gpu_build_options(device, max(1, options.cores // 2), options.confined), kept=options.kept)
+    how = replace(gpu_build_options(device, max(1, options.cores // 2), options.confined), cache=options.cache)
     with CudaRunner() as runner, ThreadPoolExecutor(max_workers=3 * count) as pool:
         builds: dict[str, Future[KernelBundle | Refusal]] = {
             lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs

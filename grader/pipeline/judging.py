@@ -9,12 +9,12 @@ from grader.building import BuildOptions
 from grader.diagnosis.explaining import Failure
 from grader.diagnosis.reasons import reasons
 from grader.judging.checking import Finding, References, check, defined, order_left_open
-from grader.judging.contributions import Added, added
 from grader.judging.judged import Judged
 from grader.judging.memory import sentences
 from grader.judging.remarks import open_loads, remarks, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
+from grader.judging.slice_sums import Added, added
 from grader.labs import Lab, offsets
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SpeedSample, ToolWatch
 from grader.running.interpreter import InterpretOptions, interpret

@@ -213,7 +213,7 @@ class _Round:
     def _build_options(self, start: Callable[..., Sandbox]) -> BuildOptions:
         options = self.watch.options
         return BuildOptions(
-            options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set, options.kept
+            options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set, options.cache
         )
 
     def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
@@ -252,7 +252,7 @@ class _Round:
         problems = {case: self.watch.problem(lab, case) for case, _ in missing}
         found = dict(known)
         references: References = {}
-        began, told = time.monotonic(), False
+        began, announced = time.monotonic(), False
 
         def heard(outcome: Outcome) -> None:
             finding = check(lab, problems[outcome.case], outcome, bundle, references)
@@ -262,9 +262,9 @@ class _Round:
             if not finding.ok and not finding.skipped:
                 hidden = lab.case(outcome.case).hidden
                 self.watch.listener.failure(lab.id, outcome.case, HIDDEN if hidden else finding.message)
-            nonlocal told
-            if not told and time.monotonic() - began > SO_FAR_SECONDS and len(found) < len(pairs):
-                told = True
+            nonlocal announced
+            if not announced and time.monotonic() - began > SO_FAR_SECONDS and len(found) < len(pairs):
+                announced = True
                 right = sum(known_finding.ok for _, known_finding in found.values())
                 self.watch.listener.so_far(lab.id, right, len(found), len(pairs))
 

@@ -18,8 +18,8 @@ from grader.labs import Lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.reading import policy
+from grader.reading.executed_cells import latest
 from grader.reading.files import Allowance, Cell, UnreadableFile, executed_cells, is_source, read_cells
-from grader.reading.history import latest
 from grader.reading.selection import (
     MAX_DEPTH,
     Statement,

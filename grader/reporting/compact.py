@@ -14,7 +14,7 @@ from rich.text import Text
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport, Report
 from grader.reporting.advice import advice
-from grader.reporting.findings import findings
+from grader.reporting.distinct_findings import findings
 from grader.reporting.terminal import MARKS, number
 
 MAX_FAILURES = 4
@@ -51,7 +51,9 @@ def failures(report: LabReport) -> list[Remark]:
 
 def explanations(report: LabReport) -> list[Remark]:
     """Each finding once, or without one what is known of the first failing case; and what the memory checker found."""
-    remarks = [Remark("\n".join((*told.sentences, f"in {told.where}")), "cyan") for told in findings(report.tests)]
+    remarks = [
+        Remark("\n".join((*finding.sentences, f"in {finding.where}")), "cyan") for finding in findings(report.tests)
+    ]
     found = [test for test in report.tests if test.status == "failed" and test.diagnosis]
     remarks = remarks or [Remark(f"{test.name}: {test.diagnosis}", "cyan") for test in found[:1]]
     strayed = [test for test in report.tests if test.kind == "memory" and test.status == "failed"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from grader.compile_errors import headline
 from grader.model import KernelSource, LabReport
-from grader.reporting.findings import findings, is_named
+from grader.reporting.distinct_findings import findings, is_named
 
 MAX_LINES = 1200
 MAX_LINE_LENGTH = 300
@@ -94,9 +94,9 @@ def _messages(lab: LabReport) -> list[Note]:
     """Each sentence that may name a line: findings once, then what is said of single tests."""
     notes = [Note("", headline(lab.message))] if lab.message else []
     notes += [
-        Note(f"{count} of {len(told.sentences)}" if len(told.sentences) > 1 else "", sentence)
-        for told in findings(lab.tests)
-        for count, sentence in enumerate(told.sentences, 1)
+        Note(f"{count} of {len(finding.sentences)}" if len(finding.sentences) > 1 else "", sentence)
+        for finding in findings(lab.tests)
+        for count, sentence in enumerate(finding.sentences, 1)
     ]
     for test in lab.tests:
         said = test.message.splitlines() if test.kind == "memory" else [headline(test.message)]

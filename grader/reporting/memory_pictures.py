@@ -106,14 +106,16 @@ def one_program(traffic: Traffic, number: int) -> Picture:
         if access.program == number and access.kind == "load":
             first.setdefault(access.tensor, access)
     y = traffic.layouts[traffic.output]
-    told = []
+    clauses = []
     for name in [name for name in (x, weight, traffic.output) if name]:
         part = program.tile if name == traffic.output else program.reads.get(name)
         verb = "stores" if name == traffic.output else "reads"
         if part is None:
-            told.append(f"{verb} nothing of {short(name)}")
+            clauses.append(f"{verb} nothing of {short(name)}")
         else:
-            told.append(f"{verb} {part.elements} of {math.prod(traffic.layouts[name].shape)} elements of {short(name)}")
+            clauses.append(
+                f"{verb} {part.elements} of {math.prod(traffic.layouts[name].shape)} elements of {short(name)}"
+            )
     sliced = f", slice {program.slice} of {program.slices}" if program.slices > 1 else ""
     title = f"program {number}, program_id {_place(program)}{sliced}"
 
@@ -139,7 +141,7 @@ def one_program(traffic: Traffic, number: int) -> Picture:
         note.legend(handles=handles, loc="center left", bbox_to_anchor=(-0.1, 0.5))
         figure.suptitle(title, x=0.02, ha="left", size=9.5)
 
-    return composed(3.9, draw, f"{title[0].upper()}{title[1:]}: it {', '.join(told)}.")
+    return composed(3.9, draw, f"{title[0].upper()}{title[1:]}: it {', '.join(clauses)}.")
 
 
 def slices_of_k(traffic: Traffic) -> Picture | None:

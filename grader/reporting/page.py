@@ -19,7 +19,7 @@ from grader.labs import all_labs
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
 from grader.reporting import drawings, memory_pictures, traffic_words
 from grader.reporting.advice import advice
-from grader.reporting.findings import Paragraph, findings, first_said
+from grader.reporting.distinct_findings import Paragraph, findings, first_said
 from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import describe_facts, next_step, number, total
 from grader.reporting.text import page_value
@@ -93,7 +93,7 @@ class LabPage:
     failures: tuple[TestResult, ...]
     more_failures: int
     again: Mapping[str, str]
-    told_in: Mapping[str, int]
+    named_in: Mapping[str, int]
     figures: tuple[Image, ...]
     more_figures: tuple[Image, ...]
     cases: tuple[TestResult, ...]
@@ -157,11 +157,11 @@ def _shown(value: Any) -> Any:
 
 
 def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPage:
-    told = findings(lab.tests)
+    found = findings(lab.tests)
     again = first_said(lab.tests)
-    told_in = {name: finding.number for finding in told for name in finding.cases}
+    named_in = {name: finding.number for finding in found for name in finding.cases}
     failed = [test for test in lab.tests if test.status in ("failed", "error") and test.kind != "speed"]
-    failed = [test for test in failed if test.name not in told_in and test.name not in again]
+    failed = [test for test in failed if test.name not in named_in and test.name not in again]
     failed.sort(key=lambda test: URGENCY.index(test.kind))
     figures = [
         drawn
@@ -171,11 +171,11 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPag
     speed_images = (image(lambda _: drawings.tiers(lab)), image(lambda _: drawings.roofline(report, lab)))
     return LabPage(
         report=lab,
-        findings=told,
+        findings=found,
         failures=tuple(failed[:MAX_FAILURES_SHOWN]),
         more_failures=max(0, len(failed) - MAX_FAILURES_SHOWN),
         again=again,
-        told_in=told_in,
+        named_in=named_in,
         figures=tuple(figures[:MAX_PICTURES_SHOWN]),
         more_figures=tuple(figures[MAX_PICTURES_SHOWN:]),
         cases=tuple(test for test in lab.tests if test.kind != "speed"),

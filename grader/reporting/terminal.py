@@ -10,7 +10,7 @@ from rich.text import Text
 
 from grader.compile_errors import headline
 from grader.model import BuildFacts, Config, LabReport, Report, TestResult
-from grader.reporting.findings import Paragraph, findings, first_said, next_thing, says_something_new
+from grader.reporting.distinct_findings import Paragraph, findings, first_said, next_thing, says_something_new
 
 MARKS = {
     "passed": ("✓", "green"),
@@ -59,7 +59,7 @@ def _lab(lab: LabReport) -> RenderableType:
     if lab.status != "graded":
         parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
     parts.append(Padding(table, (0, 0, 0, 1)))
-    parts += [Padding(_finding(told), (0, 0, 0, 2)) for told in findings(lab.tests)]
+    parts += [Padding(_finding(finding), (0, 0, 0, 2)) for finding in findings(lab.tests)]
     parts.append(Padding(_speed(lab), (0, 0, 0, 1)))
     for config in _configs_to_show(lab):
         facts = f": {describe_facts(lab.facts[config.index])}" if config.index in lab.facts else ""
@@ -82,14 +82,16 @@ def _row(test: TestResult, same_as: str | None = None, *, describe: bool = False
     )
 
 
-def _finding(told: Paragraph) -> RenderableType:
+def _finding(finding: Paragraph) -> RenderableType:
     """The sentences of a finding, in the order in which to put things right, and the cases in which it shows."""
     lines = Table.grid(padding=(0, 1))
     lines.add_column(no_wrap=True)
     lines.add_column(overflow="fold")
-    for count, sentence in enumerate(told.sentences, 1):
-        lines.add_row(Text(f"{count}." if len(told.sentences) > 1 else "→", style="cyan"), Text(sentence, style="cyan"))
-    lines.add_row(Text(""), Text(f"in {told.where}", style="dim"))
+    for count, sentence in enumerate(finding.sentences, 1):
+        lines.add_row(
+            Text(f"{count}." if len(finding.sentences) > 1 else "→", style="cyan"), Text(sentence, style="cyan")
+        )
+    lines.add_row(Text(""), Text(f"in {finding.where}", style="dim"))
     return lines
 
 

@@ -14,7 +14,7 @@ import torch
 from grader.gpu.limits import ATTEMPTS, LAUNCH_SECONDS, MAX_DEATHS, MAX_LOST, SPEED_SECONDS
 from grader.labs import Lab
 from grader.model import NOT_RUN, KernelBundle, Outcome, SpeedSample
-from grader.running import waking
+from grader.running import prestart
 from grader.running.cuda_process import Job, Launching, Timing
 from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout
 
@@ -45,8 +45,8 @@ class GpuProcess:
     target: Callable[[Connection, str], None]
 
     def __init__(self, gpu: int = 0) -> None:
-        self.visible = waking.visible(gpu)
-        self._process = waking.taken(self.target, gpu)
+        self.visible = prestart.visible(gpu)
+        self._process = prestart.take(self.target, gpu)
 
     def __enter__(self) -> Self:
         self.start()
@@ -56,7 +56,7 @@ class GpuProcess:
         self._process.stop()
 
     def start(self) -> None:
-        """Starts the process without waiting for it: the GPU wakes up while kernels are built."""
+        """Starts the process without waiting for it: the GPU gets ready while kernels are built."""
         self._process.start()
 
     @property
@@ -109,7 +109,7 @@ class CudaRunner(GpuProcess):
     """Runs and times students' kernels. Hidden cases are launched in a process of their own, which knows no other case: what a
     launch leaves in local memory, shared memory and registers may be read by the next one, in the same process."""
 
-    target = staticmethod(waking.serve)
+    target = staticmethod(prestart.serve)
 
     def __init__(self, gpu: int = 0) -> None:
         super().__init__(gpu)
@@ -153,10 +153,10 @@ class CudaRunner(GpuProcess):
         """`correctness` of pairs that are all hidden, or none of them, in this process."""
         outcomes: list[Outcome] = []
         parts = tuple(Launching(lab.case(case), config, seed) for case, config in pairs)
-        told = _of(bundle, {case for case, _ in pairs})
+        part_of_bundle = _of(bundle, {case for case, _ in pairs})
 
         def job(done: int) -> Job:
-            return Job(lab.id, told, parts[done:], sum(outcome.seconds for outcome in [*before, *outcomes]))
+            return Job(lab.id, part_of_bundle, parts[done:], sum(outcome.seconds for outcome in [*before, *outcomes]))
 
         answers = self.answers(job, len(parts), LAUNCH_SECONDS)
         for case, config in pairs:
@@ -181,11 +181,11 @@ class CudaRunner(GpuProcess):
         """Times every speed case of the lab; `deaths`: how many launches ended the process already."""
         samples: list[SpeedSample] = []
         parts = tuple(Timing(case, tuple(boundaries.get(case.name, ()))) for case in lab.speed_cases)
-        told = _of(bundle, {case.name for case in lab.speed_cases})
+        part_of_bundle = _of(bundle, {case.name for case in lab.speed_cases})
         processes = 2 if self._hidden and self._hidden.running else 1
 
         def job(done: int) -> Job:
-            return Job(lab.id, told, parts[done:], sum(sample.gpu_seconds for sample in samples), processes)
+            return Job(lab.id, part_of_bundle, parts[done:], sum(sample.gpu_seconds for sample in samples), processes)
 
         answers = self.answers(job, len(parts), SPEED_SECONDS)
         for case in lab.speed_cases:

@@ -21,7 +21,7 @@ from grader.building import describe_error, made_request
 from grader.building.sentences import defect
 from grader.judging import memory
 from grader.judging.checking import LEFT_OPEN
-from grader.judging.contributions import factor
+from grader.judging.slice_sums import factor
 from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed

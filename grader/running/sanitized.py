@@ -1,9 +1,9 @@
 """The process under compute-sanitizer: launches cubins on tensors that are allocations of exactly their bytes.
 
-    compute-sanitizer --tool memcheck python -m grader.running.sanitized JOB TOLD
+    compute-sanitizer --tool memcheck python -m grader.running.sanitized JOB PROGRESS
 
 Between two tensors lies memory that was given back, so that what runs over the end of one meets no other. Trusted like the process
-that owns a GPU: no Python of a student's, and each launch is told of in a line of JSON in TOLD. It ends with the first launch that fails.
+that owns a GPU: no Python of a student's, and each launch writes a line of JSON to PROGRESS. It ends with the first launch that fails.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ APART_BYTES = 1 << 20
 POISON = 0x7E
 
 
-def main(job: Path, told: Path) -> None:
+def main(job: Path, progress: Path) -> None:
     """Launches what the job says."""
     lab_id, bundle, launches, seed, capability = pickle.loads(job.read_bytes())  # written by sanitizer.py
     mute_kernels()
     call(cuda.cuInit(0))
     call(cuda.cuCtxSetCurrent(call(cuda.cuDevicePrimaryCtxRetain(call(cuda.cuDeviceGet(0))))))
     lab = get_lab(lab_id)
-    with told.open("w", encoding="utf-8") as file:
+    with progress.open("w", encoding="utf-8") as file:
         for case, config in launches:
             entry = _launched(lab, bundle, case, config, seed, capability)
             if entry is not None:

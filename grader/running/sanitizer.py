@@ -77,7 +77,7 @@ def watch(
     if tool is None:
         return []
     with tempfile.TemporaryDirectory(prefix="sanitized-") as folder:
-        job, told, report = (Path(folder, name) for name in ("job", "told", "report"))
+        job, progress, report = (Path(folder, name) for name in ("job", "progress", "report"))
         launches = [(lab.case(case), config) for case, config in pairs]
         job.write_bytes(pickle.dumps((lab.id, bundle, launches, seed, capability)))
         command = [
@@ -92,14 +92,14 @@ def watch(
             "-m",
             "grader.running.sanitized",
             str(job),
-            str(told),
+            str(progress),
         ]
         _run(
             command, {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         )
         seen = _bounded(report)
         return (
-            watches(_bounded(told), read_report(seen)) if SUMMARY in seen else []
+            watches(_bounded(progress), read_report(seen)) if SUMMARY in seen else []
         )  # without it the tool did not come to its end
 
 
@@ -170,13 +170,13 @@ def _number(word: str) -> int:
         return 0
 
 
-def watches(told: str, errors: Sequence[SeenError]) -> list[ToolWatch]:
+def watches(progress: str, errors: Sequence[SeenError]) -> list[ToolWatch]:
     """Of each launch that the process told of whether memcheck found an error in it. It ends with the first one that does.
 
     Errors that no launch ended with are those of any of them: then none is clean.
     """
     launches = []
-    for line in lines(told):
+    for line in lines(progress):
         try:
             entry = json.loads(line)
             launches.append((str(entry["case"]), int(entry["config"]), bool(entry["ended"]), dict(entry["tensors"])))

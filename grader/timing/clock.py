@@ -102,7 +102,7 @@ def _time(
                 candidate.count_additions()
                 while more := rounds_to_go(timings.log_ratios, boundaries):
                     timings += race(candidate, baseline, more, watch, candidate.at_times_run_first)
-                candidate.settle_up()
+                candidate.finish_check()
         except Unfit as unfit:
             raise GivenUp(explain(candidate, unfit)) from None
         budget.spend(1e-3 * sum(time_ms for pair in timings.a for time_ms in pair))
@@ -192,7 +192,7 @@ def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget:
         candidate.prepare()
         start, end = timed_replay(candidate)
         candidate.inspect()
-        candidate.settle_up()
+        candidate.finish_check()
         span_ms = start.elapsed_time(end)
         budget.spend(1e-3 * span_ms)
         shortest = min(shortest, 1e3 * span_ms / case.launches)

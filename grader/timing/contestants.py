@@ -21,7 +21,7 @@ from grader.gpu import driver
 from grader.labs import offsets
 from grader.labs.slices import arrives_zeroed, slices
 from grader.model import Config, KernelBundle
-from grader.timing.replays import Draw, Evidence, Look, Stage
+from grader.timing.replays import Draw, Evidence, PendingCheck, Stage
 from grader.timing.rounds import Flush, Timings, capture, race, side_stream, timed_replay
 
 PREFIX_EVERY = 4
@@ -83,7 +83,7 @@ class Baseline:
 
     def prepare(self) -> None:
         """The same last steps as before a student's replay."""
-        self.stage.wipe_desks()
+        self.stage.wipe_pools()
         self.graph = self._recording.instantiate()
         self.settle.replay()
 
@@ -115,7 +115,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ReplayOutputs:
     """The outputs of one replay, fp16 [launches, M, N] on the host, and its draw."""
 
     draw: Draw
@@ -147,9 +147,9 @@ class Candidate:
             max(1, stage.case.launches * self.scratch_step), dtype=torch.uint8, device=stage.device
         )
         self.kept_replay = kept_replay
-        self.kept: Kept | None = None
+        self.kept: ReplayOutputs | None = None
         self.mean_squares: list[float] = []
-        self._under_way: tuple[Look, driver.LaunchGraph] | None = None
+        self._under_way: tuple[PendingCheck, driver.LaunchGraph] | None = None
 
     def _renew(self, rare: bool) -> Draw:
         draw = self.stage.renew(rare)
@@ -172,7 +172,7 @@ class Candidate:
         """Has only those slices widen the tolerance that round Y as a share of it does (labs/offsets.py): two launches, untimed."""
         if self.roundings == 1:
             return
-        self.settle_up()
+        self.finish_check()
         stage, draw = self.stage, self._renew(rare=False)
         launch = draw.places.order[0]
         y = stage.arena.tensors(draw.places, stage.lab.output)[launch]
@@ -195,7 +195,7 @@ class Candidate:
         stage.arena.clear()
 
     def prepare(self) -> None:
-        self.settle_up()
+        self.finish_check()
         self.draw = self._renew(rare=False)
         record = partial(self._go, self.draw, self.stage.case.launches)
         self.graph = driver.LaunchGraph.of(record, side_stream().cuda_stream)
@@ -205,23 +205,23 @@ class Candidate:
         self.graph.replay()
 
     def inspect(self) -> None:
-        """Queues the checks; `settle_up` waits for them, before this kernel runs again."""
-        look = self.stage.look(self.draw, range(self.stage.case.launches), self.roundings)
-        self._under_way = look, self.graph
+        """Queues the checks; `finish_check` waits for them, before this kernel runs again."""
+        pending = self.stage.start_check(self.draw, range(self.stage.case.launches), self.roundings)
+        self._under_way = pending, self.graph
 
-    def settle_up(self) -> None:
+    def finish_check(self) -> None:
         """Raises Unfit when the last replay left something wrong. Call it once more after the last one."""
         if self._under_way is None:
             return
-        (look, graph), self._under_way = self._under_way, None
+        (pending, graph), self._under_way = self._under_way, None
         keep = len(self.mean_squares) == self.kept_replay
-        evidence = self.stage.verdict(look, keep=keep)
+        evidence = self.stage.finish_check(pending, keep=keep)
         graph.close()
         if evidence.fault:
-            raise Unfit(look.draw, evidence)
+            raise Unfit(pending.draw, evidence)
         if keep:
             assert evidence.outputs is not None
-            self.kept = Kept(look.draw, evidence.outputs)
+            self.kept = ReplayOutputs(pending.draw, evidence.outputs)
         self.mean_squares.append(evidence.mean_square)
 
     def run_first(self, launches: int) -> float:
@@ -230,7 +230,7 @@ class Candidate:
         For the kernel it is the beginning of a timed replay. Outputs of launches that do not run must stay untouched,
         which tells a kernel that does the work of its successors.
         """
-        self.settle_up()
+        self.finish_check()
         draw = self._renew(rare=True)
         self.baseline.settle.replay()
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -12,18 +12,18 @@ from typing import Generic, TypeVar
 
 import torch
 
-from grader.gpu.desk import Desk
+from grader.gpu.memory_pool import MemoryPool
 from grader.timing.rounds import recording, side_stream
 
 Result = TypeVar("Result")
 
 
 class GraphRecorder:
-    """Records work on one device. `generator` is what the work draws from; `desk` holds all that the work makes."""
+    """Records work on one device. `generator` is what the work draws from; `pool` holds all that the work makes."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.desk = Desk(device)
+        self.pool = MemoryPool(device)
         self.generator = generator = torch.Generator(device=device)
         self._decoy = Recorded(self, lambda: torch.rand(1, generator=generator, device=device))
 
@@ -53,10 +53,10 @@ class Recorded(Generic[Result]):
         side = side_stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            with recorder.desk.use():
+            with recorder.pool.use():
                 self._work()  # once without recording, so that lazy set-up stays out
             torch.cuda.synchronize()  # the recording uses the same memory, on another stream
-            with recording(self._graph, recorder.desk.pool_id):
+            with recording(self._graph, recorder.pool.pool_id):
                 self.result = self._work()
 
     def __call__(self, seed: int) -> Result:

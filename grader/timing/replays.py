@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from grader.gpu.arena import Arena, Layout, Places, poison
-from grader.gpu.desk import Desk
+from grader.gpu.memory_pool import MemoryPool
 from grader.judging.checking import Finding, compare
 from grader.labs import Lab
 from grader.labs.problems import generator_for
@@ -27,7 +27,7 @@ from grader.timing.freivalds import COLUMNS, fit, random_signs
 from grader.timing.recorder import GraphRecorder, Recorded
 
 CHUNK_BYTES = 192 << 20
-"""Inputs of so many bytes are made and compared at a time, which bounds the desk."""
+"""Inputs of so many bytes are made and compared at a time, which bounds the pool."""
 
 OTHERS = "a launch wrote into the output of another launch; it was given its own y_ptr only"
 MISFIT = "the output does not fit its inputs"
@@ -62,7 +62,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Look:
+class PendingCheck:
     """A run whose checks are under way."""
 
     draw: Draw
@@ -74,9 +74,9 @@ class Stage:
 
     def __init__(self, lab: Lab, case: Case, device: torch.device) -> None:
         self.lab, self.case, self.device = lab, case, device
-        self.desk = Desk(device)
+        self.pool = MemoryPool(device)
         self.recorder = GraphRecorder(device)
-        with self.desk.use():
+        with self.pool.use():
             seed = torch.Generator(device=device)
             layouts = {name: Layout.of(one[0]) for name, one in lab.timed_inputs(case, seed, device, 1, False).items()}
         layouts[lab.output] = Layout((case.M, case.N), (case.N, 1), torch.float16)
@@ -112,34 +112,34 @@ class Stage:
     def close(self) -> None:
         """Gives up what was recorded, whose memory would else wait for the garbage collector."""
         self._parts.clear()
-        self.desk.close()
-        self.recorder.desk.close()
+        self.pool.close()
+        self.recorder.pool.close()
 
     def wipe(self) -> None:
-        """Overwrites all that the judge computed with. Not before the verdict on the last look."""
-        self.wipe_desks()
+        """Overwrites all that the judge computed with. Not before the last check is finished."""
+        self.wipe_pools()
         for tensor in (self.y, self.signs, self.numbers):
             tensor.zero_()
 
-    def wipe_desks(self) -> None:
-        """Overwrites what is on the desks; the numbers of the last look are not."""
-        self.desk.wipe()
-        self.recorder.desk.wipe()
+    def wipe_pools(self) -> None:
+        """overwrites what is in the pools; the numbers of the last check are not."""
+        self.pool.wipe()
+        self.recorder.pool.wipe()
 
     def pointers(self, draw: Draw, launch: int) -> dict[str, int]:
         """Device addresses of one launch's parameters."""
         return {name: self.arena.address(draw.places, name, launch) for name in self.arena.layouts}
 
     def inspect(self, draw: Draw, ran: Collection[int], roundings: int, *, keep: bool = False) -> Evidence:
-        """Looks at everything, and waits for what was seen. ran: the launches that did run."""
-        return self.verdict(self.look(draw, ran, roundings), keep=keep)
+        """Checks everything, and waits for the result. ran: the launches that did run."""
+        return self.finish_check(self.start_check(draw, ran, roundings), keep=keep)
 
-    def look(self, draw: Draw, ran: Collection[int], roundings: int) -> Look:
-        """Queues the checks of one run, and leaves poison everywhere. One look at a time: the next is after its verdict."""
+    def start_check(self, draw: Draw, ran: Collection[int], roundings: int) -> PendingCheck:
+        """Queues the checks of one run, and leaves poison everywhere. One check at a time: the next starts after finish_check."""
         arena, places = self.arena, draw.places
         parts = [self._part(chunk, draw.rare) for chunk in self.chunks]
         self.roundings.fill_(roundings)
-        with self.desk.use():
+        with self.pool.use():
             self.y.copy_(arena.tensors(places, self.lab.output))
             self.signs.copy_(
                 random_signs(self.case.N, generator_for(secrets.randbits(64), device=self.device), self.device)
@@ -153,11 +153,11 @@ class Stage:
                 arena.poison(places, name)
             flags = torch.cat([torch.stack(changed).any(dim=0), arena.strayed()[None]])
             self.numbers.copy_(torch.cat([flags.double(), torch.cat(fits, dim=1).flatten()]))
-        return Look(draw, ran)
+        return PendingCheck(draw, ran)
 
-    def verdict(self, look: Look, *, keep: bool = False) -> Evidence:
-        """What a look saw."""
-        evidence = self._evidence(look.draw, look.ran, self.numbers.tolist())
+    def finish_check(self, pending: PendingCheck, *, keep: bool = False) -> Evidence:
+        """What the pending check saw."""
+        evidence = self._evidence(pending.draw, pending.ran, self.numbers.tolist())
         if evidence.fault:
             self.arena.clear()
         return replace(evidence, outputs=self.y.cpu()) if keep or evidence.fault == MISFIT else evidence

@@ -186,7 +186,7 @@ def race(
             events.append(timed_replay(one))
             one.inspect()
         if watch and number % LOOK_EVERY == 0:
-            watch.look()
+            watch.sample()
         torch.cuda.synchronize()
         wall_ms = 1e3 * (time.perf_counter() - began)
         a1, b1, b2, a2 = (start.elapsed_time(end) for start, end in events)

@@ -20,23 +20,23 @@ SLOWDOWNS = {
 
 SHARE_WORTH_SAYING = 0.25
 SLOWDOWN_WORTH_SAYING = 0.95
-"""A slowdown is told when it showed in this share of the looks and took the SM clock below this share of its top."""
+"""A slowdown is reported when it showed in this share of the samples and took the SM clock below this share of its top."""
 
 
 class Monitor:
-    """Looks at one GPU from time to time and remembers. `nvml` is the module pynvml or a stand-in. ours: the grader's processes
+    """Samples the state of one GPU and remembers it. `nvml` is the module pynvml or a stand-in. ours: the grader's processes
     on this GPU, of which all but the one that asks are idle."""
 
     def __init__(self, nvml: Any, handle: Any, ours: int = 1) -> None:
         self._nvml, self._handle, self._ours = nvml, handle, ours
         self._foreign = 0
-        self._looks = 0
+        self._samples = 0
         self._held: dict[int, int] = {}
         self._clocks_mhz: list[int] = []
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Asks NVML once; call it while the GPU is busy."""
-        self._looks += 1
+        self._samples += 1
         self._foreign = max(self._foreign, self._count_foreign())
         reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons") or self._ask(
             "nvmlDeviceGetCurrentClocksThrottleReasons"
@@ -54,7 +54,7 @@ class Monitor:
         if self._foreign:
             others = "another process" if self._foreign == 1 else f"{self._foreign} other processes"
             notes.append(f"{others} used this GPU while it was timed")
-        held = [SLOWDOWNS[bit] for bit, count in self._held.items() if count >= SHARE_WORTH_SAYING * self._looks]
+        held = [SLOWDOWNS[bit] for bit, count in self._held.items() if count >= SHARE_WORTH_SAYING * self._samples]
         if held and not self._ran_near_top():
             clocks = f" (SM clock {min(self._clocks_mhz)} to {max(self._clocks_mhz)} MHz)" if self._clocks_mhz else ""
             notes.append(f"the GPU was held down by {' and '.join(held)}{clocks}")

@@ -30,7 +30,7 @@ from grader.traffic.caching import GPUS, Cache, Chip, Missed, Order, cache_of, i
 from grader.traffic.cases import sized_case, tiled_case
 from grader.traffic.coalescing import Blocked, Coalescing, coalesce
 from grader.traffic.counting import ProgramTraffic, Region, TensorLayout, TensorTraffic
-from grader.traffic.measured import Traffic, Uncounted, count_tiles, count_traffic, describe_case
+from grader.traffic.launch_traffic import Traffic, Uncounted, count_tiles, count_traffic, describe_case
 
 __all__ = [
     "GPUS", "OFF", "Access", "Blocked", "Cache", "Chip", "Coalescing", "Missed", "Order", "ProgramTraffic", "Region",

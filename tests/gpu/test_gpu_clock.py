@@ -260,7 +260,7 @@ def test_an_endless_kernel_ends_with_its_process_and_the_next_is_timed(timed, mo
     assert timed("renamed").status == "timed"
 
 
-def test_the_desk_and_all_outputs_are_empty_before_a_replay(kernels):
+def test_the_pool_and_all_outputs_are_empty_before_a_replay(kernels):
     """What the judge computed with, whatever the kernel and the baseline left, and scratch memory of descriptors."""
     import torch
 

@@ -13,7 +13,6 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader.authoring.measured import ladder_table
 from grader.authoring.notebooks import (
     SOURCE,
     BadSource,
@@ -22,7 +21,8 @@ from grader.authoring.notebooks import (
     student_files,
     student_notebook,
 )
-from grader.classroom.questions import answer_score, asked
+from grader.authoring.record_tables import ladder_table
+from grader.classroom.marked_answers import answer_score, asked
 from grader.exercises import exercises, steps_of
 from grader.gpu.devices import choose
 from grader.judging.rubric import load_rubric
@@ -294,7 +294,7 @@ def test_a_kernel_put_together_from_the_steps_is_right(lab_id, tmp_path):
 
 
 def test_outside_a_notebook_check_says_what_to_do():
-    code = "import grader.notebook.checking as n\ntry:\n    n.check('w8a8')\nexcept n.NotYet as e:\n    print(e)"
+    code = "import grader.notebook.check_cells as n\ntry:\n    n.check('w8a8')\nexcept n.NotYet as e:\n    print(e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert "python -m grader grade" in done.stdout
     assert done.stderr == ""

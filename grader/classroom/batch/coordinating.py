@@ -218,7 +218,7 @@ def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read:
         if not read.chosen and text not in state.chosen:
             read.keys[lab_id] = text
             if text not in state.works:
-                state.works[text] = _kept(journal, source, text, plan.setup.device)
+                state.works[text] = _from_journal(journal, source, text, plan.setup.device)
             continue
         key = state.chosen[text] = verdict_key(source, plan.setup.device, plan.setup.secrets)
         read.keys[lab_id] = key
@@ -236,7 +236,7 @@ def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read:
             engine.submit(key, anonymous(source))
 
 
-def _kept(journal: Journal, source: KernelSource, text: str, device: Device) -> _Work:
+def _from_journal(journal: Journal, source: KernelSource, text: str, device: Device) -> _Work:
     """A kernel that this run does not grade, with the verdict that it has."""
     known = journal.in_force(text)
     if known is None:
@@ -315,19 +315,19 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
             lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus
         ]  # nobody began a bonus lab in what cannot be read
         labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
-        return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _told(content)))
+        return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _words_of(content)))
     device = plan.setup.device
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):
             labs[lab_id] = _refused(lab_id, source, rubric, gpu)
             if source.status in ("rejected", "not_graded"):
-                look.append(f"{lab_id}: {_told(source)}")
+                look.append(f"{lab_id}: {_words_of(source)}")
             continue
         work = works[read.keys[lab_id]]
         if work.report is None:
             refusal = Refusal("not_graded", work.failure)
             labs[lab_id] = replace(_refused(lab_id, refusal, rubric, gpu), source=source)
-            look.append(f"{lab_id}: {_told(refusal)}")
+            look.append(f"{lab_id}: {_words_of(refusal)}")
             continue
         labs[lab_id], device = placed(work.report, source), work.device
         if work.report.status in ("crash", "timeout"):
@@ -341,7 +341,7 @@ def _refused(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabRep
     return replace(report, gradable_points=0.0) if refusal.status == "not_graded" else report
 
 
-def _told(refusal: Refusal) -> str:
+def _words_of(refusal: Refusal) -> str:
     return f"not graded: {refusal.message}" if refusal.status == "not_graded" else refusal.message
 
 

@@ -156,7 +156,9 @@ def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
     places = [repository / place for place in PLACES if _plain_folder(repository, place)]
     files = [file for place in places for file in children(place) if is_source(file)]
     begun = [file for file in files if not _as_given_out(file, repository)]
-    return copied([(file, _told_apart(file, repository)) for file in begun or files], unpacking.fresh(repository.name))
+    return copied(
+        [(file, _name_in_place(file, repository)) for file in begun or files], unpacking.fresh(repository.name)
+    )
 
 
 def _plain_folder(repository: Path, place: str) -> bool:
@@ -170,7 +172,7 @@ def _as_given_out(file: Path, repository: Path) -> bool:
     return given.is_file() and not file.is_symlink() and filecmp.cmp(file, given, shallow=False)
 
 
-def _told_apart(file: Path, repository: Path) -> str:
+def _name_in_place(file: Path, repository: Path) -> str:
     return PLACES[file.parent.relative_to(repository).as_posix()] + file.name
 
 

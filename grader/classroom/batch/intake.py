@@ -80,7 +80,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise UnusableSubmissions(_nothing_recognised(path, found, came))
     whole = sorted(
-        with_unread_named(_told_apart(found), came),
+        with_unread_named(_with_numbers_apart(found), came),
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
     )
     others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
@@ -100,7 +100,7 @@ def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came
     )
 
 
-def _told_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
+def _with_numbers_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
     """Students whom a platform gave one name and different numbers are different students."""
     numbers: dict[str, set[str]] = {}
     for one in hand_ins:

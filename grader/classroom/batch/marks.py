@@ -86,17 +86,17 @@ class CourseMark:
     @property
     def steps(self) -> tuple[str, ...]:
         """How the points came about, a sentence each; for the page that a student gets."""
-        told = []
+        sentences = []
         if self.earned is not None:
-            told.append(f"{number(self.earned)} of {number(self.possible)} points for the kernels.")
+            sentences.append(f"{number(self.earned)} of {number(self.possible)} points for the kernels.")
         if self.extension_days:
-            told.append(f"Due {_days(self.extension_days)} later than for the others.")
+            sentences.append(f"Due {_days(self.extension_days)} later than for the others.")
         if self.days_late:
             cost = f" {number(self.lost_percent)} % are taken off." if self.lost_percent else " Nothing is taken off."
-            told.append(f"{_days(self.days_late)} late.{cost}")
+            sentences.append(f"{_days(self.days_late)} late.{cost}")
         if self.override is not None:
-            told.append(f"Set to {number(self.override)} points by hand: {self.reason}.")
-        return tuple(told)
+            sentences.append(f"Set to {number(self.override)} points by hand: {self.reason}.")
+        return tuple(sentences)
 
 
 def mark(hand_in: HandIn, result: Earned, rules: Rules, person: Person | None = None) -> CourseMark:

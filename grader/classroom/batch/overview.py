@@ -79,8 +79,8 @@ class Row:
     @property
     def look(self) -> list[str]:
         """Why a human should look; what of that the student's own page explains is in `broken`."""
-        told = {f"{lab_id}: {report.message}" for lab_id, report in self.broken}
-        return [reason for reason in self.standing.look if reason not in told]
+        listed = {f"{lab_id}: {report.message}" for lab_id, report in self.broken}
+        return [reason for reason in self.standing.look if reason not in listed]
 
     @property
     def broken(self) -> list[tuple[str, LabReport]]:
@@ -93,7 +93,7 @@ def to_look_at(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     for row in rows:
         for reason in row.look:
             found.setdefault(reason, []).append(row)
-    return sorted(found.items(), key=lambda told: len(told[1]))
+    return sorted(found.items(), key=lambda entry: len(entry[1]))
 
 
 def pages(
@@ -132,7 +132,7 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
     """The class in numbers. who: the pseudonym of a student."""
     present = [standing for standing in standings if not standing.absent]
     known = [standing.points for standing in present if standing.points is not None]
-    devices = Counter(_told(standing.graded.report.device) for standing in present)
+    devices = Counter(_described(standing.graded.report.device) for standing in present)
     return Numbers(
         len(standings),
         len(standings) - len(present),
@@ -145,7 +145,7 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
     )
 
 
-def _told(device: Device) -> str:
+def _described(device: Device) -> str:
     where = device.name + (" (no GPU: speed is not graded)" if device.kind == "cpu" else "")
     return f"{where}; torch {device.torch}, triton {device.triton}" + (
         f", driver {device.driver}" if device.driver else ""

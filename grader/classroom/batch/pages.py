@@ -48,14 +48,14 @@ class Pages:
             return
         fast = any(lab.speed_points for lab in standing.labs.values())
         board = overview.pseudonym(standing, self._secret) if fast else ""
-        report, told = standing.graded.report, statement(standing, board)
-        made_of = digest(report, told)
+        report, stated = standing.graded.report, statement(standing, board)
+        made_of = digest(report, stated)
         place = self._folder / page_address(standing)
         if self._drawn.get(standing.key, ("", None))[0] == made_of:
             return
         drawing = None
         if not _is_made_of(place, made_of):
-            drawing = self._pool.submit(LAST, html.page, report, {}, told, made_of, seconds=SHORT_SECONDS)
+            drawing = self._pool.submit(LAST, html.page, report, {}, stated, made_of, seconds=SHORT_SECONDS)
         self._drawn[standing.key] = made_of, drawing
 
     def write(self, standings: Sequence[Standing], files: Sequence[Accounted] = ()) -> int:
@@ -103,13 +103,13 @@ def statement(standing: Standing, board: str = "") -> MarkStatement:
     steps = [f"Handed in on {mark.handed_in:%Y-%m-%d %H:%M %Z}."] if mark.handed_in else []
     if mark.days_late is None:
         steps.append("How late it was is not known, and nothing is taken off.")
-    told = [
+    answers = [
         (f"{lab_id}, {name}", _of(one.points, one.max_points), one.sentence)
         for lab_id, asked in questions.items()
         for name, one in asked.items()
     ]
     who = standing.name if standing.name == standing.student else f"{standing.name} ({standing.student})"
-    return MarkStatement(who, standing.assignment, tuple(rows), (*steps, *mark.steps), tuple(told), board)
+    return MarkStatement(who, standing.assignment, tuple(rows), (*steps, *mark.steps), tuple(answers), board)
 
 
 def _of(points: float | None, most: float, unknown: str = "") -> str:
@@ -142,10 +142,10 @@ def _text(drawing: Future[str], standing: Standing) -> str:
 # ---------------------------------------------------------------- what a page is made of
 
 
-def digest(report: Report, told: MarkStatement) -> str:
+def digest(report: Report, stated: MarkStatement) -> str:
     """Of all that a page of feedback shows, and of all that draws it."""
     found = hashlib.sha256(_drawn_by().encode())
-    parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, told))]
+    parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, stated))]
     parts += [f"{to_json(lab)}{_without_place(lab.source)!r}" for lab in report.labs.values()]
     for part in parts:
         found.update(part.encode("utf-8", "surrogatepass") + b"\0")

@@ -58,7 +58,7 @@ class _Gpu:
         return run_on_gpu(self._runner, lab, built, setup.secrets.seed, setup.device)
 
 
-def _look() -> tuple[str, int, str] | None:
+def _gpu_here() -> tuple[str, int, str] | None:
     """The GPU of the machine that this runs on: name, compute capability, driver."""
     found = gpus()
     return (found[0].name, found[0].capability, found[0].driver) if found else None
@@ -112,7 +112,7 @@ def connect(address: str | None, device: str) -> Device:
         raise NoRay("the Ray cluster has no GPU; start its nodes with GPUs, or grade with --device cpu")
     if device == "cpu" or not count:
         return Device("cpu", "Triton's interpreter on the CPU", None, None, **versions, sandbox="bubblewrap")
-    found = ray.get(ray.remote(num_gpus=1)(_look).remote())
+    found = ray.get(ray.remote(num_gpus=1)(_gpu_here).remote())
     if found is None:
         raise NoRay("the cluster's GPU is not seen by NVML; install nvidia-ml-py on its nodes")
     name, capability, driver = found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
-from grader.classroom.questions import MarkedAnswer, marked
+from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.model import Device, LabReport, Report
 from grader.reading.answers import Answers
@@ -162,7 +162,7 @@ def _odd(found: CourseMark, rules: Rules, hand_in: HandIn, person: Person | None
 def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Standing]:
     """Whose numbers did the answers use? A neighbour's name, and one that several wrote, are worth a look."""
     shared = Counter(text for one in found for text in _names_written(one))
-    told = []
+    checked = []
     for one in found:
         odd = []
         for text in _names_written(one):
@@ -173,8 +173,8 @@ def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Stan
                 )
             elif not named and shared[text] > 1:
                 odd.append(f'its questions have student = "{text}", a name that others wrote too')
-        told.append(replace(one, look=(*one.look, *odd)))
-    return told
+        checked.append(replace(one, look=(*one.look, *odd)))
+    return checked
 
 
 def _names_written(standing: Standing) -> set[str]:

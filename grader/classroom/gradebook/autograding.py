@@ -18,7 +18,7 @@ from traitlets import Enum, Integer, Unicode
 from grader.classroom.gradebook.feedback import answer_outputs, cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
 from grader.classroom.gradebook.scores import cell_score, graded_part
-from grader.classroom.questions import answer_score, asked
+from grader.classroom.marked_answers import answer_score, asked
 from grader.classroom.secrets_file import SecretsInForce, secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs

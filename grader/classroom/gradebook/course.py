@@ -10,8 +10,8 @@ from pathlib import Path
 
 from nbformat import writes
 
-from grader.authoring.measured import Language
 from grader.authoring.notebooks import instructor_notebook, sources
+from grader.authoring.record_tables import Language
 from grader.authoring.release import STUB
 from grader.classroom.gradebook import ASSIGNMENT, BONUS
 from grader.labs import all_labs

@@ -1,7 +1,7 @@
 """How many points does each graded cell get, and how do they come into nbgrader's database?
 
 A lab's graded cells are `<lab>_correctness`, `<lab>_speed` and `<lab>_question_<name>`. A question of `questions.py` is
-marked from the submitted file (grader.classroom.questions); every other one is graded by a human. nbgrader is needed to write
+marked from the submitted file (grader.classroom.marked_answers); every other one is graded by a human. nbgrader is needed to write
 scores, not to import this module.
 """
 
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from grader.classroom.gradebook import BONUS
-from grader.classroom.questions import answer_score, asked
+from grader.classroom.marked_answers import answer_score, asked
 from grader.labs import all_labs
 from grader.model import Report
 from grader.reading.answers import Answers

@@ -98,13 +98,13 @@ def _total(report: Report, concealed: HiddenCases) -> Iterator[str]:
 def _without(report: Report, concealed: HiddenCases) -> Report:
     """The report as somebody sees it who does not know the hidden cases."""
     labs = {
-        lab_id: replace(lab, tests=tuple(test for test in lab.tests if not _tells(lab_id, test, concealed)))
+        lab_id: replace(lab, tests=tuple(test for test in lab.tests if not _conceals(lab_id, test, concealed)))
         for lab_id, lab in report.labs.items()
     }
     return replace(report, labs=labs)
 
 
-def _tells(lab_id: str, test: TestResult, concealed: HiddenCases) -> bool:
+def _conceals(lab_id: str, test: TestResult, concealed: HiddenCases) -> bool:
     """Whether a result is that of a hidden case, or names one."""
     return any(lab_id == lab and (name == test.name or f"`{name}`" in test.message) for lab, name in concealed)
 
@@ -124,7 +124,7 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
             round(test.max_points, DECIMALS),
             "passed" if test.status == "passed" else "failed",
             _words(test),
-            later if _tells(lab.lab_id, test, concealed) else "visible",
+            later if _conceals(lab.lab_id, test, concealed) else "visible",
         )
     if lab.speed_status == "skipped":
         words = f"not gradable here: {number(lab.speed_max)} points for speed are given on a GPU"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import nbformat
 import pytest
 
-from grader.authoring.measured import BadSource
 from grader.authoring.notebooks import instructor_notebook, sources, student_notebook, untranslated
+from grader.authoring.record_tables import BadSource
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.authoring import slips
+from grader.authoring import slip_runs
 from grader.authoring.bundle import student_files
-from grader.authoring.slips import BadSlip, catalogues, computed, entries, stored_results, told, write_slips
+from grader.authoring.slip_runs import BadSlip, as_json, catalogues, computed, entries, stored_results, write_slips
 from grader.exercises.slips import RESULTS, SENTENCES, slips_in
 from tests.submissions import TESTS
 
@@ -24,7 +24,7 @@ def test_what_lies_there_is_of_these_edits(catalogue):
     """Sentences, edited steps and inputs; `make release` writes it anew."""
     found = entries(ROOT / catalogue, ROOT)
     folder = (ROOT / catalogue).parent
-    assert (folder / SENTENCES).read_text(encoding="utf-8") == told(found)
+    assert (folder / SENTENCES).read_text(encoding="utf-8") == as_json(found)
     assert stored_results(folder).keys() == {entry.digest for entry in found}
 
 
@@ -50,9 +50,9 @@ def test_the_installed_package_has_results_and_no_edit(tmp_path):
     setup = [sys.executable, "-c", "from setuptools import setup; setup()", "-q"]
     command = [*setup, "egg_info", "--egg-base", str(tmp_path), "build_py", "--build-lib", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slips.*")}
+    built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slip_runs.*")}
     folders = [Path(catalogue).parent.as_posix() for catalogue in CATALOGUES]
-    assert built == {"grader/exercises/slips.py", "grader/authoring/slips.py",
+    assert built == {"grader/exercises/slips.py", "grader/authoring/slip_runs.py",
                      *(f"{folder}/{name}" for folder in folders for name in (SENTENCES, RESULTS))}  # fmt: skip
 
 
@@ -79,7 +79,7 @@ edits = [{ find = "block_row), ", replace = "block_row) + 1, " }]
 def test_an_edit_and_a_sentence_are_enough(repository, monkeypatch):
     """Only what is new is run; then it stands among the step's slips, with what it gives."""
     ran = []
-    monkeypatch.setattr(slips, "computed", lambda entry: ran.append(entry.what) or computed(entry))
+    monkeypatch.setattr(slip_runs, "computed", lambda entry: ran.append(entry.what) or computed(entry))
     folder = repository / "grader" / "labs" / "dds"
     assert write_slips(repository) == []
     with (folder / "slips.toml").open("a", encoding="utf-8") as file:

@@ -13,7 +13,7 @@ import zipfile
 
 import pytest
 
-from grader.authoring.bundle import SecretTold, student_files, write_bundle
+from grader.authoring.bundle import INSTRUCTORS, SecretRevealed, student_files, write_bundle
 from grader.classroom.hidden_cases import draw
 from grader.labs import all_labs
 from grader.reporting.benchmarks import SHOWN
@@ -50,7 +50,7 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
     } <= set(names)  # fmt: skip
     shown = {path.as_posix() for path in (SHOWN, *SHOWN_MODELS.values()) if (ROOT / path).is_file()}
     assert {name for name in names if name.startswith("bench/results")} == shown
-    others = ("solutions", "tests", "notebooks/source", "bench/labs", "grader/classroom", "grader/authoring", "grader/cli/batch.py")
+    others = ("solutions", "tests", "notebooks/source", "bench/labs", *INSTRUCTORS)
     assert not any(name.startswith(others) for name in names)
     assert "secrets.toml" not in names
 
@@ -131,6 +131,6 @@ def test_a_leak_stops_the_release(repository, tmp_path, place, what, sentence):
     secrets = (repository / "secrets.toml").read_text()
     with (repository / place).open("a") as file:
         file.write(("" if place.endswith("copied.toml") else "\n") + what(secrets))
-    with pytest.raises(SecretTold, match=f"{place} {sentence}"):
+    with pytest.raises(SecretRevealed, match=f"{place} {sentence}"):
         write_bundle(repository, tmp_path / "student.zip", repository / "secrets.toml")
     assert not (tmp_path / "student.zip").exists()

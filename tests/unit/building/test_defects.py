@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from grader.building import BuildOptions, build, describe, read_by_triton
-from grader.building.compiling import NO_TIME_LEFT, Compiler
+from grader.building.compiler import NO_TIME_LEFT, Compiler
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused
 from grader.labs import get_lab

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from grader.building import BuildOptions, assignments, compile_described, describe
-from grader.building.compiling import HIDDEN
+from grader.building.compiler import HIDDEN
 from grader.labs import get_lab
 from grader.model import KernelBundle
 from grader.reading import read

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.classroom.classroom50 import autograder
-from grader.classroom.gradescope.archive import write_classroom50
+from grader.classroom.gradescope.package import write_classroom50
 from grader.labs import all_labs
 from tests.submissions import TESTS
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from grader.authoring.release import BEGIN, END
-from grader.classroom.gradescope.archive import write_archive
+from grader.classroom.gradescope.package import write_archive
 from grader.classroom.gradescope.results import results
 from grader.model import TestResult as Result
 from grader.sandbox import Sandbox

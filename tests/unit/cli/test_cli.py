@@ -15,7 +15,7 @@ from rich.console import Console
 
 from grader.authoring.release import BadMarkers, assignment_files, release, strip_solution
 from grader.classroom.batch.coordinating import BatchProgress
-from grader.cli import batch
+from grader.cli import class_commands
 from grader.labs import all_labs
 from tests.commands import invoked
 from tests.submissions import TESTS
@@ -237,8 +237,8 @@ def test_no_lab_is_named_outside_its_folder():
 def test_a_class_graded_into_a_log_file_says_how_far_it_is(monkeypatch):
     log = io.StringIO()
     clock = iter([0.0, 10.0, 31.0, 40.0, 62.0])
-    monkeypatch.setattr(batch.time, "monotonic", lambda: next(clock))
-    with batch._shown_progress(Console(file=log, width=60), on_gpu=False) as listen:
+    monkeypatch.setattr(class_commands.time, "monotonic", lambda: next(clock))
+    with class_commands._shown_progress(Console(file=log, width=60), on_gpu=False) as listen:
         for graded in range(4):
             listen(BatchProgress(hand_ins=9, read=9, kernels=9, graded=graded))
     first, second = log.getvalue().splitlines()

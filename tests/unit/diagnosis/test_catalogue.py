@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grader.authoring.catalogue import catalogue_file, operands, same_contents
+from grader.authoring.mistake_operands import catalogue_file, operands, same_contents
 from grader.diagnosis.catalogue import Catalogue, Mistake, load, title
 from grader.diagnosis.observation import Observation
 from grader.labs import all_labs, get_lab

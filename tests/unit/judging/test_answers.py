@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from grader.judging.answers import mark
+from grader.judging.answer_marks import mark
 from grader.labs import all_labs
 from grader.labs.question import posed, questions_of
 from grader.reading.answers import Unclear, answers_executed

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from grader.building import BuildOptions, KeptBinaries, describing, own_folder
-from grader.building.compiling import Compiler
+from grader.building import BinaryCache, BuildOptions, describing, own_folder
+from grader.building.compiler import Compiler
 from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeModule
@@ -70,8 +70,8 @@ def told(teller: dict[str, Any], sizes: tuple[int, int, int], folder) -> dict[st
     M, N, K = sizes
     hidden = Case("hidden_1", "hidden", M, N, K, hidden=True)
     cases = tuple(replace(lab.case(name), configs="all" if name == PUBLIC[0] else "one") for name in PUBLIC)
-    kept = KeptBinaries(own_folder())  # the second time the same text is graded it need not be compiled again
-    options = GradeOptions(choose("cpu")[0], seed=3, jobs=2, capabilities=(90,), case_seconds=1.5, kept=kept, facts=False)
+    cache = BinaryCache(own_folder())  # the second time the same text is graded it need not be compiled again
+    options = GradeOptions(choose("cpu")[0], seed=3, jobs=2, capabilities=(90,), case_seconds=1.5, cache=cache, facts=False)
     report = document(grade(path, [replace(lab, cases=(*cases, hidden))], options))
     for test in report["labs"]["w8a8"]["tests"]:  # public cases may tell how long they took
         test["metrics"].pop("seconds", None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.judging.contributions import NOT_ITS_SHARE, Added, added
+from grader.judging.slice_sums import NOT_ITS_SHARE, Added, added
 from grader.labs import all_labs, get_lab, offsets
 from grader.labs.slices import MOST_SLICES, arrives_zeroed, slices
 from grader.model import Config, Launch

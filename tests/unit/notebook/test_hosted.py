@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from grader.authoring.hosted import NoRepository, installing, repository_url, unset
-from grader.notebook.session import usable_gpu
+from grader.notebook.own_kernels import usable_gpu
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.measured import BadSource, speed_text
 from grader.authoring.notebooks import SOURCE, student_notebook
+from grader.authoring.record_tables import BadSource, speed_text
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigLook, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
-from grader.notebook import checking, speeding
+from grader.notebook import check_cells, speeding
 from grader.notebook.cells import NotYet
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
@@ -85,8 +85,8 @@ def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
     before, after = answers
     assert (before.ok, after.ok) == (False, True), (before, after)
     assert (before.found, after.found) == NUMBERS[lab_id, name]
-    assert not all(told.ok for told in before.told)
-    assert "{" not in "".join(told.text for answer in answers for told in answer.told)
+    assert not all(result.ok for result in before.results)
+    assert "{" not in "".join(result.text for answer in answers for result in answer.results)
 
 
 NIBBLES = """    byte = words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]
@@ -122,7 +122,7 @@ def test_a_wrong_kernel_is_never_fast():
     wrong = replace(right, module=right.module.replace("acc = tl.dot", "acc += tl.dot"))
     answer = SpeedPath(lab, wrong, 1).look(speed_steps_of("dds")["order"])
     assert not isinstance(answer, Refusal)
-    assert all(told.ok for told in answer.told)
+    assert all(result.ok for result in answer.results)
     assert not answer.ok
     assert "elements of Y are wrong" in answer.wrong
 
@@ -145,8 +145,8 @@ def test_one_token_is_not_for_a_matrix_instruction():
     narrow = replace(text, module=text.module.replace('"BLOCK_N": 64', '"BLOCK_N": 16'))
     answer = SpeedPath(all_labs()["w8a16"], narrow, 1).look(speed_steps_of("w8a16")["one"])
     assert not isinstance(answer, Refusal)
-    assert [told.ok for told in answer.told] == [True, True, False]
-    assert "tl.dot became a matrix instruction" in answer.told[-1].text
+    assert [result.ok for result in answer.results] == [True, True, False]
+    assert "tl.dot became a matrix instruction" in answer.results[-1].text
 
 
 def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
@@ -156,7 +156,7 @@ def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
     answer = SpeedPath(lab, renamed, 1, right=True).look(speed_steps_of("w8a8")["rounding"])
     assert not isinstance(answer, Refusal)
     assert not answer.ok
-    assert "has no BLOCK_K; call the tile size so" in answer.told[-1].text
+    assert "has no BLOCK_K; call the tile size so" in answer.results[-1].text
 
 
 # ---------------------------------------------------------------- what is predicted
@@ -189,7 +189,7 @@ def test_what_is_no_prediction_is_answered_in_a_sentence(lab_id, name, number, s
 def test_nothing_is_shown_before_a_prediction(monkeypatch):
     monkeypatch.setattr(speeding, "_guesses", {})
     with pytest.raises(NotYet, match=r'Predict first, with predict\("w8a8", "split", your number\): How many programs'):
-        checking.check("w8a8", speed="split")
+        check_cells.check("w8a8", speed="split")
 
 
 def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):

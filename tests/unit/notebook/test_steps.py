@@ -14,7 +14,7 @@ from grader.authoring.notebooks import SOURCE, instructor_notebook
 from grader.exercises import exercises, slips_of, steps_of
 from grader.labs import all_labs
 from grader.model import KernelSource, Refusal, SourceLine
-from grader.notebook import NotYet, checking, step_words
+from grader.notebook import NotYet, check_cells, step_words
 from grader.notebook.harness import StepAnswer, check_executed, problem_of
 from grader.notebook.step_words import deviation, differing
 from grader.reading import read_executed, read_step
@@ -473,8 +473,8 @@ def test_a_value_that_was_run_again_stands_before_its_kernel():
 
 def test_appending_goes_with_its_list():
     cells = ["C = [1]", "C.append(2)", "D = C", "C = [3]", "C.append(4)"]
+    from grader.reading.executed_cells import latest
     from grader.reading.files import executed_cells
-    from grader.reading.history import latest
     from grader.reading.selection import statements
 
     kept = [ast.unparse(statement.node) for statement in latest(statements(executed_cells(["", *cells])))]
@@ -502,8 +502,8 @@ def test_a_step_may_not_leave_triton():
 def test_a_cell_that_needs_an_earlier_step_says_so_before_it_runs(monkeypatch):
     """The opening's row_sums is given, and calls the student's load_tile."""
     cells = solution_cells("opening")
-    monkeypatch.setattr(checking, "inputs", lambda: cells)
-    checking.needs("opening", "masks")
+    monkeypatch.setattr(check_cells, "inputs", lambda: cells)
+    check_cells.needs("opening", "masks")
     at = next(i for i, cell in enumerate(cells) if "def load_tile(" in cell)
     right = cells[at]
     for wrong, said in (
@@ -513,26 +513,26 @@ def test_a_cell_that_needs_an_earlier_step_says_so_before_it_runs(monkeypatch):
     ):
         cells[at] = wrong
         with pytest.raises(NotYet, match=f"^This cell uses load_tile of the step `masks`, and that is not right yet: .*{said}"):
-            checking.needs("opening", "masks")
+            check_cells.needs("opening", "masks")
 
 
 def test_a_cell_may_launch_a_step_that_is_wrong(monkeypatch):
     """The opening's last cell shows the error of a product without its first tile."""
     cells = edited("opening", "product", "range(0, K,", "range(BLOCK_K, K,")
-    monkeypatch.setattr(checking, "inputs", lambda: cells)
-    checking.needs("opening", "product", right=False)
+    monkeypatch.setattr(check_cells, "inputs", lambda: cells)
+    check_cells.needs("opening", "product", right=False)
     at = next(i for i, cell in enumerate(cells) if "def multiply(" in cell)
     cells[at] = "@triton.jit\ndef multiply(x_ptr):\n    pass"
     with pytest.raises(NotYet, match="multiply of the step `product`, and that is not right yet: multiply is still the stub"):
-        checking.needs("opening", "product", right=False)
+        check_cells.needs("opening", "product", right=False)
 
 
 def test_a_cell_that_launches_a_kernel_needs_one(monkeypatch):
     """A stub stores nothing, and its layer's largest error would be nan; a kernel that is wrong may be launched."""
     cells = solution_cells("dds")
-    monkeypatch.setattr(checking, "inputs", lambda: cells)
-    checking.needs("dds")
+    monkeypatch.setattr(check_cells, "inputs", lambda: cells)
+    check_cells.needs("dds")
     at = next(i for i, cell in enumerate(cells) if "def DDS_MM(" in cell)
     cells[at] = "@triton.jit\ndef DDS_MM(x_ptr):\n    pass"
     with pytest.raises(NotYet, match="DDS_MM is still the stub"):
-        checking.needs("dds")
+        check_cells.needs("dds")

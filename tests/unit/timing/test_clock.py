@@ -87,7 +87,7 @@ def test_a_race_that_ended_early_has_the_tier_that_it_would_have_had(value, seed
 
 
 class Nvml:
-    """Answers like pynvml: pids in each look, and clock event reasons."""
+    """Answers like pynvml: pids in each sample, and clock event reasons."""
 
     NVML_CLOCK_SM = 1
 
@@ -110,7 +110,7 @@ class Nvml:
 def notes(nvml, looks=4, ours=1):
     watch = Monitor(nvml, handle=None, ours=ours)
     for _ in range(looks):
-        watch.look()
+        watch.sample()
     return " ".join(watch.notes())
 
 

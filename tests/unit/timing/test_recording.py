@@ -18,7 +18,7 @@ from tests.submissions import TESTS
 
 POOLS_IN_CYCLES = """
 import gc, torch
-from grader.gpu.desk import Desk
+from grader.gpu.memory_pool import MemoryPool
 from grader.timing.rounds import capture
 
 class Node:
@@ -26,8 +26,8 @@ class Node:
 
 def litter():
     node = Node()
-    node.itself, node.desk = node, Desk(torch.device("cuda"))
-    with node.desk.use():
+    node.itself, node.pool = node, MemoryPool(torch.device("cuda"))
+    with node.pool.use():
         torch.zeros(1 << 20, device="cuda")
 
 place = torch.zeros(1, device="cuda")

@@ -9,7 +9,7 @@ import pytest
 from grader.notebook import cells as notebook_cells
 from grader.notebook import showing
 from grader.notebook.showing import NotYet, show_memory, show_order, show_programs, show_warp
-from grader.pipeline.counting import counted as counted_of
+from grader.pipeline.page_traffic import counted as counted_of
 from grader.reporting import memory_pictures as drawn
 from grader.reporting import traffic_words
 from grader.reporting.inline import Inline

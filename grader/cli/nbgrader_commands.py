@@ -25,8 +25,8 @@ def course(
     language: Annotated[CourseLanguage, typer.Option(help="Language of the notebooks.")] = CourseLanguage.en,
 ) -> None:
     """Make an nbgrader course from the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
-    from grader.authoring.measured import BadSource
     from grader.authoring.notebooks import MissingJupytext
+    from grader.authoring.record_tables import BadSource
     from grader.authoring.release import BadMarkers
     from grader.classroom.gradebook.course import CannotMakeCourse, make_course
     from grader.classroom.hidden_cases import BadSecrets

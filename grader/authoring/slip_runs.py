@@ -158,8 +158,8 @@ def _write(catalogue: Path, root: Path) -> list[Path]:
     if results.keys() != known.keys():
         np.savez_compressed(catalogue.parent / RESULTS, **results)
         changed.append(catalogue.parent / RESULTS)
-    if not sentences.exists() or sentences.read_text(encoding="utf-8") != told(found):
-        sentences.write_text(told(found), encoding="utf-8")
+    if not sentences.exists() or sentences.read_text(encoding="utf-8") != as_json(found):
+        sentences.write_text(as_json(found), encoding="utf-8")
         changed.append(sentences)
     return changed
 
@@ -176,7 +176,7 @@ def _distinct(found: Sequence[WrongStep], results: Mapping[str, Any]) -> None:
                 raise BadSlip(f"{entry.name} gives the same result as {other.name}; expected one sentence for both")
 
 
-def told(found: Sequence[WrongStep]) -> str:
+def as_json(found: Sequence[WrongStep]) -> str:
     """The text of slips.json."""
     listed: dict[str, list[dict[str, str]]] = {}
     for entry in found:

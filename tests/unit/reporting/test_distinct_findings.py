@@ -16,7 +16,7 @@ from grader.labs.problems import make_problem
 from grader.model import MemoryFinding, Outcome, Report, TestResult
 from grader.reporting import page as html
 from grader.reporting.compact import explanations
-from grader.reporting.findings import findings, first_said, says_something_new
+from grader.reporting.distinct_findings import findings, first_said, says_something_new
 from grader.reporting.listing import listing
 from grader.reporting.terminal import next_step, show
 from tests.reports import kernel_source, wrong_report

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from grader.running import waking
+from grader.running import prestart
 from grader.sandbox.supervisor import Supervised
 from tests.submissions import TESTS
 
@@ -21,16 +21,16 @@ def serve(connection, gpu):
 
 
 def fresh(monkeypatch, there):
-    monkeypatch.setattr(waking, "DRIVER", there)
-    monkeypatch.setattr(waking, "serve", serve)
-    monkeypatch.setattr(waking, "_woken", {})
+    monkeypatch.setattr(prestart, "DRIVER", there)
+    monkeypatch.setattr(prestart, "serve", serve)
+    monkeypatch.setattr(prestart, "_prestarted", {})
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 def test_the_first_runner_takes_the_woken_process_and_the_next_one_starts_its_own(tmp_path, monkeypatch):
     fresh(monkeypatch, tmp_path)
-    waking.wake()
-    first, second = waking.taken(serve, 0), waking.taken(serve, 0)
+    prestart.prestart()
+    first, second = prestart.take(serve, 0), prestart.take(serve, 0)
     try:
         pid = first._process.pid
         first.start()
@@ -44,13 +44,13 @@ def test_the_first_runner_takes_the_woken_process_and_the_next_one_starts_its_ow
 
 def test_nothing_is_woken_without_a_driver_or_for_another_gpu(tmp_path, monkeypatch):
     fresh(monkeypatch, tmp_path / "nowhere")
-    waking.wake()
-    assert not waking._woken
+    prestart.prestart()
+    assert not prestart._prestarted
     fresh(monkeypatch, tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    waking.wake(1)
-    assert waking.taken(serve, 0)._process is None
-    mine = waking.taken(serve, 1)
+    prestart.prestart(1)
+    assert prestart.take(serve, 0)._process is None
+    mine = prestart.take(serve, 1)
     assert mine._arguments == ("5",)
     mine.stop()
 
@@ -59,22 +59,22 @@ def test_a_process_that_cannot_be_started_is_told_to_the_runner_only(tmp_path, m
     fresh(monkeypatch, tmp_path)
 
     def start(self):
-        raise waking.CannotStart("no process left")
+        raise prestart.CannotStart("no process left")
 
     monkeypatch.setattr(Supervised, "start", start)
-    waking.wake()
-    with pytest.raises(waking.CannotStart):
-        waking.taken(serve, 0).start()
+    prestart.prestart()
+    with pytest.raises(prestart.CannotStart):
+        prestart.take(serve, 0).start()
 
 
 def test_waking_imports_no_torch_and_a_command_that_ends_early_takes_the_process_with_it(tmp_path):
     code = f"""
 import sys
 from pathlib import Path
-from grader.running import waking
-waking.DRIVER = Path({str(tmp_path)!r})
-waking.wake()
-(process,) = waking._woken.values()
+from grader.running import prestart
+prestart.DRIVER = Path({str(tmp_path)!r})
+prestart.prestart()
+(process,) = prestart._prestarted.values()
 assert "torch" not in sys.modules
 print(process._process.pid)
 """

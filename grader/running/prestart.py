@@ -1,4 +1,4 @@
-"""The process of a GPU, which can be started before PyTorch is imported here: it wakes the GPU meanwhile."""
+"""The process of a GPU, which can be started before PyTorch is imported here: the GPU gets ready meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Target = Callable[[Connection, str], None]
 DRIVER = Path("/dev/nvidiactl")
 """There where NVIDIA's driver is loaded."""
 
-_woken: dict[tuple[Target, str], Supervised] = {}
+_prestarted: dict[tuple[Target, str], Supervised] = {}
 
 
 def serve(connection: Connection, gpu: str) -> None:
@@ -24,21 +24,21 @@ def serve(connection: Connection, gpu: str) -> None:
     main(connection, gpu)
 
 
-def wake(gpu: int = 0) -> None:
+def prestart(gpu: int = 0) -> None:
     """Begins to start a runner's process for a GPU that may be there; returns at once. Whoever makes a runner first gets it."""
     if not DRIVER.exists():
         return
-    process = taken(serve, gpu)
+    process = take(serve, gpu)
     try:
         process.start()
     except CannotStart:  # told to whoever asks for a runner
         return
-    _woken[serve, visible(gpu)] = process
+    _prestarted[serve, visible(gpu)] = process
 
 
-def taken(target: Target, gpu: int) -> Supervised:
+def take(target: Target, gpu: int) -> Supervised:
     """The process that was woken for this, once, or one that is not started yet."""
-    return _woken.pop((target, visible(gpu)), None) or Supervised(target, visible(gpu))
+    return _prestarted.pop((target, visible(gpu)), None) or Supervised(target, visible(gpu))
 
 
 def visible(gpu: int) -> str:

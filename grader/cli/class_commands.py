@@ -292,7 +292,7 @@ def _engine(
 @contextlib.contextmanager
 def _shown_progress(console: Console, *, on_gpu: bool) -> Iterator[Callable[[BatchProgress], None]]:
     """Shows what it is called with: on a terminal in one line that changes, in a log file as a line every LOG_SECONDS."""
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
 
     with (
         Live(console=console, refresh_per_second=4, transient=True)
@@ -301,12 +301,12 @@ def _shown_progress(console: Console, *, on_gpu: bool) -> Iterator[Callable[[Bat
     ):
 
         def listen(progress: BatchProgress) -> None:
-            nonlocal told
+            nonlocal reported
             now = time.monotonic()
             if live:
                 live.update(_progress(progress, now - began, on_gpu))
-            elif now - told >= LOG_SECONDS:
-                told = now
+            elif now - reported >= LOG_SECONDS:
+                reported = now
                 console.print(_progress(progress, now - began, on_gpu), soft_wrap=True)
 
         yield listen

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from grader.authoring import archive
-from grader.classroom.gradescope.autograder import SETTINGS
+from grader.classroom.gradescope.container import SETTINGS
 from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Visibility
 from grader.classroom.secrets_file import NAME
 

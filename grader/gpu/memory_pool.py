@@ -1,6 +1,6 @@
 """The judge's own device memory: products, projections and copies live here after a replay, and are wiped before the next.
 
-Nothing lies here while a student's kernel runs. What is computed on a desk is allocated from a pool of its own, so that
+Nothing lies here while a student's kernel runs. What is computed there is allocated from a pool of its own, so that
 all of it can be overwritten, freed pieces too.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from grader.gpu.driver import LaunchGraph
 
 
-class Desk:
+class MemoryPool:
     """A pool of device memory. On the CPU it is the ordinary memory, and there is nothing to wipe."""
 
     def __init__(self, device: torch.device) -> None:
@@ -29,11 +29,11 @@ class Desk:
         return self._pool.id if self._pool else None
 
     def use(self) -> AbstractContextManager[None]:
-        """Within it, new tensors lie on the desk. None of them may be kept."""
+        """Within it, new tensors lie in the pool. None of them may be kept."""
         return torch.cuda.use_mem_pool(self._pool) if self._pool else nullcontext()
 
     def wipe(self) -> None:
-        """Overwrites the whole desk, on the current stream."""
+        """Overwrites the whole pool, on the current stream."""
         if not self._pool:
             return
         reserved = torch.cuda.memory_stats_as_nested_dict()["reserved_bytes"]["all"]["current"]
@@ -46,7 +46,7 @@ class Desk:
             self._wiping.replay()
 
     def _recorded(self) -> LaunchGraph | None:
-        """The wiping of all memory that the desk has by now."""
+        """The wiping of all memory that the pool has by now."""
         from grader.gpu import driver
 
         assert self._pool
@@ -59,7 +59,7 @@ class Desk:
         return driver.LaunchGraph.of(fill, torch.cuda.Stream().cuda_stream) if segments else None
 
     def close(self) -> None:
-        """Gives up what wipes the desk, once no wiping is under way; the next one makes it anew."""
+        """Gives up what wipes the pool, once no wiping is under way; the next one makes it anew."""
         if self._wiping:
             self._wiping.close()
         self._wiping, self._reserved = None, -1

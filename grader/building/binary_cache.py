@@ -30,7 +30,7 @@ def own_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "triton-kernel-lab"
 
 
-class KeptBinaries:
+class BinaryCache:
     """Answers to compile requests in a folder, at most MAX_FILES of them; a folder that cannot be used keeps nothing."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from grader.building import KeptBinaries, own_folder
+from grader.building import BinaryCache, own_folder
 from grader.exercises import exercises, steps_of
 from grader.labs import Lab
 from grader.model import KernelSource, Refusal, Report, Submission
@@ -21,8 +21,8 @@ from grader.notebook.cells import (
     lab_named,
     sentence,
 )
+from grader.notebook.chosen_device import chosen_device, notes
 from grader.notebook.harness import StepAnswer, check_executed
-from grader.notebook.machine import chosen_device, notes
 from grader.notebook.speeding import check_speed_step
 from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.reading import read_executed, read_step
@@ -152,8 +152,8 @@ def _graded(lab: Lab, output: Output) -> Report:
     known = _reports.get(lab.id)
     if known is not None and known.labs[lab.id].source == source:
         return known
-    kept = None if grading_by_nbgrader() else KeptBinaries(own_folder())
-    options = GradeOptions(chosen_device()[0], kept=kept)
+    cache = None if grading_by_nbgrader() else BinaryCache(own_folder())
+    options = GradeOptions(chosen_device()[0], cache=cache)
     submission = Submission(f"{lab.id} in this notebook", Path.cwd(), {lab.id: source})
     try:
         report = grade_submission(submission, [lab], options, output.progress)

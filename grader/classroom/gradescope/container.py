@@ -1,6 +1,6 @@
 """What run_autograder runs: grades ROOT/submission by ROOT/source/settings.toml and writes ROOT/results/results.json.
 
-Called as `python -m grader.classroom.gradescope.autograder ROOT`. It replaces results.json in one step when all is done; what
+Called as `python -m grader.classroom.gradescope.container ROOT`. It replaces results.json in one step when all is done; what
 run_autograder wrote there before stays when it does not come to that.
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 from grader.labs import all_labs, get_lab
 from grader.reading import UnusablePath, read
-from grader.reading.elsewhere import PLACES, with_work_elsewhere
+from grader.reading.other_folders import PLACES, with_work_in_other_folders
 from tests.commands import invoked
 from tests.submissions import TESTS
 
@@ -52,14 +52,14 @@ def test_stubs_here_and_work_there_are_refused_with_the_command_that_helps(hande
 def test_a_single_file_too(handed_out, path):
     fill_in(handed_out / ("assignment" if path.startswith("notebooks") else "notebooks"), "w8a8")
     with pytest.raises(UnusablePath, match="has W8A8_MM"):
-        with_work_elsewhere(read(handed_out / path, [get_lab("w8a8")]), [get_lab("w8a8")])
+        with_work_in_other_folders(read(handed_out / path, [get_lab("w8a8")]), [get_lab("w8a8")])
 
 
 def test_a_lab_that_is_elsewhere_is_named_beside_one_that_is_here(handed_out):
     fill_in(handed_out / "notebooks", "w8a8")
     fill_in(handed_out / "assignment", "dds")
     submission = read(handed_out / "notebooks", LABS)
-    found = with_work_elsewhere(submission, LABS)
+    found = with_work_in_other_folders(submission, LABS)
     assert found.labs["w8a8"] == submission.labs["w8a8"]
     assert found.labs["w4a16"] == submission.labs["w4a16"]
     assert found.labs["dds"].message == f"DDS_MM is the stub here, but {handed_out / 'assignment' / 'dds.py'} has it; move it here"
@@ -68,12 +68,12 @@ def test_a_lab_that_is_elsewhere_is_named_beside_one_that_is_here(handed_out):
 def test_work_in_all_of_them_or_in_none_is_graded_as_it_is(handed_out):
     for place in PLACES:
         submission = read(handed_out / place, LABS)
-        assert with_work_elsewhere(submission, LABS) == submission
+        assert with_work_in_other_folders(submission, LABS) == submission
     for place in PLACES:
         fill_in(handed_out / place, "w8a8")
     for place in PLACES:
         submission = read(handed_out / place, LABS)
-        assert with_work_elsewhere(submission, LABS) == submission
+        assert with_work_in_other_folders(submission, LABS) == submission
 
 
 def test_what_lies_beside_a_students_folder_is_not_looked_at_for_a_class(handed_out):

@@ -17,7 +17,7 @@ from grader.reading import UnusablePath, read
 PLACES = ("notebooks", "notebooks/zh", "assignment")
 
 
-def with_work_elsewhere(submission: Submission, labs: Sequence[Lab]) -> Submission:
+def with_work_in_other_folders(submission: Submission, labs: Sequence[Lab]) -> Submission:
     """The submission, in which each stub names the file that has the kernel, if one of the other folders has.
 
     Raises UnusablePath where nothing here was begun and something there was.

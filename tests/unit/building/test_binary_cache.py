@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader.building import BuildOptions, KeptBinaries, compile_described, describe
-from grader.building import kept as module
+from grader.building import BinaryCache, BuildOptions, compile_described, describe
+from grader.building import binary_cache as module
 from grader.labs import get_lab
 from grader.reading import read
 from grader.sandbox import Answer, Sandbox
@@ -31,38 +31,38 @@ def described():
     return source, describe(LAB, source, BuildOptions((80, 90), "check", 1))
 
 
-def built(described, kept):
+def built(described, cache):
     Counted.compiled = 0
     source, bundle = described
-    answer = compile_described(LAB, source, bundle, BuildOptions((80, 90), "check", 1, None, Counted, kept=kept))
+    answer = compile_described(LAB, source, bundle, BuildOptions((80, 90), "check", 1, None, Counted, cache=cache))
     return answer, Counted.compiled
 
 
 def test_the_second_time_nothing_is_compiled_and_all_is_the_same(described, tmp_path):
-    kept = KeptBinaries(tmp_path / "kept")
-    first, compiled = built(described, kept)
+    cache = BinaryCache(tmp_path / "cache")
+    first, compiled = built(described, cache)
     assert compiled == 2 * len(first.configs)
-    second, again = built(described, kept)
+    second, again = built(described, cache)
     assert again == 0
     assert second == first
     assert built(described, None) == (first, compiled)
 
 
 def test_a_file_that_is_not_whole_is_compiled_again(described, tmp_path):
-    kept = KeptBinaries(tmp_path)
-    first, compiled = built(described, kept)
+    cache = BinaryCache(tmp_path)
+    first, compiled = built(described, cache)
     for file in tmp_path.iterdir():
         file.write_bytes(file.read_bytes()[:-1])
-    assert built(described, kept) == (first, compiled)
+    assert built(described, cache) == (first, compiled)
 
 
 def test_a_binary_that_is_none_is_no_binary(described, tmp_path):
     """What lies in the folder is looked at like an answer that just came."""
-    kept = KeptBinaries(tmp_path)
-    built(described, kept)
+    cache = BinaryCache(tmp_path)
+    built(described, cache)
     for file in tmp_path.iterdir():
         file.write_bytes(file.read_bytes().replace(b"\x7fELF", b"\x7fFLE"))
-    answer, compiled = built(described, kept)
+    answer, compiled = built(described, cache)
     assert compiled == 0
     assert answer.status == "build_error"
     assert "unusable" in answer.message
@@ -70,26 +70,26 @@ def test_a_binary_that_is_none_is_no_binary(described, tmp_path):
 
 def test_text_kernel_request_and_compiler_are_the_key(described, tmp_path, monkeypatch):
     made = described[1].made
-    kept, request, answer = KeptBinaries(tmp_path), {"op": "compile", "constants": {"BLOCK_M": 16}}, Answer({"a": 1}, [b"x"])
-    kept.keep(made, request, answer)
-    assert kept.answer(made, request) == answer
-    assert kept.answer(replace(made, text=made.text + " "), request) is None
-    assert kept.answer(replace(made, kernel="other"), request) is None
-    assert kept.answer(made, {**request, "constants": {"BLOCK_M": 32}}) is None
+    cache, request, answer = BinaryCache(tmp_path), {"op": "compile", "constants": {"BLOCK_M": 16}}, Answer({"a": 1}, [b"x"])
+    cache.keep(made, request, answer)
+    assert cache.answer(made, request) == answer
+    assert cache.answer(replace(made, text=made.text + " "), request) is None
+    assert cache.answer(replace(made, kernel="other"), request) is None
+    assert cache.answer(made, {**request, "constants": {"BLOCK_M": 32}}) is None
     monkeypatch.setattr(module, "_compiler", lambda: "triton of another version")
-    assert kept.answer(made, request) is None
+    assert cache.answer(made, request) is None
 
 
 def test_the_folder_stays_small_and_one_that_cannot_be_used_keeps_nothing(described, tmp_path, monkeypatch):
     made = described[1].made
     monkeypatch.setattr(module, "MAX_FILES", 8)
-    kept = KeptBinaries(tmp_path / "kept")
+    cache = BinaryCache(tmp_path / "cache")
     for number in range(20):
-        kept.keep(made, {"number": number}, Answer({"number": number}, []))
-    assert len(list((tmp_path / "kept").iterdir())) <= 8
-    assert kept.answer(made, {"number": 19}) is not None
+        cache.keep(made, {"number": number}, Answer({"number": number}, []))
+    assert len(list((tmp_path / "cache").iterdir())) <= 8
+    assert cache.answer(made, {"number": 19}) is not None
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
-    nowhere = KeptBinaries(file)
+    nowhere = BinaryCache(file)
     nowhere.keep(made, {}, Answer({}, []))
     assert nowhere.answer(made, {}) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grader.judging.answers import mark
+from grader.judging.answer_marks import mark
 from grader.labs import all_labs
 from grader.labs.question import Question, posed, questions_of
 from grader.reading.answers import Answers, Unclear

@@ -54,9 +54,9 @@ def mark(posed: Posed, answer: float) -> Mark:
     """Marks a finite number."""
     if _near(answer, posed.answer, posed):
         return Mark(1.0, f"Right: {answer:.6g} (asked: {wanted(posed)}).")
-    told = [one for one in _mistakes(posed) if _near(answer, one.answer, posed, one.tolerance)]
-    if told:
-        return min(told, key=lambda one: abs(answer - one.answer)).mark
+    likely = [one for one in _mistakes(posed) if _near(answer, one.answer, posed, one.tolerance)]
+    if likely:
+        return min(likely, key=lambda one: abs(answer - one.answer)).mark
     return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Look at this: {posed.look}.")
 
 

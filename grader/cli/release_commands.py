@@ -20,13 +20,13 @@ def release(
     bundle: Annotated[Path, typer.Option(help="The archive to write for students.")] = Path("build/student.zip"),
 ) -> None:
     """Regenerate assignment/, notebooks/*.ipynb and what slips give from their sources, and pack what students get (for instructors)."""
-    from grader.authoring.bundle import SecretTold, write_bundle
+    from grader.authoring.bundle import SecretRevealed, write_bundle
     from grader.authoring.hosted import repository_url, unset
-    from grader.authoring.measured import BadSource
     from grader.authoring.notebooks import MissingJupytext
+    from grader.authoring.record_tables import BadSource
     from grader.authoring.release import BadMarkers
     from grader.authoring.release import release as write
-    from grader.authoring.slips import BadSlip
+    from grader.authoring.slip_runs import BadSlip
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.secrets_file import secrets_in_force
 
@@ -43,7 +43,7 @@ def release(
         typer.echo("the badges lead nowhere yet: write your repository's address into [project.urls] of pyproject.toml")
     try:
         count = write_bundle(root, bundle, secrets)
-    except SecretTold as problem:
+    except SecretRevealed as problem:
         raise refuse(str(problem)) from None
     proven = f" and nothing of {secrets} among them" if secrets else " among them; there is no secrets.toml to look for"
     typer.echo(f"{bundle} holds the {count} files that students get, no solution{proven}")

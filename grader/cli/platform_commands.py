@@ -35,7 +35,7 @@ def gradescope(
     ] = None,
 ) -> None:
     """Write the autograder archive to upload to Gradescope."""
-    from grader.classroom.gradescope.archive import write_archive
+    from grader.classroom.gradescope.package import write_archive
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.secrets_file import secrets_in_force
 
@@ -60,7 +60,7 @@ def classroom50(
     lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
 ) -> None:
     """Write an assignment's bundle to unpack into the autograders of Classroom 50."""
-    from grader.classroom.gradescope.archive import write_classroom50
+    from grader.classroom.gradescope.package import write_classroom50
 
     try:
         members = write_classroom50(Path.cwd(), out, [lab.id for lab in labs_named(lab)])

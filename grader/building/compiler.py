@@ -211,10 +211,10 @@ class Compiler:
     ) -> tuple[Sandbox | None, _Made]:
         if self.timeouts >= MAX_TIMEOUTS or self.left <= 0 or self.options.cancelled():
             return sandbox, job.failure(NO_TIME_LEFT)
-        request, kept = _compile_request(operation, self.lab, job), self.options.kept
+        request, cache = _compile_request(operation, self.lab, job), self.options.cache
         before = sandbox.spent if sandbox else 0.0
         try:
-            known = kept.answer(made, request) if kept else None
+            known = cache.answer(made, request) if cache else None
             if known is None and sandbox is None:
                 sandbox = self.options.start(confined=self.options.confined)
                 loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
@@ -226,8 +226,8 @@ class Compiler:
             else:
                 assert sandbox is not None
                 answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
-                if kept and "error" not in answer.header:
-                    kept.keep(made, request, answer)
+                if cache and "error" not in answer.header:
+                    cache.keep(made, request, answer)
             return sandbox, self._result(operation, made, answer, job)
         except SandboxLost:
             return None, job.failure(LOST, ours=True)
