@@ -371,6 +371,10 @@ def naive(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, qzeros: 
     return (x.double() @ dequantise(qweight, scales, qzeros)).to(torch.float16)
 
 
+SYMMETRIC_V2 = 0x88888888 - (1 << 32)
+"""A word of eight zero points of 8, as int32; stored less one it would be 0x77777777."""
+
+
 class GPTQLinear(torch.nn.Module):
     """y = x W^T + bias with W as a GPTQ checkpoint stores it; for inference only.
 
@@ -378,7 +382,8 @@ class GPTQLinear(torch.nn.Module):
     [G, out_features] with G = in_features / group_size, bias fp16 [out_features] or None: the names and shapes of
     checkpoints in 4 bits, so that `load_state_dict` takes a layer of one. A g_idx among them must be k // group_size:
     act-order is not supported. in_features, out_features and group_size must be multiples of 8; a group_size of -1
-    means in_features.
+    means in_features. The zeros are stored less one, as in the format `gptq`; `gptq_v2` stores them as they are and
+    has the same names and shapes, so `checkpoint_format` of quantize_config.json is worth passing on.
     """
 
     qweight: torch.Tensor
@@ -388,9 +393,14 @@ class GPTQLinear(torch.nn.Module):
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = False, device: torch.device | None = None,
-        group_size: int = 128,
+        group_size: int = 128, checkpoint_format: str = "gptq",
     ) -> None:  # fmt: skip
         super().__init__()
+        if checkpoint_format != "gptq":
+            raise ValueError(
+                f"GPTQLinear: found checkpoint_format={checkpoint_format!r}, expected 'gptq', whose zeros are stored less "
+                "one; of 'gptq_v2' subtract 0x11111111 from qzeros first, and pass 'gptq'"
+            )
         if in_features % 8 or out_features % 8 or in_features < 8 or out_features < 8:
             raise ValueError(
                 f"GPTQLinear: found in_features={in_features} and out_features={out_features}, "
@@ -439,6 +449,12 @@ class GPTQLinear(torch.nn.Module):
                     f"load_state_dict: found {prefix}g_idx in another order than k // {self.group_size}, expected that "
                     "order; quantise the checkpoint without act-order (desc_act=False), or pass its own group_size"
                 )
+        qzeros = state_dict.get(prefix + "qzeros")
+        if qzeros is not None and qzeros.numel() and (qzeros == SYMMETRIC_V2).all():
+            raise ValueError(
+                f"load_state_dict: found 8 for every zero in {prefix}qzeros, as symmetric checkpoints in the format gptq_v2 "
+                "have, expected them stored less one; subtract 0x11111111 from qzeros first"
+            )
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,8 @@ in fp16, in any order. For r slices, with u16 and u32 the unit roundoffs of fp16
     rho(K) = min(K, 8 sqrt(K) + K / 8),   s = sqrt((A o A) (W o W)^T),   c(r) = max(6, 3 sqrt(r - 1)) for r > 1, else 0
 
 rho: K is the worst case of any order of additions that round to nearest (Higham, Accuracy and Stability of Numerical
-Algorithms, 2nd ed., section 3.1 and problem 4.3); 8 sqrt(K) is exceeded with probability below 2 exp(-8^2 / 2) an
-element (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019,
+Algorithms, 2nd ed., section 3.1 and problem 4.3); 8 sqrt(K) is exceeded with probability below 2 K exp(-8^2 / 2),
+2 exp(-8^2 / 2) a rounding (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019,
 theorem 2.4); K / 8 is for tensor cores, which truncate (Fasi et al., Numerical behavior of NVIDIA tensor cores,
 PeerJ Comput. Sci. 7, 2021). docs/tolerance.md has what was measured.
 

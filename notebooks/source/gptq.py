@@ -311,14 +311,17 @@ for group_size in (-1, 128, 32):
 # the largest of 256. Groups pay where a few weights are much larger than the rest, as in the matrix of the first cells.
 #
 # A layer of a checkpoint has these names. `load_state_dict` is all it takes; `g_idx`, which names the group of each $k$, must be
-# the plain order (checkpoints "with act-order" have another, and the layer says so):
+# the plain order (checkpoints "with act-order" have another, and the layer says so). There are two formats with these names and shapes:
+# `gptq` stores a zero point less one, `gptq_v2` as it is. Which one it is stands in the checkpoint's `quantize_config.json`;
+# pass it on as `checkpoint_format`, and the layer refuses what it would read wrongly:
 
 # %% [markdown] lang="zh"
 # 这里分组更细并没有好处，只是多占字节：`nn.Linear` 的初始权重是均匀分布的，32 个之中的最大值与 256 个之中的最大值差不多大。
 # 少数权重远大于其余时，分组才划算，开头几个单元里的矩阵就是这样。
 #
 # 模型文件里的一层就是这些名字，用 `load_state_dict` 即可读入；`g_idx` 给出每个 $k$ 属于哪一组，必须是普通的顺序
-# （带 “act-order” 的模型文件用另一种顺序，这时层会明确告诉你）：
+# （带 “act-order” 的模型文件用另一种顺序，这时层会明确告诉你）。名字和形状相同的格式有两种：`gptq` 存的是零点减一，`gptq_v2` 存的就是零点。
+# 是哪一种，写在模型文件的 `quantize_config.json` 里；把它作为 `checkpoint_format` 传进去，会读错的层就会拒绝：
 
 # %%
 checkpoint = {**layer.state_dict(), "g_idx": torch.arange(256, dtype=torch.int32) // 32}

@@ -73,7 +73,8 @@ for M in (1, 16, 512, 4096):
 # A GPU has a number of its own: what its tensor cores can do while one byte arrives from DRAM.
 # For an H200 that is @bench{fp16_per_second / bytes_per_second:.0f} operations in fp16 (@bench{fp16_per_second / 1e12:.0f} TFLOP/s
 # divided by @bench{bytes_per_second / 1e12:.1f} TB/s), and twice that in int8 (@bench{2 * fp16_per_second / 1e12:.0f} TOP/s:
-# integers are not floating point, so not FLOP).
+# integers are not floating point, so not FLOP). These are peaks, at the highest clock of 1980 MHz. NVIDIA's data sheet has 989 TFLOP/s,
+# for 1830 MHz, and under a full load the power limit held the GPU of our benchmarks at 1590 to 1650.
 #
 # - Below it you wait for **memory**: one token, a few tokens. Fewer bytes per weight mean less time.
 # - Above it you wait for the **tensor cores**: many tokens. Cheaper products mean less time.
@@ -95,7 +96,8 @@ for M in (1, 16, 512, 4096):
 # GPU 自己也有这样一个数：每从显存送来一个字节的时间里，它的 Tensor Core 能做多少次运算。
 # H200 在 fp16 下是 @bench{fp16_per_second / bytes_per_second:.0f} 次（@bench{fp16_per_second / 1e12:.0f} TFLOP/s
 # 除以 @bench{bytes_per_second / 1e12:.1f} TB/s），int8 下再翻一倍（@bench{2 * fp16_per_second / 1e12:.0f} TOP/s：
-# 整数不是浮点数，所以不写 FLOP）。
+# 整数不是浮点数，所以不写 FLOP）。这些是峰值，按最高频率 1980 MHz 算。NVIDIA 的规格表写的是 989 TFLOP/s，对应 1830 MHz；
+# 满载时，功耗上限把我们测试用的 GPU 压在 1590 到 1650 MHz。
 #
 # - 低于这个数，等的是**访存**：一个或几个 token。每个权重的字节少了，时间就少了。
 # - 高于这个数，等的是 **Tensor Core**：很多 token。乘法更便宜了，时间就少了。

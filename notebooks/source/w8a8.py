@@ -5,7 +5,7 @@
 #
 # - The weight arrives as int8: $r$, with one scale $t_n$ for each output channel. That was done once, long ago.
 # - The activations arrive as fp16. **Your kernel** turns them into int8: $q$, with one scale $s_m$ for each token.
-# - The sum is over integers, so it runs on the int8 tensor cores, at twice the rate of fp16, and it is exact: a product is
+# - The sum is over integers, so it runs on the int8 tensor cores, whose peak rate is twice that of fp16, and it is exact: a product is
 #   at most $2^{14}$, and int32 holds every sum of fewer than $2^{17} = 131072$ of them without overflow.
 #
 # This is **dynamic** quantisation: a token's scale comes from that token, while the model runs. **Static** quantisation
@@ -118,8 +118,9 @@ check("w8a8", step="load")
 # Divide each row by its scale, round to the nearest integer, clamp, convert.
 #
 # `.to(tl.int8)` alone cuts fractions off, and that is not rounding. There is no `tl.round`;
-# `tl.floor(v + 0.5)` is one way to the nearest integer. `tl.minimum` and `tl.maximum` clamp. Clamp *before* you convert:
-# what does not fit int8 is wrapped round otherwise, 128 to -128. That is called **overflow**.
+# `tl.floor(v + 0.5)` is one way to the nearest integer. It sends ties up, `torch.round` sends them to the even neighbour; both are accepted.
+# `tl.minimum` and `tl.maximum` clamp. Clamp *before* you convert: a float that does not fit int8 is an **overflow**, and what
+# its conversion gives is undefined. On the GPUs of today 128 often becomes -128.
 
 # %% [markdown] lang="zh"
 # ## 第 2 步：量化
@@ -127,7 +128,9 @@ check("w8a8", step="load")
 # 每一行除以它的 scale，就近取整，钳位，再转换类型。
 #
 # 只用 `.to(tl.int8)` 会直接截断小数部分，那不是就近取整。Triton 没有 `tl.round`；`tl.floor(v + 0.5)` 是一种就近取整的办法。
-# 钳位用 `tl.minimum` 和 `tl.maximum`。要**先**钳位，再转换：否则 int8 放不下的值会绕回去，128 变成 -128。这叫**溢出**（overflow）。
+# 恰好在正中间的值，它总是向上取，`torch.round` 则取偶数；两种都算对。
+# 钳位用 `tl.minimum` 和 `tl.maximum`。要**先**钳位，再转换：int8 放不下的浮点数叫**溢出**（overflow），转换的结果没有定义；
+# 在今天的 GPU 上，128 往往变成 -128。
 
 # %% solution="w8a8_step_quantise"
 @triton.jit
@@ -144,13 +147,13 @@ check("w8a8", step="quantise")
 # %% [markdown]
 # ## Step 3: one dot
 #
-# `tl.dot` multiplies two tiles and adds to a third. int8 operands want an int32 accumulator;
-# `out_dtype=tl.int32` asks for it.
+# `tl.dot` multiplies two tiles and adds to a third. int8 operands want an int32 accumulator, and their product is int32
+# whatever you ask for; `out_dtype=tl.int32` says it to the reader.
 
 # %% [markdown] lang="zh"
 # ## 第 3 步：一次 dot
 #
-# `tl.dot` 把两个 tile 相乘，再加到第三个上。int8 操作数需要 int32 累加器；写上 `out_dtype=tl.int32` 就能得到。
+# `tl.dot` 把两个 tile 相乘，再加到第三个上。int8 操作数需要 int32 累加器，它们的乘积总是 int32；写上 `out_dtype=tl.int32` 是给读者看的。
 
 # %% solution="w8a8_step_dot"
 @triton.jit

@@ -81,7 +81,21 @@ def checked() -> dict[str, float]:
         ordered.load_state_dict(state)
     except ValueError as error:
         answers["act-order"] = float("0.g_idx in another order" in str(error) and "desc_act=False" in str(error))
+    answers["gptq_v2"] = float(refuses_zeros_as_they_are(gptq))
     return answers
+
+
+def refuses_zeros_as_they_are(gptq) -> bool:
+    """Names and shapes of gptq_v2 are the same: only the configuration tells it apart, or zeros of 8 throughout."""
+    state, _ = packed(32)
+    layer = gptq.GPTQLinear(K, N, group_size=32)
+    symmetric = torch.full_like(state["qzeros"], gptq.SYMMETRIC_V2)
+    with pytest.raises(ValueError, match="checkpoint_format='gptq_v2', expected 'gptq'"):
+        gptq.GPTQLinear(K, N, group_size=32, checkpoint_format="gptq_v2")
+    with pytest.raises(ValueError, match="found 8 for every zero in qzeros, as symmetric checkpoints in the format gptq_v2"):
+        layer.load_state_dict({**state, "qzeros": symmetric})
+    layer.load_state_dict({**state, "qzeros": symmetric - 0x11111111})
+    return bool((layer.qzeros == 0x77777777).all())
 
 
 def test_the_layer_takes_the_state_dict_of_a_checkpoint():
@@ -92,6 +106,7 @@ def test_the_layer_takes_the_state_dict_of_a_checkpoint():
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)
     assert answers.pop("act-order") == 1
+    assert answers.pop("gptq_v2") == 1
     assert set(answers) == {str(size) for size in GROUPS}
     assert all(error < 2.0**-10 for error in answers.values()), answers
 
