@@ -31,13 +31,14 @@ import torch
 from grader.building import BuildOptions, read_by_triton
 from grader.gpu.devices import choose
 from grader.judging.checking import check
+from grader.judging.judge import Launched, Terms
 from grader.judging.rubric import load_rubric
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.labs.wrong_kernels import alternatives
 from grader.model import Refusal, Report
 from grader.pipeline.grading import launch_pairs
-from grader.pipeline.judging import Ran, Terms, judge
+from grader.pipeline.lab_report import lab_report
 from grader.reading import read
 from grader.reporting.document import document
 from grader.running.interpreter import InterpretOptions, interpret
@@ -78,10 +79,8 @@ def graded(kernel: Kernel) -> dict[str, Any]:
         outcomes = interpret(lab, source, built, problems, launch_pairs(lab, built, compiled=False), options)
         findings = [check(lab, problems[one.case], one, built) for one in outcomes]
         before, middle = cpu_seconds(), time.monotonic()
-        report = judge(
-            lab, source, built, problems, Ran(outcomes, outcomes), Terms(rubric, None, (90,), SEED), options,
-            checked=findings, smallest=how,
-        )  # fmt: skip
+        launched = Launched(lab, source, built, problems, outcomes, outcomes)
+        report = lab_report(launched, Terms(rubric, None, (90,), SEED), options, checked=findings, smallest=how)
         spent, ended = cpu_seconds() - before, time.monotonic()
         found = document(Report(submission.name, device, SEED, {lab.id: report}, submission.notes))["labs"][lab.id]
         return {**found, "cpu": round(spent, 2), "seconds": [round(middle - started, 2), round(ended - middle, 2)]}

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from grader.building import BuildOptions, build
 from grader.gpu.devices import choose
+from grader.judging.judge import Launched, findings_of
 from grader.judging.judged import Judged
 from grader.judging.memory import sentences
 from grader.judging.rubric import load_rubric
@@ -26,7 +27,7 @@ from grader.labs import Lab, all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
 from grader.pipeline.grading import launch_pairs
-from grader.pipeline.judging import Ran, findings_of
+from grader.pipeline.lab_report import interpreted_again
 from grader.reading import read
 from grader.running.interpreter import InterpretOptions, interpret
 from tests.submissions import exploits, mistakes, styles
@@ -111,7 +112,8 @@ def _verdict(
     located = sentences(lab, source, problems, watched)
 
     def report(outcomes: list[Outcome]) -> LabReport:
-        findings = findings_of(lab, source, built, problems, Ran(outcomes, watched), InterpretOptions(1), seed)
+        launched = Launched(lab, source, built, problems, outcomes, watched)
+        findings = findings_of(launched, interpreted_again(launched, InterpretOptions(1)), seed)
         assert device.capability is not None
         judged = Judged(built, (device.capability,), outcomes, findings, None, (), watched, located)
         return score(lab, judged, load_rubric(), None)

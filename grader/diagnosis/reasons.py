@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from grader.diagnosis.explaining import Failure, explain, went_wrong
 from grader.diagnosis.observation import COLUMNS, Observation
 from grader.diagnosis.shrinking import smallest_failing
-from grader.judging.judged import Diagnosis
+from grader.judging.judged import Diagnosis, Reasons
 from grader.model import KernelSource
 
 EXPLAIN_SECONDS = 90.0
 """No recorded launch begins later than this after the first."""
 PLACES = COLUMNS.index("count")
 """Columns before this one say which elements are touched at all, so they come before what the memory check found."""
-
-
-@dataclass(frozen=True)
-class Reasons:
-    """diagnoses: one for each outcome, None where nothing failed or nothing is known. defects: where the diagnosis itself failed."""
-
-    diagnoses: Sequence[Diagnosis | None]
-    defects: tuple[str, ...] = ()
 
 
 def reasons(failure: Failure) -> Reasons:

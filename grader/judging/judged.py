@@ -35,6 +35,14 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
+class Reasons:
+    """diagnoses: one for each outcome, None where nothing failed or nothing is known. defects: where the diagnosis itself failed."""
+
+    diagnoses: Sequence[Diagnosis | None]
+    defects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Judged:
     """What is known of one lab when points are given: findings by case and config, speed samples, build.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build
+from grader.judging.judge import Launched, Terms
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import Lab
@@ -32,7 +33,7 @@ from grader.model import (
     Submission,
     ToolWatch,
 )
-from grader.pipeline.judging import Ran, Terms, judge
+from grader.pipeline.lab_report import lab_report
 from grader.pipeline.progress import Listener, Progress, unheard
 from grader.reading import read
 from grader.running import sanitizer
@@ -183,12 +184,12 @@ def _interpreted(
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     how = InterpretOptions(options.cores, options.confined, options.case_seconds)
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
-    ran = Ran(tuple(outcomes), tuple(outcomes))
+    launched = Launched(lab, source, built, problems, tuple(outcomes), tuple(outcomes))
     terms = Terms(rubric, None, options.capabilities, seed)
     smallest = replace(_cpu_build_options(options), jobs=1)
 
     def judged() -> LabReport:
-        report = judge(lab, source, built, problems, ran, terms, how, smallest=smallest)
+        report = lab_report(launched, terms, how, smallest=smallest)
         listen(Progress(lab.id, "score", points=report.points))
         return report
 
@@ -207,11 +208,12 @@ def _grade_on_gpu(
             lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
         }
         judged: dict[str, Future[LabReport]] = {}
+        terms = gpu_terms(rubric, device, seed)
         for lab in _as_built(labs, builds):
             source, built = submission.labs[lab.id], builds[lab.id].result()
             watched = pool.submit(_watch_after, builds.values(), lab, source, built, seed, options)
             run = None if isinstance(built, Refusal) else run_on_gpu(runner, lab, built, seed, device, listen)
-            judged[lab.id] = pool.submit(_judged_after, watched, lab, source, built, run, seed, device, rubric, listen)
+            judged[lab.id] = pool.submit(_judged_after, watched, lab, source, built, run, terms, listen)
         return {lab.id: judged[lab.id].result() for lab in labs}
 
 
@@ -310,14 +312,18 @@ def _judged_after(
     source: KernelSource | Refusal,
     built: KernelBundle | Refusal,
     run: GpuRun | None,
-    seed: int,
-    device: Device,
-    rubric: Rubric,
+    terms: Terms,
     listen: Listener,
 ) -> LabReport:
-    report = judge_gpu_run(lab, source, built, run, watched.result(), seed, device, rubric, InterpretOptions(1))
+    report = judge_gpu_run(lab, source, built, run, watched.result(), terms, InterpretOptions(1))
     listen(Progress(lab.id, "score", points=report.points))
     return report
+
+
+def gpu_terms(rubric: Rubric, device: Device, seed: int) -> Terms:
+    """By what a lab is judged that ran on this GPU."""
+    assert device.capability is not None
+    return Terms(rubric, load_tiers(device.name, device.capability), (device.capability,), seed)
 
 
 def judge_gpu_run(
@@ -326,20 +332,16 @@ def judge_gpu_run(
     built: KernelBundle | Refusal,
     run: GpuRun | None,
     watched: Sequence[Outcome],
-    seed: int,
-    device: Device,
-    rubric: Rubric,
+    terms: Terms,
     how: InterpretOptions,
 ) -> LabReport:
-    """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself; how: see `judge`."""
+    """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself; how: see `lab_report`."""
     if isinstance(built, Refusal) or isinstance(source, Refusal) or run is None:
         assert isinstance(built, Refusal)
-        return replace(refused(lab, built, rubric, gpu=True), source=_source(source))
-    assert device.capability is not None
-    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-    ran = Ran(run.outcomes, tuple(watched), run.samples, run.tool)
-    terms = Terms(rubric, load_tiers(device.name, device.capability), (device.capability,), seed)
-    return judge(lab, source, built, problems, ran, terms, how)
+        return replace(refused(lab, built, terms.rubric, gpu=True), source=_source(source))
+    problems = {case.name: make_problem(lab, case, terms.seed) for case in lab.cases}
+    launched = Launched(lab, source, built, problems, run.outcomes, tuple(watched), run.samples, run.tool)
+    return lab_report(launched, terms, how)
 
 
 class _Counter:

@@ -18,13 +18,14 @@ from typing import Protocol
 from grader.building import BuildOptions, compile_described, read_by_triton
 from grader.judging.checking import Finding, References, check
 from grader.judging.correctness import HIDDEN
+from grader.judging.judge import Launched, Terms
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
 from grader.pipeline.grading import GradeOptions, grade, launch_pairs, one_thread
-from grader.pipeline.judging import Ran, Terms, judge
+from grader.pipeline.lab_report import lab_report
 from grader.reading import UnusablePath, read
 from grader.reading.files import is_source
 from grader.running.interpreter import InterpretOptions, interpret
@@ -283,8 +284,8 @@ class _Round:
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
         chosen = self.watch.options
         how = InterpretOptions(1, chosen.confined, chosen.case_seconds, self.session.start, self.stopped.is_set)
-        ran, terms = Ran(outcomes, outcomes), Terms(load_rubric(), None, capabilities, 0)
-        return judge(lab, source, bundle, problems, ran, terms, how, checked=findings)
+        launched = Launched(lab, source, bundle, problems, outcomes, outcomes)
+        return lab_report(launched, Terms(load_rubric(), None, capabilities, 0), how, checked=findings)
 
 
 def _size(lab: Lab, pair: Pair) -> int:

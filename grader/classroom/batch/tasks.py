@@ -25,6 +25,7 @@ from grader.pipeline.grading import (
     GradeOptions,
     build_lab,
     gpu_build_options,
+    gpu_terms,
     grade_lab_on_cpu,
     judge_gpu_run,
     watch_memory,
@@ -165,4 +166,5 @@ def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run
     options = GradeOptions(setup.device, jobs=1, confined=True, case_seconds=seconds)
     watched = watch_memory(lab, source, built, seed, options)
     how = InterpretOptions(1, True, seconds)
-    return _decided(judge_gpu_run(lab, source, built, run, watched, seed, setup.device, load_rubric(), how))
+    terms = gpu_terms(load_rubric(), setup.device, seed)
+    return _decided(judge_gpu_run(lab, source, built, run, watched, terms, how))

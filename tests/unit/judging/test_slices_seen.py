@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from grader.judging.checking import check
+from grader.judging.judge import Launched, with_fewer_slices
 from grader.labs import get_lab
 from grader.model import Config, KernelBundle, Launch, MadeModule, Outcome
-from grader.pipeline.judging import Ran, with_fewer_slices
 from tests import margins
 from tests.margins import Judge
+from tests.reports import kernel_source
 
 LAB = get_lab("w4a16")
 CASE = LAB.case("several_tiles")
@@ -20,6 +21,7 @@ SPLIT = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 8}, 4
 LAUNCH = Launch((16 * 8, 8, 1), (), (), ())
 BUNDLE = KernelBundle("w4a16", (SPLIT,), {(CASE.name, 0): LAUNCH}, {}, MadeModule("", "", ()))
 JUDGE = Judge(LAB, CASE, 8)
+SOURCE = kernel_source()
 PROBLEMS = {CASE.name: JUDGE.problem}
 HONEST = margins.honest_slices(JUDGE, next(margins.partitions(CASE.K, 8)))
 
@@ -32,8 +34,8 @@ def sixteenfold_rounded():
 def judged(outcome, *watched, others=()):
     outcomes = [outcome, *others]
     findings = [check(LAB, JUDGE.problem, one, BUNDLE) for one in outcomes]
-    ran = Ran(outcomes, watched)
-    return with_fewer_slices(LAB, BUNDLE, PROBLEMS, ran, findings, {})[0]
+    launched = Launched(LAB, SOURCE, BUNDLE, PROBLEMS, outcomes, watched)
+    return with_fewer_slices(launched, findings, {})[0]
 
 
 def on_gpu(y, rounded=None):

@@ -1,0 +1,48 @@
+"""lab_report: judges what was launched, with the interpreter for second launches and the diagnosis for reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from grader.building import BuildOptions
+from grader.diagnosis.explaining import Failure
+from grader.diagnosis.reasons import reasons
+from grader.judging.checking import Finding
+from grader.judging.judge import Again, Launched, Pair, Terms, judge
+from grader.judging.judged import Reasons
+from grader.model import LabReport, Outcome
+from grader.running.interpreter import InterpretOptions, interpret
+
+
+def lab_report(
+    launched: Launched,
+    terms: Terms,
+    how: InterpretOptions,
+    *,
+    checked: Sequence[Finding] | None = None,
+    smallest: BuildOptions | None = None,
+) -> LabReport:
+    """The report of one lab. Needs no GPU.
+
+    how: for launches on the interpreter. checked: the findings, where they are known already. smallest: how to build smaller
+    problems where nothing explains a failure.
+    """
+
+    def explain(findings: Sequence[Finding]) -> Reasons:
+        one = launched
+        return reasons(
+            Failure(one.lab, one.source, one.bundle, one.problems, one.outcomes, findings, one.watched, how, smallest)
+        )
+
+    return judge(launched, terms, interpreted_again(launched, how), explain, checked)
+
+
+def interpreted_again(launched: Launched, how: InterpretOptions) -> Again:
+    """How launches of this kernel are interpreted again."""
+
+    def again(pairs: Sequence[Pair], *, shuffled: int | None = None, poison_masked: bool = False) -> list[Outcome]:
+        options = replace(how, shuffled=shuffled, poison_masked=poison_masked)
+        return interpret(launched.lab, launched.source, launched.bundle, launched.problems, pairs, options)
+
+    return again
