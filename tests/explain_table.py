@@ -41,7 +41,7 @@ from grader.pipeline.grading import launch_pairs
 from grader.pipeline.lab_report import lab_report
 from grader.reading import read
 from grader.reporting.document import document
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import prewarm
 from tests.explained_kernels import RIGHT, Kernel, blind_kernels, right_kernels, wrong_kernels
 

@@ -13,7 +13,7 @@ from grader.labs.problems import make_problem
 from grader.labs.wrong_kernels import WrongKernel
 from grader.model import KernelBundle, KernelSource
 from grader.reading import read
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from tests.submissions import LABS, plain
 
 TILED = {

@@ -17,7 +17,7 @@ from grader.labs.problems import make_problem
 from grader.labs.relation import relation_of
 from grader.model import KernelBundle, KernelSource, Outcome
 from grader.reading import read
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 
 RECORDED = 24
 

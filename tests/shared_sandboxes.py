@@ -18,7 +18,7 @@ from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle, Outcome
 from grader.pipeline.grading import launch_pairs
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox
 from tests.verdicts import source_of, submissions
 

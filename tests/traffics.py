@@ -10,7 +10,7 @@ from grader.building import BuildOptions
 from grader.labs import get_lab
 from grader.model import Case, KernelBundle, KernelSource
 from grader.reading import read
-from grader.running.interpreter import InterpretOptions
+from grader.running.cpu import InterpretOptions
 from grader.traffic import Traffic, Uncounted, count_traffic, describe_case
 from tests.submissions import TESTS
 

@@ -29,7 +29,7 @@ from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
 from grader.pipeline.grading import launch_pairs
 from grader.pipeline.lab_report import interpreted_again
 from grader.reading import read
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from tests.submissions import exploits, mistakes, styles
 
 

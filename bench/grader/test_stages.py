@@ -22,7 +22,7 @@ from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.pipeline.grading import GradeOptions, grade, launch_pairs
 from grader.reading import read
 from grader.reporting.page import page
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import prewarm
 from tests.submissions import mistakes
 

@@ -26,7 +26,7 @@ SINGLE = (
 )
 FOLDERS = {"assignment": "*.py", "notebooks": "**/*.ipynb", "grader": "**/*", "model": "**/*", "bench/figures": "*.svg"}
 HANDOUTS = "notebooks/*.md"
-OWN = Path("grader/authoring/student")
+OWN = Path("grader/authoring/handout")
 """What students get in place of the repository's own: a README, a Dockerfile, a workflow; laid out as in the archive."""
 INSTRUCTORS = (
     "grader/classroom/",

@@ -31,7 +31,7 @@ from grader.labs.relation import Relation, relation_of
 from grader.labs.wrong_kernels import WrongKernel, wrong_kernels
 from grader.model import Case, KernelBundle, KernelSource
 from grader.reading import read
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 
 CASE_SECONDS = 120.0
 

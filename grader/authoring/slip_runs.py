@@ -33,7 +33,7 @@ from grader.model import KernelSource, Refusal
 from grader.notebook.harness import problem_of, result_of
 from grader.notebook.step_words import Deviation, deviation
 from grader.reading import read_step
-from grader.running.interpreter import InterpretOptions
+from grader.running.cpu import InterpretOptions
 
 CATALOGUE = "slips.toml"
 SECONDS = 60.0

@@ -25,7 +25,7 @@ from grader.labs.problems import generator_for
 from grader.labs.relation import Relation, relation_of
 from grader.labs.slices import slices
 from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 
 MAX_LAUNCHES = 5
 MAX_SENTENCES = 6

@@ -11,7 +11,7 @@ from grader.judging.checking import check
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import Case, KernelBundle, KernelSource, Problem, Refusal
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 
 CASE_SECONDS = 3.0
 MAX_LAUNCHES = 10

@@ -30,7 +30,7 @@ from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
-from grader.running.interpreter import InterpretOptions
+from grader.running.cpu import InterpretOptions
 
 STEP_SECONDS = 8.0
 

@@ -30,7 +30,7 @@ from grader.model import (
 )
 from grader.notebook import step_words
 from grader.reading import read_step
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
 OUTPUT = "out_ptr"

@@ -15,7 +15,7 @@ from grader.notebook.cells import NotYet, display, inputs, lab_named, sentence
 from grader.reading import read_executed
 from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
-from grader.running.interpreter import InterpretOptions
+from grader.running.cpu import InterpretOptions
 from grader.traffic import GPUS, Traffic, Uncounted, cache_of, count_tiles
 
 SECONDS = 20.0

@@ -14,7 +14,7 @@ from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.labs.speed_step import ConfigLook, Needs, SpeedStep, Unknown, shown
 from grader.model import Case, KernelBundle, KernelSource, Refusal
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
 
 CAPABILITY = 90

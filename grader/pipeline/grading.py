@@ -37,7 +37,7 @@ from grader.pipeline.lab_report import lab_report
 from grader.pipeline.progress import Listener, Progress, unheard
 from grader.reading import read
 from grader.running import sanitizer
-from grader.running.interpreter import CASE_SECONDS, InterpretOptions, interpret
+from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm
 
 if TYPE_CHECKING:

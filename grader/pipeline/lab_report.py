@@ -12,7 +12,7 @@ from grader.judging.checking import Finding
 from grader.judging.judge import Again, Launched, Pair, Terms, judge
 from grader.judging.judged import Reasons
 from grader.model import LabReport, Outcome
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 
 
 def lab_report(

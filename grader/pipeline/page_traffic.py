@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from grader.labs import all_labs
 from grader.model import LabReport, Report
-from grader.running.interpreter import InterpretOptions
+from grader.running.cpu import InterpretOptions
 from grader.traffic import Traffic, Uncounted, count_tiles
 
 SECONDS = 5.0

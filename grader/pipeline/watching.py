@@ -28,7 +28,7 @@ from grader.pipeline.grading import GradeOptions, grade, launch_pairs, one_threa
 from grader.pipeline.lab_report import lab_report
 from grader.reading import UnusablePath, read
 from grader.reading.files import is_source
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox, Session, prewarm
 
 POLL_SECONDS = 0.2

@@ -12,7 +12,7 @@ from grader.judging.memory import sentences
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import Case, Config, KernelBundle, KernelSource, Outcome, Problem, Refusal
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.traffic.accesses import Access, parse
 from grader.traffic.caching import Cache, Missed, Order, Replay
 from grader.traffic.cases import sized_case, tiled_case

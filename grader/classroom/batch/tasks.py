@@ -32,7 +32,7 @@ from grader.pipeline.grading import (
 )
 from grader.reading import UnusablePath, read
 from grader.reading.answers import Answers, answers_for
-from grader.running.interpreter import CASE_SECONDS, InterpretOptions
+from grader.running.cpu import CASE_SECONDS, InterpretOptions
 from grader.sandbox import bubblewrap
 
 READ_BYTES = 4 << 30

@@ -25,7 +25,7 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
 from grader.reporting.document import document
 from grader.reporting.page import page
-from grader.running.interpreter import CASE_SECONDS
+from grader.running.cpu import CASE_SECONDS
 from tests import batch_driver
 from tests.processes import children, command_line, descendants
 from tests.submissions import TESTS, mistakes

@@ -15,7 +15,7 @@ from grader.model import NOT_RUN, KernelBundle, Outcome, SpeedSample
 from grader.pipeline import grading
 from grader.pipeline.grading import GpuRun, launch_pairs
 from grader.reading import read
-from grader.running.interpreter import CASE_SECONDS
+from grader.running.cpu import CASE_SECONDS
 from tests.gpu.test_gpu_batch import ENDLESS
 
 pytestmark = pytest.mark.slow

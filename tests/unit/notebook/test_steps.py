@@ -18,7 +18,7 @@ from grader.notebook import NotYet, check_cells, step_words
 from grader.notebook.harness import StepAnswer, check_executed, problem_of
 from grader.notebook.step_words import deviation, differing
 from grader.reading import read_executed, read_step
-from grader.running.interpreter import InterpretOptions
+from grader.running.cpu import InterpretOptions
 
 ROOT = Path(__file__).parents[3]
 LABS = list(all_labs())

@@ -16,7 +16,7 @@ from grader.labs.problems import make_problem
 from grader.model import KernelBundle
 from grader.pipeline.grading import launch_pairs
 from grader.reading import read
-from grader.running.interpreter import InterpretOptions, _request, arrives_zeroed
+from grader.running.cpu import InterpretOptions, _request, arrives_zeroed
 from tests.submissions import LABS, TESTS, all_mistakes
 
 CASES = ("every_config", "single_token", "odd_m", "uneven_rows")

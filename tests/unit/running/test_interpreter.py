@@ -13,7 +13,7 @@ import pytest
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import Config, KernelBundle, KernelSource, Launch, MadeModule
-from grader.running.interpreter import TOGETHER, InterpretOptions, interpret
+from grader.running.cpu import TOGETHER, InterpretOptions, interpret
 from grader.sandbox.process import Answer
 
 LAB = get_lab("w8a8")

@@ -22,7 +22,7 @@ from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeM
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
 from grader.reporting.terminal import next_step
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from tests.submissions import TESTS, graded_mistake, mistakes
 
 OUT_OF_BOUNDS = re.compile(r"which has|the address is wrong|begins outside|near no tensor")

@@ -11,7 +11,7 @@ import pytest
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import Config, KernelBundle, KernelSource, Launch, MadeModule
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import SandboxDied
 from grader.sandbox.process import Answer
 from tests.shared_sandboxes import compared

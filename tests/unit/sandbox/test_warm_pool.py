@@ -16,7 +16,7 @@ from grader.building import BuildOptions, build
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import KernelSource
-from grader.running.interpreter import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, prewarm
 from grader.sandbox import pool as pools
 from grader.sandbox.lives import Cold, Fork

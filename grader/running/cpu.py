@@ -148,7 +148,9 @@ def _programs(bundle: KernelBundle, pair: tuple[str, int]) -> int:
 class _Launches:
     """Launches of one kernel, one after the other. Use as a context manager."""
 
-    def __init__(self, kernel: Launchable, source: KernelSource, bundle: KernelBundle, options: InterpretOptions) -> None:
+    def __init__(
+        self, kernel: Launchable, source: KernelSource, bundle: KernelBundle, options: InterpretOptions
+    ) -> None:
         self.kernel, self.source, self.bundle, self.options = kernel, source, bundle, options
         self.sandbox: Sandbox | None = None
         """Where the next launch is made; after `run` it is one that only clean launches of public cases know, or None."""
@@ -182,7 +184,9 @@ class _Launches:
         """In the sandbox at hand, or in a new one."""
         kernel, bundle, options = self.kernel, self.bundle, self.options
         zeroed = arrives_zeroed(kernel, bundle.configs[config])
-        buffers = [guard(name, tensor, fill=name != kernel.output or zeroed) for name, tensor in problem.tensors.items()]
+        buffers = [
+            guard(name, tensor, fill=name != kernel.output or zeroed) for name, tensor in problem.tensors.items()
+        ]
         for guarded in buffers:
             if guarded.name == kernel.output and zeroed:
                 guarded.tensor.zero_()
@@ -212,7 +216,9 @@ class _Launches:
             message = f"the interpreter's process died: {death}"
         except (WireError, ValueError, KeyError, TypeError, OverflowError) as error:
             message = f"the interpreter answered something unusable ({error})"
-        return Outcome(case, config, "crash", message=message, seconds=self.sandbox.spent - before if self.sandbox else 0.0)
+        return Outcome(
+            case, config, "crash", message=message, seconds=self.sandbox.spent - before if self.sandbox else 0.0
+        )
 
 
 def _is_clean(outcome: Outcome) -> bool:
