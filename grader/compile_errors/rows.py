@@ -22,7 +22,7 @@ MATCHERS: Mapping[str, Callable[[Setting, Mapping[str, str]], matchers.Found | N
 
 
 @dataclass(frozen=True)
-class Row:
+class KnownError:
     """One kind of compile error; the head of messages.toml says what each field is."""
 
     cause: str
@@ -64,9 +64,9 @@ class Row:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[KnownError, ...]:
     """The rows of messages.toml, in its order."""
-    return tuple(Row(**{**row, "node": tuple(row.get("node", ()))}) for row in compile_errors())
+    return tuple(KnownError(**{**row, "node": tuple(row.get("node", ()))}) for row in compile_errors())
 
 
 def from_table(setting: Setting) -> Message | None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
+
+import pytest
 
 from tests.submissions import TESTS
 
@@ -40,3 +44,46 @@ def test_no_two_classes_have_one_name():
 def test_no_module_shadows_the_standard_library():
     shadows = {path.stem for path in (ROOT / "grader").rglob("*.py")} & sys.stdlib_module_names
     assert shadows - {"__init__", "__main__"} == set()
+
+
+HAND_MADE = ("diagnosis", "interpreter", "labs", "sandbox")
+"""Packages whose lines are not formatted yet."""
+SHARED = {"explaining", "relation"}
+"""Names that two modules still share."""
+PER_LAB = ("labs", "exercises")
+"""Their folders hold modules of one name each: every lab has its lab.py, every notebook its steps.py."""
+
+
+def test_no_two_modules_or_folders_have_one_name():
+    root, places = ROOT / "grader", defaultdict(list)
+    for path in [*root.rglob("*.py"), *(folder for folder in root.rglob("*") if folder.is_dir())]:
+        place = path.relative_to(root)
+        if path.stem.startswith("__") or "__pycache__" in place.parts or (place.parts[0] in PER_LAB and len(place.parts) == 3):
+            continue
+        places[path.stem].append(place.as_posix())
+    assert len(places) > 100
+    assert {name: paths for name, paths in places.items() if len(paths) > 1 and name not in SHARED} == {}
+
+
+TABLE = (ast.Tuple, ast.List, ast.Dict, ast.Set)
+
+
+def _is_table(node: ast.stmt) -> bool:
+    """Whether a statement gives a name a table: a tuple, list, set or dictionary that is written out."""
+    value = getattr(node, "value", None) if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    return isinstance(value, TABLE) or (isinstance(value, ast.Call) and any(isinstance(part, TABLE) for part in value.args))
+
+
+@pytest.mark.parametrize("package", sorted(path.parent.name for path in (ROOT / "grader").glob("*/__init__.py")))
+def test_lines_are_as_the_formatter_makes_them(package):
+    """Only a table may be laid out by hand."""
+    if package in HAND_MADE:
+        pytest.skip("not formatted yet")
+    folder = ROOT / "grader" / package
+    done = subprocess.run([sys.executable, "-m", "ruff", "format", "--check", folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    for path in folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        ends = {number for number, line in enumerate(text.split("\n"), 1) if re.search(r"# fmt: (skip|off)", line)}
+        tables = {node.end_lineno for node in ast.parse(text).body if _is_table(node)}
+        assert ends <= tables, f"{path}: `# fmt: skip` in lines {sorted(ends - tables)}, where no table ends"
