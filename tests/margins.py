@@ -323,43 +323,48 @@ def fp32_sums(judge: Judge) -> Iterator[torch.Tensor]:
     K = judge.case.K
     shuffled = torch.randperm(K, generator=generator_for(SEED, "order"))
     largest = left.abs().amax(dim=0).argsort(descending=True)
+    columns, rows = left.t().contiguous()[:, :, None], right.t().contiguous()[:, None, :]
+    total, product = torch.zeros(2, len(left), len(right))
     for order in (torch.arange(K), torch.arange(K).flip(0), shuffled, largest):
-        total = torch.zeros(len(left), len(right))
+        total.zero_()
         for k in order.tolist():
-            total += left[:, k, None] * right[None, :, k]
+            total += torch.mul(columns[k], rows[k], out=product)
         yield parts.finish(total)
     for step in (1, 16, 128):
         level = [left[:, k : k + step] @ right[:, k : k + step].t() for k in range(0, K, step)] if step > 1 else []
         if step == 1:
-            yield parts.finish(_pairwise(left, right, 0, K))
+            yield parts.finish(_pairwise(columns, rows, 0, K))
             continue
         yield parts.finish(torch.stack(level).cumsum(dim=0)[-1])
     for extra_bits in (0, 2):
         yield parts.finish(_truncating(parts, K, extra_bits))
 
 
-def _pairwise(left: torch.Tensor, right: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+def _pairwise(columns: torch.Tensor, rows: torch.Tensor, start: int, stop: int) -> torch.Tensor:
     if stop - start == 1:
-        return left[:, start, None] * right[None, :, start]
+        return columns[start] * rows[start]
     middle = (start + stop) // 2
-    return _pairwise(left, right, start, middle) + _pairwise(left, right, middle, stop)
+    return _pairwise(columns, rows, start, middle).add_(_pairwise(columns, rows, middle, stop))
 
 
 def _truncating(parts: Operands, K: int, extra_bits: int) -> torch.Tensor:
     """Eight products and the accumulator aligned to the largest of them, cut to 24 bits and some, added, cut to 24."""
-    total = torch.zeros(len(parts.left), len(parts.right), dtype=torch.float64)
+    columns, rows = parts.left.t().contiguous()[:, :, None], parts.right.t().contiguous()[:, None, :]
+    addends = torch.zeros(9, len(parts.left), len(parts.right), dtype=torch.float64)  # the accumulator is the first
     for k in range(0, K, 8):
-        products = [parts.left[:, j, None] * parts.right[None, :, j] for j in range(k, min(k + 8, K))]
-        addends = torch.stack([total, *products])
-        total = _cut(addends, addends.abs().amax(dim=0), 24 + extra_bits).sum(dim=0)
-        total = _cut(total, total.abs(), 24)
-    return total
+        count = min(8, K - k)
+        torch.mul(columns[k : k + count], rows[k : k + count], out=addends[1 : count + 1])
+        some = addends[: count + 1]
+        total = _cut(some, torch.maximum(some.amax(dim=0), -some.amin(dim=0)), 24 + extra_bits).sum(dim=0)
+        addends[0] = _cut(total, total, 24)
+    return addends[0].clone()
 
 
 def _cut(values: torch.Tensor, largest: torch.Tensor, bits: int) -> torch.Tensor:
-    """Values truncated to multiples of the last of `bits` bits of `largest`."""
-    unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - bits)
-    return torch.trunc(values / unit) * unit
+    """Values truncated, in place, to multiples of the last of `bits` bits of `largest`."""
+    power = (largest.view(torch.int64) & 0x7FF << 52).view(torch.float64).clamp_(min=2.0**-900)  # its largest power of two
+    unit = power * 2.0 ** (1 - bits)
+    return values.mul_(1 / unit).trunc_().mul_(unit)
 
 
 def other_roundings(judge: Judge) -> Iterator[torch.Tensor]:

@@ -111,8 +111,8 @@ def _slices(record: _Record) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
 
 def _tiles(record: _Record, adding: np.ndarray) -> list[list[int]]:
     """The slices of each tile, which begin and end at the same elements of Y."""
-    count = len(record.ranks)
-    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+    count, kind = len(record.ranks), record.place.dtype  # one type: `at` takes twenty times as long between two
+    first, last = np.full(count, np.iinfo(kind).max, kind), np.full(count, -1, kind)
     np.minimum.at(first, record.slice_of, record.place)
     np.maximum.at(last, record.slice_of, record.place)
     tiles: dict[tuple[int, int], list[int]] = {}
@@ -141,7 +141,7 @@ def _alone(record: _Record, adding: np.ndarray) -> np.ndarray:
 def _fits(lab: Lab, problem: Problem, name: str, mask: np.ndarray, record: _Record, own: np.ndarray) -> bool:
     """Whether what these slices add are the products of their k, rounded once."""
     places, values = record.place[own], record.value[own]
-    if len(np.unique(places)) != len(places):
+    if len(places) and np.bincount(places).max() > 1:
         return False
     x = problem.tensors[name]
     alone = torch.where(torch.from_numpy(mask.copy()), x, torch.zeros((), dtype=x.dtype))
