@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from grader.building import BuildOptions, describe
-from grader.building.describing import MAX_TOLD
+from grader.building.describing import MAX_MESSAGES
 from grader.building.making import NotMade, make, referred_names
 from grader.building.reports import (
     Constant,
@@ -265,7 +265,7 @@ def test_reasons_cost_no_more_for_a_long_text():
     bundle = describe(LAB, kernel, OPTIONS)
     assert isinstance(bundle, KernelBundle)
     said = {sentence.split(": ", 1)[1] for sentence in bundle.refused.values()}
-    assert len(said) > sum("w8a8.py line" in sentence for sentence in said) == MAX_TOLD
+    assert len(said) > sum("w8a8.py line" in sentence for sentence in said) == MAX_MESSAGES
 
 
 @pytest.mark.parametrize("name", ["__jit", "__constexpr_function", "__int8"])
