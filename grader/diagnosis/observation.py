@@ -93,12 +93,12 @@ class Observation:
         if self.iteration is not None:
             where.append(f"iteration {self.iteration}")
         expected = f", expected {self.expected.format(*self.numbers)}" if self.expected else ""
-        named = f": the kernel {self.what}{f' ({self.hint})' if self.hint else ''}" if self.what else ""
+        named = f". A kernel that {self.what} gives the same{f' ({self.hint})' if self.hint else ''}" if self.what else ""
         return f"{', '.join(where)}: {self.found.format(*self.numbers)}{expected}{named}"
 
     def general(self, place: str) -> str:
         """The same without the numbers of a case."""
-        return f"{place}: {f'the kernel {self.what}' if self.what else ABOUT[self.column]}"
+        return f"{place}: {f'wrong as a kernel that {self.what}' if self.what else ABOUT[self.column]}"
 
 
 def first_of_each(observations: Iterable[Observation]) -> list[Observation]:

@@ -125,12 +125,12 @@ def _sentence(
     fact, step = _fact(kernel, problem, meant, masked=_has_mask(source, finding))
     if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
         step = (
-            f"its mask compares the same numbers with {limit} in every turn, though the pointers move on: compare them with what is "
-            f"left of {limit} in this turn"
+            f"its mask compares the same numbers with {limit} in every iteration, though the pointers move on: compare them with what is "
+            f"left of {limit} in this iteration"
         )
     step = f"{astray}: put that right first" if astray and step else step
     if step and _by_block_pointer(source, finding) and finding.fault in ("beyond", "past") and "mask" in step:
-        step = "boundary_check of the block pointer has to name each of its axes that may run over the end"
+        step = "give the block pointer the tensor's own shape, and name in boundary_check each axis that may run over its end"
     if right and finding.out_of_bounds and _is_index(kernel, finding):
         fact = fact.removesuffix(UNLIKE_INDEX)
         step = f"Y is right without it: {'mask' if not _has_mask(source, finding) else 'let the mask leave out'} what lies outside"
