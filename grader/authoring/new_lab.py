@@ -24,7 +24,7 @@ class CannotMakeLab(ValueError):
 def make_lab(lab_id: str, root: Path) -> list[Path]:
     """Writes the lab's folder, solution and notebook source below `root`, and returns the files. Raises CannotMakeLab."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", lab_id):
-        raise CannotMakeLab(f"{lab_id!r} is no id for a lab; use lower-case letters and digits, such as w8a16")
+        raise CannotMakeLab(f"{lab_id!r} is not a valid id for a lab; use lower-case letters and digits, such as w8a16")
     names = {
         "ID": lab_id,
         "KERNEL": f"{lab_id.upper()}_MM",
@@ -42,7 +42,7 @@ def make_lab(lab_id: str, root: Path) -> list[Path]:
     }
     there = [path for path in files if path.exists()]
     if there:
-        raise CannotMakeLab(f"{there[0].relative_to(root)} is there already; choose another id, or remove it first")
+        raise CannotMakeLab(f"{there[0].relative_to(root)} exists already; choose another id, or remove it first")
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -61,11 +61,11 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
     if not (root / "assignment" / f"{lab_id}.py").is_file():
         yield True, f"assignment/{lab_id}.py; run `make release`"
     if relation_of(lab_id) is None:
-        yield False, f"grader/labs/{lab_id}/relation.py: wrong kernels are told that they are wrong, not where"
+        yield False, f"grader/labs/{lab_id}/relation.py: a wrong kernel's author learns that it is wrong, not where"
     if not steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
     elif not (root / "grader" / "labs" / lab_id / CATALOGUE).is_file():
-        yield False, f"grader/labs/{lab_id}/{CATALOGUE}: no wrong step is told what is often done wrong"
+        yield False, f"grader/labs/{lab_id}/{CATALOGUE}: no wrong step is explained by a common mistake"
     if not questions_of(lab_id):
         yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
     if not speed_steps_of(lab_id):
@@ -75,7 +75,7 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         )
     yield from _wrong_kernels(all_labs()[lab_id], root)
     if not (root / "tests" / "broken" / f"{lab_id}.toml").is_file():
-        yield False, f"tests/broken/{lab_id}.toml: no kernel that does not build shows what its author is told"
+        yield False, f"tests/broken/{lab_id}.toml: no broken kernel shows what its author is told"
     if not any((root / "tests" / "styles").glob(f"{lab_id}_*")):
         yield False, f"tests/styles/{lab_id}_*.py: no second right kernel shows that its tolerance is fair"
     if not (root / "bench" / "labs" / f"{lab_id}.py").is_file():

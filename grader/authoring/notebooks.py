@@ -182,7 +182,9 @@ def _cell(cell: Any, text: str, name: str, root: Path, language: Language, spoke
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
     text = with_measurements(INCLUDE.sub(lambda match: _included(root, match, name), text), root, name, spoken)
     if role != "solution" and (BEGIN in text or END in text):
-        raise BadSource(f'{name} holds solution markers and is no solution cell; say solution="ID" in its first line')
+        raise BadSource(
+            f'{name} holds solution markers and is not a solution cell; say solution="ID" in its first line'
+        )
     if role == "solution" and BEGIN not in text:
         raise BadSource(f"{name} is a solution cell without {BEGIN}; mark what students write")
     if stripped:

@@ -22,7 +22,7 @@ from grader.sandbox.inside.wire import WireError
 LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
-NO_TIME_LEFT = "not compiled: what was compiled before it used up the time for building"
+NO_TIME_LEFT = "not compiled: what was compiled before it used up the build time"
 HIDDEN = "a hidden case does not compile"
 
 Operation = Literal["compile", "lower", "allocate", "read"]
@@ -237,7 +237,7 @@ class Compiler:
         except SandboxDied as error:
             death = f"the compiler's process died: {error}"
         except (WireError, KeyError, TypeError, ValueError, OverflowError) as error:
-            death = f"the compiler answered something unusable ({error})"
+            death = f"the compiler gave an unusable answer ({error})"
         finally:
             self.left -= sandbox.spent - before if sandbox else 0.0
         if sandbox:

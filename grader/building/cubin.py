@@ -89,7 +89,7 @@ def fault(cubin: bytes, entry: str) -> str | None:
             symbol for section in sections if section.kind == SYMBOL_TABLE for symbol in _symbols(section, sections)
         ]
     except (_Malformed, struct.error, UnicodeDecodeError):
-        return "the machine code is no cubin that can be read; compile it again with a Triton version that is supported"
+        return "the machine code is not a readable cubin; compile it again with a supported Triton version"
     entries = sorted(name for name, _, other in symbols if other is not None and other & ENTRY)
     if call := _call_outside(symbols):
         return call
@@ -104,7 +104,7 @@ def local_fault(local_bytes: int) -> str | None:
     if local_bytes <= MOST_LOCAL_BYTES:
         return None
     return (
-        f"the kernel needs {local_bytes / 1024:.0f} KB of local memory a thread, expected at most {MOST_LOCAL_BYTES >> 10} KB; "
+        f"the kernel needs {local_bytes / 1024:.0f} KB of local memory per thread, expected at most {MOST_LOCAL_BYTES >> 10} KB; "
         "use smaller tiles or more warps, and no .local variables in inline assembly"
     )
 
@@ -131,7 +131,7 @@ def _call_outside(symbols: list[tuple[str, int, int | None]]) -> str | None:
     if not called:
         return None
     does = CALLS.get(called[0], f"calls {called[0]}, which is not part of it")
-    return f"the kernel {does}; a graded kernel calls nothing outside itself: remove the call before you hand in"
+    return f"the kernel {does}; a graded kernel may call nothing outside itself: remove the call before you hand in"
 
 
 def _own_memory(sections: list[_Section], entry: str, tables: list[str]) -> str | None:
@@ -143,10 +143,8 @@ def _own_memory(sections: list[_Section], entry: str, tables: list[str]) -> str 
         return None
     found = f"the kernel has device memory of its own ({(tables or memory or beside)[0]})"
     if tables:
-        return f"{found}, a table that sin, cos and tan need; expected nothing that outlives a launch: leave these functions out"
-    return (
-        f"{found}; expected nothing that outlives a launch: leave .global and .const variables out of inline assembly"
-    )
+        return f"{found}, a table that sin, cos and tan need; nothing may outlive a launch: leave these functions out"
+    return f"{found}; nothing may outlive a launch: leave .global and .const variables out of inline assembly"
 
 
 def _left_over(sections: list[_Section]) -> frozenset[str]:

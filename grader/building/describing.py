@@ -32,7 +32,7 @@ GRID_LIMITS = (2**31 - 1, 65535, 65535)
 OPTION_LIMITS = {"num_warps": (1, 32), "num_stages": (1, 16), "maxnreg": (16, 255)}
 DESCRIBE_SECONDS = 20.0
 HIDDEN = "a hidden case could not be launched"
-NO_ANSWER = "the sandbox answered something that is no answer; nothing of it was used"
+NO_ANSWER = "the sandbox gave an unusable answer"
 
 
 def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
@@ -103,7 +103,7 @@ def _asked(
         return Refusal(
             "timeout",
             f"the configs or {source.grid or 'the grid'} did not return within {DESCRIBE_SECONDS:.0f} s; "
-            "look for an endless loop outside the kernel",
+            "is there an endless loop outside the kernel?",
         )
     except SandboxDied as death:
         return Refusal("crash", f"while the configs and the grid were evaluated: {death}")
@@ -124,7 +124,7 @@ def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[
     if own is None:
         return Refusal(
             "rejected",
-            f"{lab.kernel} has other parameters than the lab's once the file has run; put no decorators but Triton's above it",
+            f"{lab.kernel} does not have the lab's parameters once the file has run; use only Triton's decorators above it",
         )
     constant = _constant_tensor(lab, source, made)
     if constant is not None:
@@ -157,7 +157,8 @@ def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
     kernel = reports.parse(answer["functions"]["kernel"])
     if not isinstance(kernel, reports.FunctionReport):
         return Refusal(
-            "rejected", f"{source.kernel} is no function under @triton.jit once the file has run; decorate it so"
+            "rejected",
+            f"{source.kernel} is not a function under @triton.jit once the file has run; put @triton.jit above it",
         )
     try:
         return make(source, kernel, reports.parse_names(answer["functions"]["names"]))
@@ -192,8 +193,8 @@ def _constant_tensor(lab: Lab, source: KernelSource, made: MadeModule) -> str | 
     place = next((one for one in written.args.args if one.arg == found.arg), found)
     return paragraph(
         source.locate(place.lineno),
-        f"`{found.arg}` is a tl.constexpr by its annotation, and the lab passes a tensor",
-        "take the annotation away",
+        f"`{found.arg}` is annotated as tl.constexpr, but the lab passes a tensor",
+        "remove the annotation",
         text=source.module.split("\n")[place.lineno - 1],
         column=place.col_offset,
         end_column=place.end_col_offset,

@@ -145,7 +145,7 @@ class _Maker:
             )
         if name == CONSTEXPR:
             if report != TritonObject("triton.language.core", CONSTEXPR):
-                raise NotMade(f"{self._use(name)}: `constexpr` is not Triton's here; give the name back to it")
+                raise NotMade(f"{self._use(name)}: `constexpr` is not Triton's here; restore the name")
             return _Part(f"from triton.language import {CONSTEXPR}", (0,)), Global(language().constexpr)
         if isinstance(report, Module):
             module = permitted_module(report.name)
@@ -185,8 +185,8 @@ class _Maker:
                 raise NotMade(self._message(refused, text, lines, report.line))
         if calls(self.source.kernel, functions) > MAX_CALLS:
             raise NotMade(
-                f"the helpers of {self.source.kernel} call one another, which comes to more than {MAX_CALLS} calls, and Triton writes "
-                "each of them out; call them in a loop, or once on a larger tile"
+                f"the helpers of {self.source.kernel} make more than {MAX_CALLS} calls in all, and Triton inlines "
+                "each of them; call them in a loop, or once on a larger tile"
             )
 
     def _message(self, refused: Refused, text: str, lines: Sequence[int], first_line: int) -> str:

@@ -179,13 +179,13 @@ class Resolver(ast.NodeVisitor):
         if not (node.value is None or isinstance(node.value, bool | int | float | str)):
             if node.value is ...:
                 return self._refuse(node, "a kernel has no `...`", "write x[:, None] or x[None, :] to add a dimension")
-            self._refuse(node, f"`{node.value!r}` is no number, bool, string or None", "write it as one of these")
+            self._refuse(node, f"`{node.value!r}` is not a number, bool, string or None", "write it as one of these")
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 if part.format_spec is not None:
-                    self._refuse(node, "a string with a format specification", "leave out what stands after the colon")
+                    self._refuse(node, "a string with a format specification", "remove what follows the colon")
                 self.visit(part.value)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -203,7 +203,7 @@ class Resolver(ast.NodeVisitor):
 
     def _unknown(self, node: ast.Name) -> tuple[str, str]:
         if node.id in dir(builtins) and node.id not in instead():
-            return f"Python's `{node.id}` is nothing for a kernel", "compute it with triton.language"
+            return f"Python's `{node.id}` cannot be used in a kernel", "compute it with triton.language"
         assert self.function is not None
         tree = ast.Module([self.function], [])
         return names.undefined(node.id, tree, self.function, node.lineno, [*self.known, *self.local])
@@ -244,7 +244,7 @@ class Resolver(ast.NodeVisitor):
             thing = getattr(holder, name, _MISSING)
             if isinstance(thing, ModuleType):
                 if permitted_module(thing.__name__) is None:
-                    return self._refuse(node, f"`{path}` is no part of Triton's language", "remove it from the kernel")
+                    return self._refuse(node, f"`{path}` is not part of Triton's language", "remove it from the kernel")
             elif not _enumeration(thing) and not permitted(thing):
                 home = getattr(holder, "__name__", "")
                 owner = (
@@ -281,7 +281,7 @@ class Resolver(ast.NodeVisitor):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
-            return self._refuse(node, "an annotated target is no variable", "annotate variables only")
+            return self._refuse(node, "an annotated target is not a variable", "annotate variables only")
         if not self._names_a_type(node.annotation):
             self.visit(node.annotation)
         if node.value is not None:

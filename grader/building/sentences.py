@@ -10,7 +10,7 @@ from grader.model import KernelSource, MadeModule
 from grader.sandbox import Answer
 
 DEFECT = (
-    "not gradable here: the grader itself failed{} ({}), which says nothing of your kernel; "
+    "not gradable here: the grader itself failed{} ({}), which says nothing about your kernel; "
     "send this sentence and your file to the instructor, who can report it as a defect of the grader"
 )
 

@@ -159,7 +159,7 @@ def load_roster(path: Path) -> Roster:
         found = [(rows.line_num, row) for row in rows if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise BadRoster(
-            f"{path} line {rows.line_num} is no CSV ({error}); save it again from the spreadsheet"
+            f"{path} line {rows.line_num} is not CSV ({error}); save it again from the spreadsheet"
         ) from None
     reading = _Reading(path.name, header)
     people = [person for line, row in found if (person := reading.person(line, [cell.strip() for cell in row]))]
@@ -210,7 +210,7 @@ class _Reading:
                 self._bad(line, f"has the {title} {cells[title]!r} of line {first}; expected one row for each student")
         if ("override" in cells) != ("reason" in cells):
             there, missing = ("override", "reason") if "override" in cells else ("reason", "override")
-            self._bad(line, f"has the {there} {cells[there]!r} and no {missing}; expected both, or neither")
+            self._bad(line, f"has the {there} {cells[there]!r} but no {missing}; expected both or neither")
         return Person(**values) if len(self.problems) == before else None  # type: ignore[arg-type]
 
     def _bad(self, line: int, what: str) -> None:

@@ -73,7 +73,7 @@ def write_secrets(labs: Iterable[Lab]) -> Path:
         )
     if path.is_file() and path.read_bytes().strip():
         raise BadSecrets(
-            f"{_short(path)} is there already, and other secrets would change marks; delete it first to draw new ones"
+            f"{_short(path)} exists already, and new secrets would change marks; delete it first to draw new ones"
         )
     write_whole(path, draw(labs), 0o600)
     return path

@@ -24,9 +24,9 @@ def _unknown(setting: Setting) -> Message:
     if not fault.scope:  # Python ran this line: configs, the grid, or the kernel on the interpreter
         said = f"{fault.kind}: {words}" if words and words != fault.kind else fault.kind
         return Message(setting, said, "correct this line: Python stops at it")
-    said = f"Triton refuses this: {words}" if words else f"Triton stops here ({fault.kind})"
+    said = f"Triton rejects this: {words}" if words else f"Triton stops here ({fault.kind})"
     step = (
-        "compare the types above with what this operation takes"
+        "check the types above against what this operation takes"
         if fault.values
         else "simplify this line until it compiles"
     )

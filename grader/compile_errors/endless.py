@@ -26,7 +26,11 @@ def first_endless(text: str) -> tuple[int, str] | None:
     if found is None:
         return None
     counter = next((part.id for part in ast.walk(found.test) if isinstance(part, ast.Name)), "")
-    step = f"count on at the end of its body: {counter} += ..." if counter else "give it a condition that changes"
+    step = (
+        f"advance the counter at the end of its body: {counter} += ..."
+        if counter
+        else "give it a condition that changes"
+    )
     return found.lineno, f"{_words(found)}; {step}"
 
 

@@ -78,7 +78,7 @@ def grid_message(
     elif "returned" in sentence and isinstance(node, ast.FunctionDef):
         cause, step = f"{grid} has no return, expected a tuple of one to three ints", _returned(node)
     elif isinstance(node, ast.Return) and node.value is not None and re.search(r"returned -?\d", sentence):
-        step = "put it into brackets with a comma, which make it a tuple: return (programs,)"
+        step = "write it as a tuple, with a comma: return (programs,)"
     elif "positional argument" in sentence:
         cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
         makers = (part for part in setting.tree.body if isinstance(part, ast.FunctionDef | ast.Assign))

@@ -132,8 +132,8 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
         )
     if stores and line is not None and min(part.lineno for part in stores) == line:
         return (
-            f"`{name}` has no value yet: a kernel that assigns to a variable of the file makes one of its own",
-            f"give `{name}` a first value in the kernel, above this line; what is to be kept is stored with tl.store",
+            f"`{name}` has no value yet: assigning to it in a kernel makes a new local variable",
+            f"give `{name}` a first value in the kernel, above this line; results are stored with tl.store",
         )
     if stores:
         return (
@@ -196,7 +196,7 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     if owner == "triton":
         near = f"tl.{name}" if f"tl.{name}" in language_names() else suggest(name, OF_TRITON - {f"triton.{name}"})
         return (
-            f"`triton.{name}` is nothing for a kernel",
+            f"`triton.{name}` cannot be used in a kernel",
             f"did you mean `{near}`?" if near else "use a function of triton.language",
         )
     if owner in ("torch", "np", "numpy"):
@@ -210,11 +210,11 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
             )
         near = suggest(name, language_names())
         step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
-        return f"`{owner}.{name}` is not for a kernel that is graded", step
+        return f"`{owner}.{name}` is not allowed in a graded kernel", step
     if name in LIST_METHODS:
         return (
             f"a kernel has no lists: `{owner}` has no `.{name}`",
-            "add tiles up in one variable, such as acc += tl.dot(x, w)",
+            "accumulate in one variable, such as acc += tl.dot(x, w)",
         )
     cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
     near = suggest(name, tensor_names())

@@ -44,7 +44,11 @@ def undefined_name(place: str, source: str, statement: ast.stmt, name: str, know
     keys = [key for part in ast.walk(statement) if isinstance(part, ast.Dict) for key in part.keys]
     if any(use is key for key in keys) and not name.islower():
         return pointed(
-            place, source, use, f"`{name}` is not defined: the keys of a config are texts", f'write "{name}", in quotes'
+            place,
+            source,
+            use,
+            f"`{name}` is not defined: the keys of a config are strings",
+            f'write "{name}", in quotes',
         )
     if module := import_of(name):
         cause = f"`{name}` is not defined: its import is missing"
@@ -60,7 +64,7 @@ def undefined_name(place: str, source: str, statement: ast.stmt, name: str, know
             place,
             source,
             use,
-            f"`{name}` is not defined: {grid} is called with M, N, K and meta, and has to name them",
+            f"`{name}` is not defined: {grid} is called with M, N, K and meta, so it must have these parameters",
             step,
         )
     tree = ast.Module([statement], [])

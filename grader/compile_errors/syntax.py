@@ -19,7 +19,7 @@ def syntax_sentence(place: str, source: str, error: SyntaxError) -> str:
     lines = source.split("\n")
     if re.search(r"was never closed|Maybe you meant '==' or ':='", message) and (late := _closed_too_late(source)):
         name, line, column = late
-        cause = f"`{name}=` names an argument of a call, but stands inside a bracket that is none: a `)` is missing in front of it"
+        cause = f"`{name}=` names an argument of a call, but is inside plain brackets: a `)` is missing before it"
         text = lines[line - 1]
         at, until = (len(text[:where].encode()) for where in (column, column + len(name) + 1))
         step = f"close that bracket before the comma: ..., mask=(a < M) & (b < N), {name}=...)"
@@ -71,7 +71,7 @@ def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
 
 def _null_character(place: str, source: str) -> str:
     line = source[: source.index("\0")].count("\n") + 1
-    cause = "the line holds a character of value 0, which no text has: the file was damaged, or saved as something else than text"
+    cause = "the line holds a null character: the file is damaged, or was not saved as text"
     return paragraph(f"{place} line {line}", cause, "type the line again, or save the file as UTF-8 text")
 
 
@@ -87,6 +87,6 @@ def _of_another_language(message: str, text: str) -> tuple[str, str] | None:
     if re.search(r"invalid syntax|leading zeros|decimal literal|expected ':'|Missing parentheses", message):
         return next(((cause, step) for pattern, cause, step in rows("pasted") if re.match(pattern, text)), None)
     if invisible := re.search(r"invalid non-printable character (U\+[0-9A-F]+)", message):
-        cause = f"there is a character here that cannot be seen ({invisible[1]}), as copied from a web page or a PDF"
+        cause = f"there is an invisible character here ({invisible[1]}), often copied from a web page or a PDF"
         return cause, "delete it and type spaces"
     return None

@@ -48,11 +48,11 @@ def call(result: tuple[Any, ...]) -> Any:
 def explain(error: CudaError) -> str:
     """A failed launch or synchronisation as a sentence for the student."""
     sentences = {
-        "CUDA_ERROR_ILLEGAL_ADDRESS": "the kernel read or wrote memory that is not its own (illegal address); "
-        "look at its masks and strides, and grade with DEVICE=cpu to see where",
-        "CUDA_ERROR_MISALIGNED_ADDRESS": "the kernel used a misaligned address; look at its pointer arithmetic",
+        "CUDA_ERROR_ILLEGAL_ADDRESS": "the kernel accessed memory outside its tensors (illegal address); "
+        "check its masks and strides, and grade with DEVICE=cpu to see where",
+        "CUDA_ERROR_MISALIGNED_ADDRESS": "the kernel used a misaligned address; check its pointer arithmetic",
         "CUDA_ERROR_ASSERT": "a device_assert of the kernel failed",
-        "CUDA_ERROR_LAUNCH_FAILED": "the kernel died while running (launch failed); look at its masks and strides",
+        "CUDA_ERROR_LAUNCH_FAILED": "the kernel died while running (launch failed); check its masks and strides",
         "CUDA_ERROR_ILLEGAL_INSTRUCTION": "the kernel executed a trap or an illegal instruction",
         "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "the launch needs more registers or threads than a program may have",
         "CUDA_ERROR_OUT_OF_MEMORY": "the GPU ran out of memory",

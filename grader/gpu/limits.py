@@ -63,7 +63,7 @@ class Budget:
         if launch_us > TIMES_CUBLAS * cublas_us + LAUNCH_SLACK_US:
             raise GivenUp(
                 f"{config}: one launch took {launch_us / 1e3:.3g} ms, more than {TIMES_CUBLAS:.0f} times the "
-                f"{cublas_us / 1e3:.3g} ms of cuBLAS fp16, so it was not timed; use smaller tiles or another order of loops"
+                f"{cublas_us / 1e3:.3g} ms of cuBLAS fp16, so it was not timed; use smaller tiles or reorder the loops"
             )
 
 
@@ -71,5 +71,5 @@ def used_up(seconds: float) -> str:
     """Why a correctness launch was not run, as a sentence."""
     return (
         f"{NOT_RUN}the kernel used {seconds:.1f} s of GPU time on the launches before, expected at most "
-        f"{CORRECTNESS_SECONDS:.0f} s for all of them; look for a loop that runs too often"
+        f"{CORRECTNESS_SECONDS:.0f} s for all of them; is there a loop that runs too often?"
     )

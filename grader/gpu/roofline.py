@@ -45,7 +45,7 @@ class Floor:
         what = "moving the operands" if self.bytes_us >= self.operations_us else "the products"
         return (
             f"{time_us:.2f} us is less than the {self.time_us:.2f} us that {what} take on this GPU at best; "
-            "this time cannot be right and does not count"
+            "this time cannot be right, so it does not count"
         )
 
 

@@ -35,7 +35,7 @@ PREFIXES = ("", "k", "M", "G", "T")
 OTHERS = (
     (
         2.0,
-        "It is twice what it should be: what did you count double, or is it one that has two bytes, or two operations?",
+        "It is twice what it should be: did you count something twice, or forget that an fp16 number has two bytes?",
     ),
     (0.5, "It is half of what it should be: a multiply-add is two operations, an fp16 number two bytes."),
     (-1.0, "It has the wrong sign."),
@@ -57,7 +57,7 @@ def mark(posed: Posed, answer: float) -> Mark:
     likely = [one for one in _mistakes(posed) if _near(answer, one.answer, posed, one.tolerance)]
     if likely:
         return min(likely, key=lambda one: abs(answer - one.answer)).mark
-    return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Look at this: {posed.look}.")
+    return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Hint: {posed.look}.")
 
 
 @dataclass(frozen=True)

@@ -79,11 +79,11 @@ def check(
 
 
 ORDER_OF_PROGRAMS = (
-    "what is in Y depends on which program comes first, and on a GPU they run at the same time; let no program read, add to or "
-    "change what another one stores (the line `memory` says where)"
+    "Y depends on which program runs first, but on a GPU they run at the same time; no program may read, add to or "
+    "overwrite what another one stores (the line `memory` says where)"
 )
 ORDER_OF_LANES = (
-    "one call of tl.store brings different numbers to one element of Y, and on a GPU any of them may stay; store to each element "
+    "one call of tl.store writes different numbers to one element of Y, and on a GPU any of them may win; store to each element "
     "once (the line `memory` says where)"
 )
 
@@ -93,13 +93,13 @@ ORDER_OF_THREADS = (
     "which comes first is undefined (the line `memory` says where)"
 )
 LEFT_OPEN = {
-    "elements": "what is in Y depends on the order of a tile's elements where it is left to the compiler, as tl.view, "
+    "elements": "Y depends on the order of a tile's elements where the compiler may choose it, as tl.view, "
     "tl.cat and can_reorder=True do; use tl.reshape, or tl.join and tl.permute",
-    "combining": "what is in Y depends on the order in which elements are combined, and a GPU has an order of its own; "
+    "combining": "Y depends on the order in which elements are combined, and a GPU may use another order; "
     "give tl.reduce a function that is associative and commutative, as a + b is, tl.associative_scan one that is "
-    "associative, and find the place of a maximum with tie_break_left=True",
-    "packs": "what is in Y depends on which elements tl.map_elementwise gives its function together, which is left to "
-    "the compiler; use pack=1, or let the function treat each element by itself",
+    "associative, and find the index of a maximum with tie_break_left=True",
+    "packs": "Y depends on which elements tl.map_elementwise passes to its function together, which the compiler "
+    "chooses; use pack=1, or let the function treat each element by itself",
 }
 """Why a kernel is wrong that needs an order which Triton leaves open, by the names of grader/interpreter/orders.py."""
 
@@ -112,8 +112,8 @@ def order_left_open(source: KernelSource, found: Sequence[tuple[str, int | None]
 
 
 BROKEN_PROMISE = (
-    "the compiler is promised something that is not true, and what it then makes of the kernel is undefined; promise what "
-    "holds for every size, or nothing (the line `memory` says where)"
+    "the compiler was promised something that is not true, so what the kernel does is undefined; promise only what "
+    "holds for every size (the line `memory` says where)"
 )
 
 
@@ -175,7 +175,7 @@ def compare(y: torch.Tensor, reference: Reference, stored: Contents | None = Non
             return Finding(True, "", worst=worst, frobenius=frobenius)
         return Finding(
             False,
-            f"every element is within its bound, yet together they are too far off (relative error {frobenius:.1e}, "
+            f"every element is within its bound, but together they are too far off (relative error {frobenius:.1e}, "
             f"allowed {reference.frobenius:.1e}); accumulate in fp32 or int32 and round once",
             worst=worst,
             frobenius=frobenius,
@@ -213,9 +213,9 @@ def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, stored
 def _read_outside(stored: Contents) -> str:
     """Where NaN in Y may come from."""
     if not stored.outside:
-        return ": look at what it is computed from"
+        return ": check what it is computed from"
     names = " and ".join(stored.outside)
-    return f": what is read outside {names} is NaN here, and so is each sum that it goes into (the line `memory` says where)"
+    return f": what is read outside {names} is NaN here, and so is every sum that includes it (the line `memory` says where)"
 
 
 def _where(wrong: torch.Tensor) -> str:

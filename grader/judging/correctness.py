@@ -98,7 +98,7 @@ def _memory_verdict(
         return "failed", "\n".join(found)
     broken = dict.fromkeys(outcome.case for outcome in outcomes if outcome.overrun or outcome.changed)
     if broken:
-        return "failed", f"wrote where it may not, in {', '.join(broken)}; grade with DEVICE=cpu to see the line"
+        return "failed", f"wrote outside its output, in {', '.join(broken)}; grade with DEVICE=cpu to see the line"
     if fault := next((one for one in tool if one.fault), None):
         return "failed", f"the kernel {fault.fault} (in `{fault.case}`, config {fault.config})"
     if unfinished := _unfinished(watched):
@@ -112,7 +112,7 @@ def _memory_verdict(
     )
     if unseen:
         said.append(_not_seen(unseen, outcomes, watched))
-    return "passed" if ended or tool else "skipped", "; ".join(said) or "no launch could be watched here"
+    return "passed" if ended or tool else "skipped", "; ".join(said) or "no launch could be checked here"
 
 
 def _unseen(outcomes: Sequence[Outcome], watched: Sequence[Outcome], tool: Sequence[ToolWatch]) -> list[str]:
@@ -128,7 +128,7 @@ def _not_seen(unseen: Sequence[str], outcomes: Sequence[Outcome], watched: Seque
     why = next((one.message for one in watched if one.status == "unsupported" and one.case in unseen), "")
     ran = sum(one.status == "ran" for one in outcomes)
     intact = f"; guard regions and inputs are intact in {ran} launches" if ran else ""
-    return f"not seen: {named}{f' ({why})' if why else ''}{intact}; do without it, or grade on a GPU where compute-sanitizer is installed"
+    return f"not seen: {named}{f' ({why})' if why else ''}{intact}; avoid it, or grade on a GPU where compute-sanitizer is installed"
 
 
 def _unfinished(watched: Sequence[Outcome]) -> str:
@@ -146,4 +146,4 @@ def _unfinished(watched: Sequence[Outcome]) -> str:
     said += (
         [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
     )
-    return f"{', and '.join(said)}; fix that first: what else they touch is unknown until then"
+    return f"{', and '.join(said)}; fix that first: until then it is unknown what else they access"

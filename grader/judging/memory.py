@@ -115,7 +115,7 @@ def _sentence(
     if through is not None:
         line, helper = through
         fact, _ = _fact(kernel, problem, finding)
-        step = f"look at what {helper} is given" if _masks(source, helper) else f"{helper} has no mask"
+        step = f"check what {helper} is passed" if _masks(source, helper) else f"{helper} has no mask"
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
@@ -125,17 +125,17 @@ def _sentence(
     fact, step = _fact(kernel, problem, meant, masked=_has_mask(source, finding))
     if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
         step = (
-            f"its mask compares the same numbers with {limit} in every iteration, though the pointers move on: compare them with what is "
+            f"its mask compares the same numbers with {limit} in every iteration, although the pointers advance: compare them with what is "
             f"left of {limit} in this iteration"
         )
-    step = f"{astray}: put that right first" if astray and step else step
+    step = f"{astray}: fix that first" if astray and step else step
     if step and _by_block_pointer(source, finding) and finding.fault in ("beyond", "past") and "mask" in step:
-        step = "give the block pointer the tensor's own shape, and name in boundary_check each axis that may run over its end"
+        step = "give the block pointer the tensor's own shape, and name in boundary_check every axis that may run past its end"
     if right and finding.out_of_bounds and _is_index(kernel, finding):
         fact = fact.removesuffix(UNLIKE_INDEX)
         step = f"Y is right without it: {'mask' if not _has_mask(source, finding) else 'let the mask leave out'} what lies outside"
     elif right and finding.kind == "load" and finding.fault == "past":
-        masked = "its mask lets that through, though" if _has_mask(source, finding) else "there is no mask, and"
+        masked = "its mask allows that, but" if _has_mask(source, finding) else "there is no mask, and"
         step = f"{masked} Y is right without it: mask all that lies outside, or leave that load out"
     return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
 
@@ -240,13 +240,13 @@ def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> 
     name, promised, seen = f"tl.{PROMISES[finding.fault]}", finding.offset, finding.index
     sizes = ", ".join(f"{size} = {problem.scalars[size]}" for size in ("M", "N", "K") if size in problem.scalars)
     if finding.fault == "assumed" or not seen:
-        fact = f"{name} is told `{_assumed(source, finding)}`, which is false with {sizes}"
+        fact = f"{name} is promised `{_assumed(source, finding)}`, which is false with {sizes}"
     elif finding.fault == "multiple":
-        fact = f"{name} is told {promised}, and {seen[0]} is not a multiple of it ({sizes})"
+        fact = f"{name} is promised {promised}, but {seen[0]} is not a multiple of it ({sizes})"
     else:
         wanted = "neighbours" if finding.fault == "contiguous" else "equal numbers"
-        fact = f"{name} is told {promised} {wanted}, and {seen[0]} and {seen[-1]} are not ({sizes})"
-    return f"{place}: {fact}; the compiler believes it: promise what holds for every size, or leave it out"
+        fact = f"{name} is promised {promised} {wanted}, but {seen[0]} and {seen[-1]} are not ({sizes})"
+    return f"{place}: {fact}; the compiler relies on it: promise only what holds for every size"
 
 
 def _assumed(source: KernelSource, finding: MemoryFinding) -> str:
@@ -293,11 +293,11 @@ def _holder(source: KernelSource, line: int) -> str:
 def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:
     """What was accessed that must not be, and what to do about it ("" where the fact says it). masked: the access has a mask."""
     name = finding.tensor.removesuffix("_ptr")
-    before = f"{finding.misled.removesuffix('_ptr')} was read outside before, and the address comes from that number: put that right first"
+    before = f"{finding.misled.removesuffix('_ptr')} was read out of bounds before, and the address comes from that number: fix that first"
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
-        return "an address near no tensor", before if finding.misled in _indices(
+        return "an address outside every tensor", before if finding.misled in _indices(
             kernel
-        ) else "look at its pointer arithmetic"
+        ) else "check its pointer arithmetic"
     tensor = problem.tensors[finding.tensor]
     at = ", ".join(str(i) for i in finding.index)
     element = f"{name}[{at}]"
@@ -305,7 +305,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
         return (
             f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}){UNLIKE_INDEX}",
-            f"look at {'its mask, ' if masked else ''}how it is indexed and where the loop ends",
+            f"check {'its mask, ' if masked else ''}how it is indexed and where the loop ends",
         )
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
         return _unmasked(kernel, tensor, name, finding, finding.index, masked=masked)
@@ -316,20 +316,20 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         return _race(kernel, tensor, name, finding, element, masked=masked)
     if finding.fault == "thread" and finding.kind != "load":
         return (
-            f"{element}, which the same program stored to, or loaded, in another place of a tile: another thread did, and may come later",
+            f"{element}, which the same program stored to, or loaded, in another place of a tile: another thread did, and may run later",
             "put tl.debug_barrier() between, or store each element once",
         )
     if finding.fault == "thread":
         return (
-            f"{element}, which the same program stored in another place of a tile: another thread did, and may not have got that far",
+            f"{element}, which the same program stored in another place of a tile: another thread did, and may not have reached that point",
             "put tl.debug_barrier() between the two, or use what was stored instead of loading it",
         )
     if finding.fault == "mixed":
-        return f"{element}, to which other programs add", "their order is not defined"
-    return f"{element}, which holds nothing yet: Y arrives uninitialised unless SPLIT_K > 1", ""
+        return f"{element}, to which other programs add", "their order is undefined"
+    return f"{element}, which is still uninitialised: Y is zeroed only for SPLIT_K > 1", ""
 
 
-UNLIKE_INDEX = ": what is read outside is not an index, and whatever it leads to is wrong"
+UNLIKE_INDEX = ": what is read there is not an index, so everything computed from it is wrong"
 FAR = 1 << 28
 """Farther than any tensor of a case reaches: as many elements as the number that stands for an index from outside leads away, which
 a multiplication in int32 may have made smaller."""
@@ -349,16 +349,16 @@ def _race(
     lanes = finding.fault == "lanes"
     who = "which another element of the same tile is stored to" if lanes else "which another program writes"
     too = (
-        f"{element}, to which the same call brings another number; which of them stays is not defined" if lanes else ""
+        f"{element}, to which the same call writes another number; which of them remains is undefined" if lanes else ""
     )
     if finding.kind == "load":
-        return f"{element}, which another program writes{pair}", "their order is not defined"
+        return f"{element}, which another program writes{pair}", "their order is undefined"
     if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
         fact, step = _unmasked(kernel, tensor, name, finding, finding.meant, masked=masked)
         return f"{fact}: it lands in {element}, {who}{pair}", step
     if finding.kind == "atomic" and not lanes:
-        only = "add with tl.atomic_add alone, and use nothing of what it gives back"
-        return f"{element}, which another program writes too{pair}; their order is not defined", only
+        only = "add with tl.atomic_add alone, and do not use what it returns"
+        return f"{element}, which another program writes too{pair}; their order is undefined", only
     moves = _moves(tensor, name, finding)
     if moves:
         return too or f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"
@@ -392,23 +392,23 @@ def _unmasked(
         return _beyond_blocks(tensor, name, index, d, masked=masked)
     noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
     limit = _limit(kernel, finding) or str(size)
-    packed = " (8 elements share a word: element i lies in word i // 8)" if limit.endswith(" // 8") else ""
+    packed = " (8 elements share a word: element i is in word i // 8)" if limit.endswith(" // 8") else ""
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
     turned = _turned(tensor, name, finding)
-    exchanged = "; if it is not meant to lie so, exchange its strides" if turned else ""
+    exchanged = "; if that is not intended, swap its strides" if turned else ""
     if _indices(kernel) and limit == "K":  # whole blocks, which an index names
         return (
             f"{noun} {index[d]} of {name}, which has {have}{turned}",
-            f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would hide it: look at the block's index that it is "
+            f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would only hide it: check the block's index that it is "
             f"made of{exchanged}",
         )
     end = (
-        f"its mask lets that through: make it false for {noun}s from {limit} on"
+        f"its mask allows that: make it false for {noun}s from {limit} on"
         if masked
         else f"mask it to {noun}s below {limit}"
     )
     if turned and masked:
-        end = f"exchange its strides, or, if it is meant to lie so, make its mask false for {noun}s from {limit} on"
+        end = f"swap its strides, or, if that is intended, make its mask false for {noun}s from {limit} on"
         exchanged = ""
     return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"{end}{packed}{exchanged}"
 
@@ -420,11 +420,11 @@ def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int
     if d:
         return (
             f"{noun} {index[d]} of a block of {name}, which has {have}",
-            "look at where in its block the tile begins, and how large it is",
+            "check where in its block the tile begins, and how large it is",
         )
-    behind = "what lies behind the last block of the block row"
+    behind = "what lies beyond the last block of the block row"
     return f"{noun} {index[d]} of {name}, which has {have}", (
-        f"its mask lets that through: make it false for {behind}" if masked else f"mask {behind}"
+        f"its mask allows that: make it false for {behind}" if masked else f"mask {behind}"
     )
 
 
@@ -444,15 +444,15 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
     ):  # the end of a row, not that of the tensor
         noun = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[beside]
         fact = f"{noun} {finding.index[beside]} of {of}: the tile begins outside"
-        return fact, "look at the tile's offset, the end of the loop and the grid"
+        return fact, "check the tile's offset, the end of the loop and the grid"
     if finding.fault == "past":
         side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
         return (
-            f"{side} element of {of}: the tile begins outside, element {offset} is asked for and {elements}{turned}",
-            f"look at {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
+            f"{side} element of {of}: the tile begins outside, element {offset} is accessed and {elements}{turned}",
+            f"check {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
         )
     between = (
-        f", which lies between two rows (its strides are {strides})"
+        f", which is between two rows (its strides are {strides})"
         if finding.fault == "gap"
         else f", of which {elements}"
     )
@@ -462,9 +462,9 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
     if not masked and finding.fault != "gap":
         return (
             f"element {offset} of {of}{between}",
-            f"it has no mask: mask what lies outside {name}, or put its offsets and strides right",
+            f"it has no mask: mask what lies outside {name}, or fix its offsets and strides",
         )
-    return f"element {offset} of {of}{between}", "look at its mask, its offsets and its strides"
+    return f"element {offset} of {of}{between}", "check its mask, its offsets and its strides"
 
 
 def _turned(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:

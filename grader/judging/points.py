@@ -79,7 +79,7 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
     message = verdict
     if test.status == "passed" and lost and worth:
         named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")
-        message += f"; {gone:.3g} of its {worth:.3g} points are lost with the cases that are not right: {named}"
+        message += f"; {gone:.3g} of its {worth:.3g} points are lost with the wrong cases: {named}"
         metrics["verdict"] = verdict
     return replace(test, points=points, max_points=worth, message=message, metrics=metrics)
 
@@ -101,7 +101,7 @@ def _speed(
     if test.metrics["note"]:
         message += f"; {test.metrics['note']}"
     if not enough:
-        message += f"; no points before {rubric.speed_needs_correctness:.0%} of the correctness points are earned"
+        message += f"; no points until {rubric.speed_needs_correctness:.0%} of the correctness points are earned"
     table = {"tier": tier, "tiers": list(boundaries), "tier_table": tiers.source, "calibrated": tiers.calibrated}
     status: TestStatus = "passed" if part else "failed"
     return replace(

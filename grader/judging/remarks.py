@@ -54,7 +54,7 @@ def undefined(source: KernelSource, lines: Sequence[int], result: str) -> str:
     """That these loads leave a result to chance. result: what depends on them, in a word."""
     places = " and ".join(dict.fromkeys(source.locate(line) for line in lines))
     which = "this tl.load has" if len(lines) == 1 else "these loads have"
-    return f"{places}: {which} a mask and no other=, so what the mask leaves out is undefined, and {result} depends on it; add other=0."
+    return f"{places}: {which} a mask but no other=, so what the mask leaves out is undefined, and {result} depends on it; add other=0."
 
 
 def _autotune(source: KernelSource) -> ast.Call | None:

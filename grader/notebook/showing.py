@@ -72,7 +72,7 @@ def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, conf
     picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), repeats)
     longer = f", K lengthened from {traffic.case.K} to {traffic.case.K * repeats}" if repeats > 1 else ""
     said = Remark(
-        f"A model, not a measurement: waves of programs that keep in step, an L2 that drops what is oldest{longer}.",
+        f"A model, not a measurement: waves of programs that run in lockstep, an L2 that evicts the oldest line{longer}.",
         "dim",
     )
     display([_head(traffic), *_wrong(traffic), said], [picture] if picture else [])

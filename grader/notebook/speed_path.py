@@ -64,9 +64,9 @@ class Guess:
         if self.first is None:
             self.first = found
         if self.first != found:
-            return f"You predicted {shown(self.value)}. It was {shown(self.first)} when you first looked, and is {shown(found)} now."
+            return f"You predicted {shown(self.value)}. It was {shown(self.first)} at first, and is {shown(found)} now."
         if math.isclose(self.value, found, rel_tol=0.01):
-            return f"You predicted {shown(self.value)}, and {shown(found)} it is."
+            return f"You predicted {shown(self.value)}, and that is right: {shown(found)}."
         return f"You predicted {shown(self.value)}; it is {shown(found)}."
 
 

@@ -68,7 +68,7 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
         raise NotYet(sentence(source.message))
     graded = report if report is not None and report.source == source else None
     if graded is not None and graded.correctness_points < graded.correctness_max:
-        raise NotYet(f'Right comes before fast: make check("{lab.id}") pass first.')
+        raise NotYet(f'Correct first, then fast: make check("{lab.id}") pass first.')
     if lab.id not in _paths or _paths[lab.id].source != source:
         _paths[lab.id] = SpeedPath(lab, source, len(os.sched_getaffinity(0)))
     _paths[lab.id].right = graded is not None
@@ -85,7 +85,7 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
     output.show(Inline([*_remarks(step, answer, guess), *clock, *notes()]))
     if answer.wrong:
-        raise NotYet(f'Right comes before fast: {answer.wrong}. check("{lab.id}") says more.')
+        raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
 
 
 def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
@@ -110,8 +110,4 @@ def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:
     if not isinstance(ratio, float):
         return []
     first = _first_ratios.setdefault((lab.id, step.name), ratio)
-    return [
-        Remark(
-            f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} when you first looked.", "cyan"
-        )
-    ]
+    return [Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} at first.", "cyan")]

@@ -58,7 +58,7 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
         )
     if len(shape) != len(size):
         return f"{found}it has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, and should have {len(size)}."
-    return f"{found}look at where each axis comes from: offsets, the axis of a sum, the sizes of a reshape."
+    return f"{found}check where each axis comes from: offsets, the axis of a sum, the sizes of a reshape."
 
 
 def _rounded_at_the_end(function: ast.FunctionDef) -> bool:

@@ -139,7 +139,7 @@ def _number(node: ast.expr, known: Mapping[str, float | Unclear | None], depth: 
 
     match node:
         case ast.Constant(value=bool() | str() | bytes() | complex()):
-            raise _NotReadable(f"{ast.unparse(node)[:40]} is no number")
+            raise _NotReadable(f"{ast.unparse(node)[:40]} is not a number")
         case ast.Constant(value=int() | float() as value):
             found: float = value
         case ast.Name(id=name):
@@ -165,7 +165,7 @@ def _more(node: ast.expr) -> str:
     """What a number was meant to be that Python reads as something else."""
     text = ast.unparse(node)[:40]
     if isinstance(node, ast.Tuple):
-        return f"{text} are several numbers: a decimal point is a point, and thousands have no comma"
+        return f"{text} is several numbers: write decimals with a point and thousands without a comma"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
         return f"{text}: a power is written **"
     return f"{text} is more than arithmetic"
@@ -174,7 +174,7 @@ def _more(node: ast.expr) -> str:
 def _known(name: str, known: Mapping[str, float | Unclear | None]) -> float:
     held = known.get(name)
     if held is None or isinstance(held, Unclear):
-        raise _NotReadable(f"{name} is no number that was assigned before")
+        raise _NotReadable(f"{name} is not a number that was assigned before")
     return held
 
 

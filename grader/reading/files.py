@@ -182,7 +182,7 @@ def _kept_from_python(place: str, source: str) -> Cell | None:
     """A cell with a Triton kernel under a cell magic that hands the text to something else: %%writefile, %%script."""
     if not (magic := _cell_magic(source)) or not re.search(r"^@(triton\.)?jit\b", source, re.MULTILINE):
         return None
-    error = f"{place} begins with {magic}, so that its text is no Python of this notebook; delete that line, and save the notebook again"
+    error = f"{place} begins with {magic}, so it is not Python of this notebook; delete that line, and save the notebook again"
     return Cell(place, source, None, error)
 
 

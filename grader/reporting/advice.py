@@ -36,7 +36,7 @@ def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
         if source is not None and not re.search(r"\bdot\s*\(", source.module):
             return "no tensor-core instruction: there is no tl.dot, so products are summed on the ordinary cores"
         return (
-            "no tensor-core instruction: this config makes no tl.dot, or one of operands that the tensor cores do not take "
+            "no tensor-core instruction: this config has no tl.dot, or one with operands that the tensor cores do not support "
             f"(fp32 with input_precision='ieee', for instance); for tensor cores give it {_operands(lab)}"
         )
     if lab.operand == "int8" and not facts.int8_matrix:
@@ -55,7 +55,7 @@ def _spills(facts: BuildFacts, config: Config) -> str:
     if not facts.spill_bytes:
         return ""
     return (
-        f"spills {facts.spill_bytes} bytes per thread: registers do not hold the tile and go through memory; "
+        f"spills {facts.spill_bytes} bytes per thread: the tile does not fit into registers; "
         f"try a smaller tile or more than {config.num_warps} warps"
     )
 
@@ -65,7 +65,7 @@ def _loads(facts: BuildFacts) -> str:
         return ""
     return (
         f"widest load {facts.widest_load_bytes} bytes per thread, {WIDE_LOAD_BYTES} are possible: let the last dimension "
-        "of a tile run along the stride that is 1, so that neighbouring elements come in one load"
+        "of a tile run along the stride of 1, so that one load fetches neighbouring elements"
     )
 
 
@@ -83,7 +83,7 @@ def _occupancy(facts: BuildFacts, config: Config, capability: int) -> str:
     programs = "1 program" if facts.programs_per_sm == 1 else f"{facts.programs_per_sm} programs"
     return (
         f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps per SM, because of "
-        f"{reason}; little hides a wait for memory: try {cure}"
+        f"{reason}; little hides memory latency: try {cure}"
     )
 
 

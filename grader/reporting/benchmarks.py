@@ -98,7 +98,7 @@ def from_json(text: str, name: str = "the record") -> Record:
         entries = tuple(Entry(**entry) for entry in data.pop("entries"))
         record = Record(**data, entries=entries)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnusableRecord(f"{name} is no benchmark record ({error}); run `make bench` again") from None
+        raise UnusableRecord(f"{name} is not a benchmark record ({error}); run `make bench` again") from None
     if version != SCHEMA_VERSION:
         raise UnusableRecord(f"{name} has schema version {version}, expected {SCHEMA_VERSION}; run `make bench` again")
     return record

@@ -173,9 +173,9 @@ def next_step(report: Report) -> str:
         or _to_speed_up(report)
         or _to_grade_elsewhere(report)
         or (
-            "all that can be graded here is right; grade on a GPU for the speed points"
+            "everything that can be graded here is right; grade on a GPU for the speed points"
             if any(lab.gradable_points < lab.max_points for lab in report.labs.values())
-            else "nothing is left to do here"
+            else "nothing left to do here"
         )
     )
 

@@ -105,7 +105,7 @@ def from_json(text: str, name: str = "the record") -> ModelRecord:
         version, which = data.pop("schema_version"), data["which"]
         record = ModelRecord(**{**data, "entries": tuple(ModelEntry(**entry) for entry in data["entries"])})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnusableModelRecord(f"{name} is no record of a whole model ({error}); measure again") from None
+        raise UnusableModelRecord(f"{name} is not a record of a whole model ({error}); measure again") from None
     if version != SCHEMA_VERSION or which not in SHOWN_MODELS:
         known = ", ".join(SHOWN_MODELS)
         raise UnusableModelRecord(

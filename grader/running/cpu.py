@@ -206,16 +206,16 @@ class _Launches:
             return Outcome(case, config, "lost", message=LOST)
         except SandboxTimeout:
             message = (
-                f"did not finish within {options.case_seconds:.0f} s on the interpreter; look for a loop that "
-                "never ends, or for a grid of far too many programs"
+                f"did not finish within {options.case_seconds:.0f} s on the interpreter; is there a loop that "
+                "never ends, or a grid of far too many programs?"
             )
             return Outcome(case, config, "timeout", message=message, seconds=LONGER * options.case_seconds)
         except MemoryCorrupted as death:
-            message = f"the kernel read or wrote far outside its tensors: {death}; look at its masks and strides"
+            message = f"the kernel read or wrote far outside its tensors: {death}; check its masks and strides"
         except SandboxDied as death:
             message = f"the interpreter's process died: {death}"
         except (WireError, ValueError, KeyError, TypeError, OverflowError) as error:
-            message = f"the interpreter answered something unusable ({error})"
+            message = f"the interpreter gave an unusable answer ({error})"
         return Outcome(
             case, config, "crash", message=message, seconds=self.sandbox.spent - before if self.sandbox else 0.0
         )

@@ -225,7 +225,7 @@ def _died(deaths: int) -> str:
 
 def _outcome(case: str, config: int, answer: Any) -> Outcome:
     if answer is ProcessLost.LATE:
-        late = f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; look for a loop that never ends"
+        late = f"the kernel did not finish within {LAUNCH_SECONDS:.0f} s; is there a loop that never ends?"
         return Outcome(case, config, "timeout", message=late, seconds=LAUNCH_SECONDS)
     if answer is ProcessLost.DIED:
         return Outcome(case, config, "lost", message=VANISHED)
@@ -236,7 +236,7 @@ def _outcome(case: str, config: int, answer: Any) -> Outcome:
 
 def _sample(case: str, answer: SpeedSample | ProcessLost) -> SpeedSample:
     if answer is ProcessLost.LATE:
-        late = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s; look for a loop that never ends"
+        late = f"the kernel did not finish its timing within {SPEED_SECONDS:.0f} s; is there a loop that never ends?"
         return SpeedSample(case, None, "failed", message=late, gpu_seconds=SPEED_SECONDS)
     if answer is ProcessLost.DIED:
         return SpeedSample(case, None, "error", message=VANISHED)

@@ -202,4 +202,4 @@ def _fault(errors: Sequence[SeenError], tensors: dict[str, int]) -> str:
         else "outside its tensors"
     )
     block = f", in program {error.block}" if error.block else ""
-    return f"{verb} {error.size} bytes, {place}{block}, as compute-sanitizer saw; mask it, or put the address right"
+    return f"{verb} {error.size} bytes, {place}{block}, as compute-sanitizer saw; mask it, or fix the address"

@@ -38,7 +38,7 @@ LAUNCH_OVERHEAD_US = 50.0
 """A launch without a graph, on a cold kernel, takes longer than in a replay by no more than this."""
 
 TOGETHER = (
-    "every replay is within its bound, yet together they are too far off; accumulate in fp32 or int32 and round once"
+    "every replay is within its bound, but together they are too far off; accumulate in fp32 or int32 and round once"
 )
 
 

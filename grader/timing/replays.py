@@ -178,7 +178,7 @@ class Stage:
         if any(changed):
             fault = f"the kernel changed its input {self.inputs[changed.index(1.0)]}"
         elif strayed:
-            fault = f"the kernel wrote outside {self.arena.owner(draw.places)}; look at its addresses and masks"
+            fault = f"the kernel wrote outside {self.arena.owner(draw.places)}; check its addresses and masks"
         elif any(written[one] for one in range(launches) if one not in ran):
             fault = OTHERS
         elif not shares[launch] <= 1:

@@ -213,7 +213,9 @@ def rounds_to_go(log_ratios: Sequence[float], boundaries: Sequence[float]) -> in
 def hold_against_wall(spans_ms: Sequence[float], wall_ms: float) -> None:
     """Raises ClockFault for spans that are no times, or that together outlast the wall clock around them."""
     if not all(math.isfinite(span) and span > 0 for span in spans_ms):
-        raise ClockFault(f"an event time of {min(spans_ms)} ms is no time; restart the GPU's process and grade again")
+        raise ClockFault(
+            f"an event time of {min(spans_ms)} ms is not a valid time; restart the GPU's process and grade again"
+        )
     if sum(spans_ms) > WALL_TOLERANCE * wall_ms + WALL_SLACK_MS:
         raise ClockFault(
             f"the events of one round add up to {sum(spans_ms):.3f} ms, the host saw {wall_ms:.3f} ms pass; "

@@ -57,7 +57,7 @@ class Monitor:
         held = [SLOWDOWNS[bit] for bit, count in self._held.items() if count >= SHARE_WORTH_SAYING * self._samples]
         if held and not self._ran_near_top():
             clocks = f" (SM clock {min(self._clocks_mhz)} to {max(self._clocks_mhz)} MHz)" if self._clocks_mhz else ""
-            notes.append(f"the GPU was held down by {' and '.join(held)}{clocks}")
+            notes.append(f"the GPU was slowed down by {' and '.join(held)}{clocks}")
         return tuple(notes)
 
     def _ran_near_top(self) -> bool:

@@ -147,7 +147,7 @@ def count_traffic(
     )
     outside = sentences(lab, source, {case.name: problem}, [_out_of_bounds(outcome)])
     if outside:
-        return Uncounted(f"it goes outside its tensors, so there is no right count: {outside[0]}")
+        return Uncounted(f"it accesses memory outside its tensors, so the traffic cannot be counted: {outside[0]}")
     if outcome.status != "ran":
         return Uncounted(outcome.message)
     try:

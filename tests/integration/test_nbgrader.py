@@ -390,7 +390,7 @@ def test_a_course_made_again_keeps_configuration_and_scores(course):
 def test_a_course_is_made_of_a_repository(tmp_path):
     with pytest.raises(CannotMakeCourse, match="repository's root"):
         make_course(tmp_path, tmp_path / "course")
-    with pytest.raises(CannotMakeCourse, match="no name for an assignment"):
+    with pytest.raises(CannotMakeCourse, match="not a valid name for an assignment"):
         make_course(ROOT, tmp_path / "course", "a+b")
 
 

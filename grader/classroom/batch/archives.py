@@ -87,7 +87,7 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
         raise UnusableArchive(str(error)) from None
     except Exception as error:  # zipfile raises a dozen kinds for what is no archive
         raise UnusableArchive(
-            f"{archive.name} is no readable zip archive ({_words(error)}); download it again, or ask for a new one"
+            f"{archive.name} is not a readable zip archive ({_words(error)}); download it again, or ask for a new one"
         ) from None
     return refused
 

@@ -121,7 +121,7 @@ def _guarded(student: str, place: str, path: Path, take: Callable[[], Iterable[H
     except Exception as error:  # file systems and archives raise what they like
         reason = (str(error).strip().splitlines() or [""])[0][:200]
         advice = (
-            "free some space and run the same command again" if _disk_full(error) else "grade it by itself and look"
+            "free some space and run the same command again" if _disk_full(error) else "grade it by itself to see why"
         )
         found = reason if isinstance(error, WorkFailed) else f"{type(error).__name__}: {reason}; {advice}"
         return [HandIn(student, "", place, path, failed=f"the hand-in could not be taken in: {found}", holds=(path,))]

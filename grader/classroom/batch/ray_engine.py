@@ -100,7 +100,7 @@ def connect(address: str | None, device: str) -> Device:
         place = f"at {address}" if address else "on this machine"
         token = "; its nodes want a token, see docs/instructor.md" if "token" in str(error).lower() else ""
         raise NoRay(
-            f"no Ray cluster comes up {place} ({reason}){token}; look at `ray status`, or leave --engine out"
+            f"no Ray cluster comes up {place} ({reason}){token}; see `ray status`, or leave --engine out"
         ) from None
     if not sandboxed:
         raise NoRay(

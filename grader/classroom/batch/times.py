@@ -80,7 +80,7 @@ def _head(folder: Path) -> str:
         return _commit(head)
     name = head.removeprefix("ref: ")
     if not re.fullmatch(r"refs/[\w./-]{1,200}", name) or ".." in name:
-        raise ValueError(f"{name} is no branch")
+        raise ValueError(f"{name} is not a branch")
     try:
         return _commit(_line(folder / name))
     except OSError:
@@ -96,5 +96,5 @@ def _line(path: Path) -> str:
 
 def _commit(text: str) -> str:
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text):
-        raise ValueError(f"{text[:20]} is no commit")
+        raise ValueError(f"{text[:20]} is not a commit")
     return text

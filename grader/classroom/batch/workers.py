@@ -182,7 +182,7 @@ class _Alone:
 
 def given_up(deaths: int) -> str:
     """Why work was given up whose process died again and again."""
-    return f"the grader's own process died {deaths} times while it worked on this; grade it by itself and look"
+    return f"the grader's own process died {deaths} times while it worked on this; grade it by itself to see why"
 
 
 def _serve(connection: Connection) -> None:

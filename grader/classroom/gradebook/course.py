@@ -36,7 +36,7 @@ def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT, language
     if importlib.util.find_spec("nbgrader") is None:
         raise CannotMakeCourse("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")
     if not assignment.replace("_", "").replace("-", "").isalnum():
-        raise CannotMakeCourse(f"{assignment!r} is no name for an assignment; use letters, digits, - and _")
+        raise CannotMakeCourse(f"{assignment!r} is not a valid name for an assignment; use letters, digits, - and _")
     found = sources(root)
     if not found:
         raise CannotMakeCourse(f"{root} has no notebooks/source/*.py; run this in the repository's root")

@@ -143,7 +143,7 @@ def test_an_id_that_is_none_is_refused(tmp_path, lab_id, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = invoked("new-lab", lab_id)
     assert done.exit_code == 2
-    assert "no id for a lab" in done.stderr
+    assert "not a valid id for a lab" in done.stderr
     assert list(tmp_path.rglob("*.py")) == []
 
 

@@ -99,7 +99,7 @@ def test_an_edit_and_a_sentence_are_enough(repository, monkeypatch):
 
 BAD = {
     "right after all": ("block_row), ", "block_row) + 0, ", "gives the right result"),
-    "no Python": ("block_row), ", "block_row)), ", "the bracket `)` closes none"),
+    "no Python": ("block_row), ", "block_row)), ", "the bracket `)` matches no open bracket"),
     "an undefined name": ("block_row), ", "block_rows), ", "`block_rows`"),
     "a type that does not fit": ("tl.load(crow_indices_ptr + block_row), ", "", "gives no result: "),
     "a crash": ("block_row), ", "block_row + 2**29), ", "gives no result: "),

@@ -127,7 +127,7 @@ def test_local_memory_is_limited_as_shared_memory_is(capability, size):
     if size <= MOST_LOCAL_BYTES:
         assert said is None
     else:
-        assert said.startswith(f"the kernel needs {size / 1024:.0f} KB of local memory a thread, expected at most 16 KB")
+        assert said.startswith(f"the kernel needs {size / 1024:.0f} KB of local memory per thread, expected at most 16 KB")
 
 
 @pytest.mark.parametrize("capability", [80, 90, 120])
@@ -242,10 +242,10 @@ def test_a_second_entry_is_refused():
 
 @pytest.mark.parametrize("cut", [0, 3, 64, 700, 2000])
 def test_what_is_no_cubin_is_refused(cut):
-    assert "no cubin" in fault(cubin(plain, 90)[:cut], "plain")
+    assert "not a readable cubin" in fault(cubin(plain, 90)[:cut], "plain")
 
 
 def test_other_machine_code_is_refused():
     image = bytearray(cubin(plain, 90))
     image[18:20] = struct.pack("<H", 62)
-    assert "no cubin" in fault(bytes(image), "plain")
+    assert "not a readable cubin" in fault(bytes(image), "plain")

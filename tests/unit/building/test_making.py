@@ -219,7 +219,7 @@ def test_a_kernel_has_the_parameters_of_the_lab():
     """Another function of the text, with other parameters, is not taken for the kernel."""
     other = "@triton.jit\ndef other(a_ptr, BLOCK_M, BLOCK_N, BLOCK_K):\n    tl.store(a_ptr, 1)\n"
     lie = "said = {**said, 'line': 4} if said.get('function') else said"
-    assert "other parameters than the lab's" in refused(described("", other + HIJACK.replace("{lie}", lie)))
+    assert "does not have the lab's parameters" in refused(described("", other + HIJACK.replace("{lie}", lie)))
 
 
 @pytest.mark.parametrize("name", ["GraderDefect", "ContractError", "Unsupported", "LaunchEnded"])

@@ -72,7 +72,7 @@ def test_a_folder_of_folders_and_of_archives(tmp_path):
     assert "holds readme.txt and no .py, .ipynb or .zip file" in found["ben"].notes[0]
     assert (found["cat"].path / "w8a8.py").read_text() == KERNEL
     assert (found["dan"].path / "w8a8.py").read_text() == KERNEL
-    assert "no readable zip" in found["eve"].refused
+    assert "not a readable zip" in found["eve"].refused
 
 
 def test_nobody_speaks_for_others(tmp_path):
@@ -256,7 +256,7 @@ def test_damaged_entries_and_no_archive_at_all(tmp_path):
     assert (tmp_path / "out" / "second.py").exists()
     assert not (tmp_path / "out" / "first.py").exists()
     (tmp_path / "text.zip").write_text("not a zip")
-    with pytest.raises(UnusableArchive, match="no readable zip"):
+    with pytest.raises(UnusableArchive, match="not a readable zip"):
         unpack(tmp_path / "text.zip", tmp_path / "nowhere")
 
 

@@ -59,7 +59,7 @@ def test_answers_are_read_as_text():
     assert {name for name, value in found.numbers.items() if isinstance(value, Unclear)} == {"d", "e", "f", "g", "i", "j"}
     assert "more than arithmetic" in found.numbers["d"].sentence
     found = answers_executed(["", "a = 1,234.5", "b = 2 ^ 10", "c = round(21.26, 1)"])
-    assert "thousands have no comma" in found.numbers["a"].sentence
+    assert "thousands without a comma" in found.numbers["a"].sentence
     assert "a power is written **" in found.numbers["b"].sentence
     assert found.numbers["c"] == 21.3
     found = answers_executed(["", "M, N = 16, 32\nM, N = N, M\na = b = M / N\nc, d = 1"])

@@ -53,7 +53,7 @@ def test_what_the_interpreter_follows_decides(crumbs):
     assert judged(on_gpu(y)).ok, "nobody saw that nothing is added"
     finding = judged(on_gpu(y), watched)
     assert not finding.ok
-    assert "widen no tolerance" in finding.message
+    assert "do not widen the tolerance" in finding.message
     right = margins.followed(JUDGE, HONEST)
     assert judged(on_gpu(right.y), right).slices == len(HONEST)
     assert not check(LAB, JUDGE.problem, watched, BUNDLE).ok, "on a CPU it is the outcome itself"

@@ -166,7 +166,7 @@ def test_a_prediction_is_held_against_the_first_number():
     guess = Guess(32)
     assert guess.compared(64, answered=False) == "You predicted 32; so far it is 64."
     assert guess.compared(32, answered=True) == "You predicted 32, and 32 it is."
-    assert guess.compared(0, answered=True) == "You predicted 32. It was 32 when you first looked, and is 0 now."
+    assert guess.compared(0, answered=True) == "You predicted 32. It was 32 at first, and is 0 now."
     assert Guess(10).compared(16384, answered=True) == "You predicted 10; it is 16,384."
 
 

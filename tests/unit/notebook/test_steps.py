@@ -26,7 +26,7 @@ NOTEBOOKS = list(exercises())
 
 # notebook, step, what stands in the solution, what stands there instead, a piece of the answer
 WRONG = [
-    ("w8a8", "load", "rows[:, None] * stride_row", "rows[:, None] * 64", "which lies between two rows"),
+    ("w8a8", "load", "rows[:, None] * stride_row", "rows[:, None] * 64", "which is between two rows"),
     ("w8a8", "load", "* stride_column", "", "its tile moves by"),
     ("w8a8", "load", "return tl.load(", "tile = tl.load(", "returns nothing"),
     ("w8a8", "load", ", None] * stride_row", ", None] * stride_rows", "stride_rows"),
@@ -73,7 +73,7 @@ WRONG = [
     ("w8a8", "loop", "stride_xm, stride_xk)", "stride_xm, 1)", "two rows (its strides are 328 and 2); the address is wrong"),
     ("w4a16", "loop", "stride_xm, stride_xk)", "stride_xm, 1)", "two rows (its strides are 328 and 2); the address is wrong"),
     ("gptq", "loop", "N, stride_sg, stride_sn)", "N, N, 1)",
-     "element 24 of scales (5 x 24), which lies between two rows (its strides are 32 and 1)"),
+     "element 24 of scales (5 x 24), which is between two rows (its strides are 32 and 1)"),
     ("w8a16", "loop", "load_tile(qweight_ptr, depth,", "load_tile(qweight_ptr, tl.arange(0, BLOCK_K),", "first of the weight"),
     ("w8a16", "loop", "range(0, K, ", "range(0, K // BLOCK_K * BLOCK_K, ", "without the last tile along K"),
     ("w8a16", "epilogue", "(acc * scales.to(tl.float32)[None, :]).to(tl.float16)", "acc.to(tl.float16) * scales[None, :]",
@@ -83,7 +83,7 @@ WRONG = [
     ("gptq", "unpack", "4 * tl.arange(0, 8)", "28 - 4 * tl.arange(0, 8)", "reverse order"),
     ("gptq", "unpack", "4 * tl.arange(0, 8)", "tl.arange(0, 8)", "begins at bit 4 * i"),
     ("gptq", "zeros", "& 0xF) + 1", "& 0xF)", "stored less one"),
-    ("gptq", "zeros", "// 8", "// 4", "columns from N // 8 on (8 elements share a word: element i lies in word i // 8)"),
+    ("gptq", "zeros", "// 8", "// 4", "columns from N // 8 on (8 elements share a word: element i is in word i // 8)"),
     ("gptq", "zeros", "// group_size", "// 32", "those of groups of 32; group_size is 16 here"),
     ("gptq", "zeros", "depth // group_size", "depth // 128", "as if groups had 128 or more; group_size is 16 here"),
     ("gptq", "zeros", "depth // group_size", "(depth - tl.min(depth, axis=0)) // group_size", "for k counted from 0"),
@@ -185,7 +185,7 @@ WRONG = [
     ("opening", "add", "+ tl.load(y_ptr", "* tl.load(y_ptr", "line 6: 48 of 48 elements are wrong"),
     ("opening", "transpose", "x_ptr, rows, columns,", "x_ptr, columns, rows,", "read with its axes exchanged"),
     ("opening", "scales", "for k in range(0, K, BLOCK_K):", "k = 0\n    while k < K:",
-     "line 13: `while k < K` never ends: nothing in its body changes k or K; count on at the end of its body: k += ..."),
+     "line 13: `while k < K` never ends: nothing in its body changes k or K; advance the counter at the end of its body: k += ..."),
     ("opening", "scales", "(BLOCK_M,)", "(BLOCK_M)", "one size with a comma: ((BLOCK_M,), dtype=tl.float32)"),
     ("opening", "pack", "<<", ">>", "shifted down, out of the word"),
     ("opening", "bsr", "tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row) + 1", "+ 1 goes inside tl.load"),
@@ -373,7 +373,8 @@ def test_a_loop_without_end_is_told_at_its_while_before_it_runs(options):
     cells = edited("w8a16", "loop", "for k in range(0, K, BLOCK_K):", "k = 0\n    while k < K:")
     text = text_of(answer("w8a16", "loop", cells, replace(options, case_seconds=4.0)))
     at = next(cell for cell in cells if "while k < K" in cell).split("\n").index("    while k < K:") + 1
-    assert f"line {at}: `while k < K` never ends: nothing in its body changes k or K; count on at the end of its body: k += " in text, text
+    never = "`while k < K` never ends: nothing in its body changes k or K"
+    assert f"line {at}: {never}; advance the counter at the end of its body: k += " in text, text
 
 
 @pytest.mark.slow

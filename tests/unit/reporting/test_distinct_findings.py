@@ -142,7 +142,7 @@ def test_at_most_three_pictures_before_the_rest():
     ("faults", "expected"),
     [
         (("beyond", "race"), ["mask it to columns below N"]),
-        (("outside", "gap", "race"), ["it has no mask: mask what lies outside y, or put its offsets and strides right"]),
+        (("outside", "gap", "race"), ["it has no mask: mask what lies outside y, or fix its offsets and strides"]),
         (("past", "beyond"), ["the tile begins outside"]),
         (("race",), ["another program writes too"]),
     ],
@@ -186,10 +186,10 @@ def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
     across = MemoryFinding("store", "beyond", 8, "y_ptr", (64, 0), 0, steps=own[::-1])
     outcomes = [Outcome("one_tile", 0, "ran", memory=(across,))]
     (said,) = sentences(lab, kernel_source(), problems, outcomes)
-    assert "if it is not meant to lie so, exchange its strides" in said
+    assert "if that is not intended, swap its strides" in said
     source = kernel_source("\n" * 7 + "tl.store(y_ptrs, acc, mask=inside)\n")
     (let_through,) = sentences(lab, source, problems, outcomes)
-    assert "exchange its strides, or, if it is meant to lie so, make its mask false for rows from M on" in let_through
+    assert "swap its strides, or, if that is intended, make its mask false for rows from M on" in let_through
     (known,) = sentences(lab, kernel_source(), problems, outcomes, astray={8: "its strides are not the tensor's"})
     assert "its strides are not the tensor's: put that right first" in known
     assert "mask it" not in known
@@ -197,13 +197,13 @@ def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
 
 def test_headlines_stay_one_line():
     """What Next says fits one line, whatever the compiler said below it."""
-    taught = replace(BUILD, message="config 0: w8a8.py line 3: Triton refuses this: no\n  x\n  ^\nNext: write y")
+    taught = replace(BUILD, message="config 0: w8a8.py line 3: Triton rejects this: no\n  x\n  ^\nNext: write y")
     assert next_step(report(taught)) == f"w8a8: {headline(taught.message)}"
     assert "\n" not in next_step(report(taught))
 
 
 @pytest.mark.parametrize("bonus", [False, True])
-@pytest.mark.parametrize(("gradable", "said"), [(60, "grade on a GPU for the speed points"), (100, "nothing is left to do here")])
+@pytest.mark.parametrize(("gradable", "said"), [(60, "grade on a GPU for the speed points"), (100, "nothing left to do here")])
 def test_a_right_kernel_is_told_what_this_machine_cannot_grade(gradable, said, bonus):
     right = replace(report(), labs={"w8a8": replace(report().labs["w8a8"], gradable_points=gradable, bonus=bonus, error_maps=())})
     assert next_step(right).endswith(said)

@@ -123,7 +123,7 @@ def test_a_missing_column_mask_of_a_view_names_columns_not_gaps(tmp_path):
     result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)",
                                       "mask=offs_m[:, None] < M, other=0.0)"), layout="column_slice")  # fmt: skip
     (sentence,) = result.sentences
-    assert "reads column 48 of x, which has 48 columns; its mask lets that through: make it false for columns from K on" in sentence
+    assert "reads column 48 of x, which has 48 columns; its mask allows that: make it false for columns from K on" in sentence
 
 
 def test_a_one_dimensional_tensor(tmp_path):
@@ -168,7 +168,7 @@ def test_strides_that_are_told_are_not_told_again(tmp_path):
     result = checked(tmp_path, source, strides_of="x = tl.load(x_ptrs")
     sentence = next(sentence for sentence in result.sentences if " of x" in sentence)
     assert "the address is wrong: its tile moves by" in sentence
-    assert "put that right first" not in sentence
+    assert "fix that first" not in sentence
 
 
 def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):
@@ -177,7 +177,7 @@ def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):
         source = edited("mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n", f"mask={mask})\n")
         (sentence,) = checked(tmp_path, source).sentences
         assert words in sentence
-        assert "its mask lets that through: make it false for" in sentence
+        assert "its mask allows that: make it false for" in sentence
 
 
 def test_a_loop_of_one_turn_too_many_is_no_missing_mask(tmp_path):
@@ -341,7 +341,7 @@ def test_what_depends_on_the_order_of_the_lanes_of_a_store_is_known(tmp_path, st
     result = checked(tmp_path, edited(STORE, f"    {stores}"), M=13, N=16)
     assert result.outcome.status == "ran", result.outcome.message
     assert any(finding.unordered for finding in result.outcome.memory) == unordered
-    assert any("which of them stays is not defined" in sentence for sentence in result.sentences) == unordered
+    assert any("which of them remains is undefined" in sentence for sentence in result.sentences) == unordered
 
 
 INSIDE_T = "(offs_m[None, :] < M) & (offs_n[:, None] < N)"
@@ -576,7 +576,7 @@ def test_a_number_from_outside_leads_an_access_to_the_tensor_of_its_pointer(tmp_
     assert "went far outside x_ptr after a number was read outside col_indices_ptr" in result.outcome.message
     index, far = result.sentences
     assert "of col_indices" in index
-    assert "reads far outside x; col_indices was read outside before, and the address comes from that number: put that right first" in far
+    assert "reads far outside x; col_indices was read out of bounds before, and the address comes from that number: fix that first" in far
 
 
 def test_a_masked_index_from_outside_leads_to_its_mask(tmp_path):
@@ -595,7 +595,7 @@ def test_blocks_behind_the_last_one_are_no_columns_of_a_block(tmp_path):
     source = source.replace("within[:, None], mask=there[:, None], other=0.0)", "within[:, None])")
     result = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32)
     (sentence,) = result.sentences
-    assert "tl.load reads block 1 of values, which has 1 block; mask what lies behind the last block of the block row" in sentence
+    assert "tl.load reads block 1 of values, which has 1 block; mask what lies beyond the last block of the block row" in sentence
 
 
 def test_a_tile_that_begins_inside_a_block_lacks_no_mask(tmp_path):
@@ -611,7 +611,7 @@ def test_a_tile_loaded_ahead_of_the_last_turn_lacks_a_mask_where_y_is_right(tmp_
     source = edited("        k_left = K - k * BLOCK_K\n",
                     "        k_left = K - k * BLOCK_K\n        tl.load(w_ptrs + BLOCK_K * stride_wk)\n")  # fmt: skip
     wrong, right = (checked(tmp_path, source, N=64, K=64, right=right).sentences for right in (False, True))
-    assert any("the tile begins outside" in one and "look at the tile's offset, the end of the loop and the grid" in one for one in wrong)
+    assert any("the tile begins outside" in one and "check the tile's offset, the end of the loop and the grid" in one for one in wrong)
     assert any("the tile begins outside" in one and "there is no mask, and Y is right without it: mask all" in one for one in right)
     assert not any("the end of the loop" in one for one in right)
 
@@ -634,7 +634,7 @@ def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
     report = grade(path, [lab], GradeOptions(choose("cpu")[0], case_seconds=3.0, capabilities=(90,), facts=False))
     memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
     assert report.labs["w8a8"].status == "timeout"
-    assert "tl.store writes row 1 of y, which has 1 row; its mask lets that through: make it false for rows from M on" in memory.message
+    assert "tl.store writes row 1 of y, which has 1 row; its mask allows that: make it false for rows from M on" in memory.message
     assert "writes row 1 of y" in next_step(report)
 
 

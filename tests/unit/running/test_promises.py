@@ -93,10 +93,10 @@ PID = "pid = tl.program_id(0)\n"
     [
         ("tl.assume(M > 0)", ""),
         ("offs = tl.max_contiguous(tl.multiple_of((pid // 3 * 16 + tl.arange(0, 16)) % M, 16), 16)", ""),
-        ("tl.assume(K % 64 == 0)", "tl.assume is told `K % 64 == 0`, which is false with M = 33, N = 80, K = 48"),
-        ("K = tl.multiple_of(K, 32)", "tl.multiple_of is told 32, and 48 is not a multiple of it"),
-        ("offs = tl.max_contiguous(tl.arange(0, 16) * 2, 16)", "tl.max_contiguous is told 16 neighbours, and 0 and 2 are not"),
-        ("offs = tl.max_constancy(tl.arange(0, 16) // 4, [8])", "tl.max_constancy is told 8 equal numbers, and 0 and 1 are not"),
+        ("tl.assume(K % 64 == 0)", "tl.assume is promised `K % 64 == 0`, which is false with M = 33, N = 80, K = 48"),
+        ("K = tl.multiple_of(K, 32)", "tl.multiple_of is promised 32, but 48 is not a multiple of it"),
+        ("offs = tl.max_contiguous(tl.arange(0, 16) * 2, 16)", "tl.max_contiguous is promised 16 neighbours, but 0 and 2 are not"),
+        ("offs = tl.max_constancy(tl.arange(0, 16) // 4, [8])", "tl.max_constancy is promised 8 equal numbers, but 0 and 1 are not"),
     ],
 )
 def test_a_broken_promise_is_named_and_a_right_result_is_no_longer_right(tmp_path, promise, says):

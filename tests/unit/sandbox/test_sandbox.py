@@ -112,7 +112,7 @@ def test_exit_code_games_are_a_crash(code):
 
 def test_a_forged_answer_is_no_answer():
     forged = "import os\nfor d in range(3, 256):\n    try: os.write(d, b'{\"points\": 100}' * 10)\n    except OSError: pass\n"
-    assert "nothing of it was used" in refused(built(source(forged)), "crash")
+    assert "the sandbox gave an unusable answer" in refused(built(source(forged)), "crash")
 
 
 def test_a_forged_frame_ends_the_conversation_or_is_checked():

@@ -128,7 +128,7 @@ def test_foreign_processes_are_noticed():
 
 def test_held_down_clocks_are_noticed():
     assert notes(Nvml([7], reasons=0x04 | 0x20)) == (
-        "the GPU was held down by its power limit and its temperature (SM clock 1500 to 1500 MHz)"
+        "the GPU was slowed down by its power limit and its temperature (SM clock 1500 to 1500 MHz)"
     )
 
 

@@ -157,7 +157,7 @@ def test_a_byte_beside_the_tensors_is_seen(distance):
     stage.arena.memory[at] = 0
     fault = seen(stage, draw).fault
     assert fault.startswith("the kernel wrote outside ")
-    assert fault.endswith(" y_ptr; look at its addresses and masks") or distance == -GUARD_BYTES
+    assert fault.endswith(" y_ptr; check its addresses and masks") or distance == -GUARD_BYTES
     draw = stage.renew()
     run(stage, draw)
     assert seen(stage, draw).fault == ""

@@ -187,7 +187,7 @@ def test_a_wrong_kernel_is_counted_and_says_so():
 def test_what_cannot_be_counted_gets_a_sentence():
     outside = _edited("tl.store(y_ptrs, y", "tl.store(y_ptrs + 1, y")
     assert isinstance(outside, Uncounted)
-    assert outside.message.startswith("it goes outside its tensors")
+    assert outside.message.startswith("it accesses memory outside its tensors")
     again = "for again in range(2200):\n        acc += tl.load(x_ptr + row[:, None] * stride_xm + offs_k[None, :])\n"
     many = _edited("    y = acc.to(tl.float16)\n", f"    {again}    y = acc.to(tl.float16)\n")
     assert isinstance(many, Uncounted)
