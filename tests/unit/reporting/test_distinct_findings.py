@@ -191,7 +191,7 @@ def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
     (let_through,) = sentences(lab, source, problems, outcomes)
     assert "swap its strides, or, if that is intended, make its mask false for rows from M on" in let_through
     (known,) = sentences(lab, kernel_source(), problems, outcomes, astray={8: "its strides are not the tensor's"})
-    assert "its strides are not the tensor's: put that right first" in known
+    assert "its strides are not the tensor's: fix that first" in known
     assert "mask it" not in known
 
 
