@@ -14,6 +14,7 @@ from typing import Any
 from grader.building import reports
 from grader.building.making import NotMade, dtype_names, make, referred_names
 from grader.building.options import BuildOptions
+from grader.building.sandboxed.student_module import MAX_CONFIGS
 from grader.building.sentences import describe_error
 from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
@@ -21,7 +22,6 @@ from grader.labs import Lab
 from grader.model import Case, Config, Constant, Dtype, KernelBundle, KernelSource, Launch, MadeModule, Refusal
 from grader.parsing import parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
-from grader.sandbox.inside.student import MAX_CONFIGS
 from grader.sandbox.inside.wire import WireError
 
 MAX_CONSTANTS = 64

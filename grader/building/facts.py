@@ -1,4 +1,4 @@
-"""What a kernel author wants to know about a binary: what sandbox/inside/ptx.py read in its PTX, checked, and its resource use."""
+"""What a kernel author wants to know about a binary: what building/sandboxed/ptx.py read in its PTX, checked, and its resource use."""
 
 from __future__ import annotations
 

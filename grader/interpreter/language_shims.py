@@ -21,12 +21,12 @@ from triton.runtime.jit import _normalize_ty
 from grader.interpreter import (
     control_flow,
     host_builder,
-    kept_types,
     libdevice_on_host,
     plans,
     promises,
     reductions,
     tile_access,
+    type_cache,
 )
 from grader.interpreter.host_tensor import HostTensor
 from grader.interpreter.unsupported import unsupported
@@ -47,7 +47,7 @@ def install() -> None:
     host_builder.install()
     tile_access.install()
     libdevice_on_host.install(_patched)
-    kept_types.install()
+    type_cache.install()
     _patch_language()
     builder = interpreter.interpreter_builder
     # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made.

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from grader.interpreter.areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
-from grader.interpreter.contributions import Contributions
 from grader.interpreter.control_flow import Turns
 from grader.interpreter.faults import LaunchEnded
-from grader.interpreter.findings import Findings
+from grader.interpreter.launch_findings import Findings
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
 from grader.interpreter.pointers import pointed_at
 from grader.interpreter.promises import Believed
 from grader.interpreter.races import Races, too_far_apart
+from grader.interpreter.split_k import Contributions
 
 LONGER = 4
 FEW = 8

@@ -12,11 +12,11 @@ import numpy as np
 
 from grader.interpreter.areas import Area, along_axes, steps_of
 from grader.interpreter.atomic_answers import lines_of_use
-from grader.interpreter.contributions import Contributions
 from grader.interpreter.differences import SAME, changes, differ
-from grader.interpreter.findings import Findings
+from grader.interpreter.launch_findings import Findings
 from grader.interpreter.memory_access import MemoryAccess, access_of
 from grader.interpreter.native_memory import line_in
+from grader.interpreter.split_k import Contributions
 from grader.interpreter.threads import Threads
 
 SEVERAL = -(2**62)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grader.interpreter.differences import brings_another
-from grader.interpreter.findings import Findings
+from grader.interpreter.launch_findings import Findings
 from grader.interpreter.memory_access import MemoryAccess
 
 MOST_LANES, MOST_SHAPES = 1 << 24, 1 << 10

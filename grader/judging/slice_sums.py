@@ -6,7 +6,7 @@ tolerance of one rounding. When all of them fit, Y owes its further errors to th
 not, the launch gets the tolerance of one slice: crumbs, a sum that is added in sixteenths, slices that cancel, and a sum kept in
 fp16 inside a slice widen nothing. A slice that adds zeros rounds nothing, and neither counts nor matters.
 
-Which k a slice has, its loads of X tell (interpreter/contributions.py). A k that several slices of a tile have loaded belongs
+Which k a slice has, its loads of X tell (interpreter/split_k.py). A k that several slices of a tile have loaded belongs
 to the one that loaded it earliest among its own, since a kernel that loads ahead or beyond its end does that last; where that does
 not fit, the slice may have none of these k, or all of them. What fits is a sum of products rounded once, whichever it is.
 """

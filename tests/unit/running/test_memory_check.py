@@ -484,15 +484,15 @@ MEASURE = """
 import os, statistics
 os.environ["TRITON_INTERPRET"] = "1"
 from contextlib import contextmanager
-from grader.interpreter import in_step, memory_check
+from grader.interpreter import lockstep, memory_check
 from grader.labs.guarded import guard
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
-from grader.sandbox.inside import interpreting, made
+from grader.interpreter import generated_module, launching
 
 lab = get_lab({lab!r})
 case = lab.case("every_config")
-module = made.load({path!r}, lab.kernel, 90)
+module = generated_module.load({path!r}, lab.kernel, 90)
 problem = make_problem(lab, case, seed=1)
 buffers = [guard(name, tensor) for name, tensor in problem.tensors.items()]
 types = {{parameter.name: parameter.type.removeprefix("*") for parameter in lab.parameters}}
@@ -510,13 +510,13 @@ blobs = [b.buffer.numpy().tobytes() for b in buffers]
 def unwatched(check):
     yield
 
-in_step.batch_size = lambda *_: 1  # each program alone, as where something is wrong
+lockstep.batch_size = lambda *_: 1  # each program alone, as where something is wrong
 watched, ratios = memory_check.MemoryCheck.active, []
 for _ in range(5):
     seconds = []
     for active in (unwatched, watched):
         memory_check.MemoryCheck.active = active
-        seconds.append(interpreting.interpret_one(module, request, blobs)[0]["seconds"])
+        seconds.append(launching.interpret_one(module, request, blobs)[0]["seconds"])
     ratios.append(seconds[1] / seconds[0])
 print(statistics.median(ratios[1:]))
 """

@@ -8,8 +8,8 @@ import pytest
 
 from grader.sandbox import MemoryCorrupted, Sandbox, SandboxDied, SandboxTimeout, bubblewrap, process, usage
 from grader.sandbox.inside import wire
-from grader.sandbox.lives import Cold
 from grader.sandbox.pool import Pool
+from grader.sandbox.process_handle import ColdProcess
 from tests.hostile import load, outcome, told
 
 confined = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
@@ -20,7 +20,7 @@ MANY = "import os\ndef answers(data):\n    for d in range(3, 64):\n        try: 
 @pytest.fixture(params=["warm", "cold"])
 def box(request, monkeypatch):
     if request.param == "cold":
-        monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
+        monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: ColdProcess(interpret, bwrap))
     with Sandbox(confined=True) as sandbox:
         load(sandbox, "")
         yield sandbox
@@ -45,7 +45,7 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now, self.cpu, self.runnable = 100.0, 5.0, True
         monkeypatch.setattr(process.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(process.usage, "look", lambda pid: usage.Usage(self.cpu, self.runnable, (), 1))
+        monkeypatch.setattr(process.usage, "measure", lambda pid: usage.Usage(self.cpu, self.runnable, (), 1))
 
     def until_timeout(self, timeout, cpus, runnable=True):
         """How long a request lives whose family gets `cpus` seconds of CPU time a second."""
@@ -59,7 +59,7 @@ class Clock:
         while True:
             self.now += 0.125
             self.cpu += cpus * 0.125
-            watch.look()
+            watch.check()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_large_request_that_nobody_reads_ends_at_its_deadline():
         stuck = f"{MANY}import time\ntime.sleep(60)\n"
         with pytest.raises(SandboxTimeout):
             sandbox.ask({"op": "load", "module": stuck, "kernel": "X", "grid": None, "capability": 90}, timeout=1)
-        assert sandbox.ended or sandbox._life.end() is not None
+        assert sandbox.ended or sandbox._process.end() is not None
 
 
 # ---------------------------------------------------------------- memory
@@ -277,8 +277,8 @@ def test_a_crash_is_told_from_an_end(box):
 )
 def test_what_cannot_travel_is_said_from_inside(box, answer, said):
     code = (
-        f"from grader.sandbox.inside import student\nstudent.StudentModule.describe = lambda *a: {answer}\n"
-        "student.StudentModule.report = lambda *a: {}\nclass jit: pass\n"
+        f"from grader.building.sandboxed import student_module\nstudent_module.StudentModule.describe = lambda *a: {answer}\n"
+        "student_module.StudentModule.report = lambda *a: {}\nclass jit: pass\n"
     )
     load(box, code)
     header = box.ask({"op": "describe", "contract": [], "problems": [], "names": []}, timeout=10).header

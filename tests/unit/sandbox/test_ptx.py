@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from grader.building.facts import loop_facts as checked
+from grader.building.sandboxed import ptx
 from grader.model import LoopFacts
-from grader.sandbox.inside import ptx
 from grader.sandbox.inside.wire import WireError
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, process
 from grader.sandbox.inside import system_calls, wire
-from grader.sandbox.lives import Cold, Fork
 from grader.sandbox.pool import Pool, pool
+from grader.sandbox.process_handle import ColdProcess, ForkedProcess
 from tests.hostile import load, outcome, told
 
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
@@ -33,7 +33,7 @@ def call(*arguments):
 def start(request, monkeypatch):
     """How to start a sandbox: both ways must hold."""
     if request.param == "cold":
-        monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
+        monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: ColdProcess(interpret, bwrap))
     return lambda **kind: Sandbox(confined=True, **kind)
 
 
@@ -45,7 +45,7 @@ def box(start):
 
 def test_the_usual_start_is_a_fork():
     with Sandbox(confined=True) as box:
-        assert isinstance(box._life, Fork)
+        assert isinstance(box._process, ForkedProcess)
 
 
 # ---------------------------------------------------------------- other processes
@@ -265,18 +265,20 @@ def test_forks_share_no_terminal():
 def test_what_one_module_changes_the_next_sandbox_does_not_see(start):
     change = """
     import builtins, os, random, signal, sys
-    from grader.sandbox.inside import student, wire, worker
-    builtins.marked = os.environ['MARKED'] = sys.marked = wire.marked = student.marked = 'x'
+    from grader.building.sandboxed import operations, student_module
+    from grader.sandbox.inside import wire
+    builtins.marked = os.environ['MARKED'] = sys.marked = wire.marked = student_module.marked = 'x'
     wire.MAX_BLOBS = 0
-    worker.explain = student.load = lambda *a: {}
+    operations.explain = student_module.load = lambda *a: {}
     sys.path.insert(0, '/tmp/evil'); sys.modules['json'] = None
     signal.signal(signal.SIGTERM, lambda *a: None); os.chdir('/'); os.umask(0); random.seed(5); os.nice(1)
     """
     look = """
     import builtins, json, os, random, signal, sys
-    from grader.sandbox.inside import student, wire, worker
+    from grader.building.sandboxed import operations, student_module
+    from grader.sandbox.inside import wire
     answer = [hasattr(thing, 'marked') for thing in (builtins, sys, wire, student)] + [
-        'MARKED' in os.environ, wire.MAX_BLOBS, student.load.__name__, worker.explain.__name__, '/tmp/evil' in sys.path,
+        'MARKED' in os.environ, wire.MAX_BLOBS, student_module.load.__name__, operations.explain.__name__, '/tmp/evil' in sys.path,
         signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, os.getcwd(), os.umask(0o22), os.nice(0)]
     """
     with start() as before:

@@ -19,8 +19,8 @@ from grader.model import KernelSource
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, prewarm
 from grader.sandbox import pool as pools
-from grader.sandbox.lives import Cold, Fork
 from grader.sandbox.pool import Pool, WarmParent
+from grader.sandbox.process_handle import ColdProcess, ForkedProcess
 from tests.hostile import load, told
 from tests.submissions import TESTS
 
@@ -74,22 +74,22 @@ def test_a_fork_ends_with_its_sandbox_and_the_parent_stays(own_pool):
 @pytest.mark.parametrize("victim", ["bubblewrap", "parent"])
 def test_a_parent_killed_from_outside_costs_nobody_anything(own_pool, victim):
     with Sandbox(confined=True) as box:
-        load(box, "from grader.sandbox.inside import student\nstudent.kept = 'state'\n")
+        load(box, "from grader.building.sandboxed import student_module\nstudent_module.kept = 'state'\n")
         process = psutil.Process(parent_of(own_pool)._process.pid)
         below = [child for child in process.children(recursive=True) if "forking" in child.cmdline()]
         killed = process if victim == "bubblewrap" else next(c for c in below if "forking" in c.cmdline()[2:3])
         killed.send_signal(signal.SIGKILL)
-        assert told(box, "from grader.sandbox.inside import student\nanswer = student.kept") == "state"
+        assert told(box, "from grader.building.sandboxed import student_module\nanswer = student_module.kept") == "state"
     with Sandbox(confined=True) as box:
         assert load(box, "").header == {}
 
 
 def test_a_fork_killed_from_outside_is_asked_again(own_pool):
     with Sandbox(confined=True) as box:
-        load(box, "from grader.sandbox.inside import student\nstudent.kept = 'state'\n")
+        load(box, "from grader.building.sandboxed import student_module\nstudent_module.kept = 'state'\n")
         first = box.pid
         os.kill(first, signal.SIGKILL)
-        assert told(box, "from grader.sandbox.inside import student\nanswer = student.kept") == "state"
+        assert told(box, "from grader.building.sandboxed import student_module\nanswer = student_module.kept") == "state"
         assert box.pid != first
 
 
@@ -188,7 +188,7 @@ def test_where_forks_cannot_be_kept_apart_sandboxes_start_cold(own_pool, monkeyp
         confinement, "confinement", lambda variables: [*real(variables), "--unshare-user", "--disable-userns"]
     )
     with Sandbox(confined=True) as box:
-        assert isinstance(box._life, Cold)
+        assert isinstance(box._process, ColdProcess)
         assert load(box, "").header == {}
     assert "unshare" in next(iter(own_pool._cannot.values()))
 
@@ -201,7 +201,7 @@ def test_a_parent_that_cannot_begin_says_why(own_pool, monkeypatch):
 
 def test_without_bubblewrap_a_fork_has_a_folder_of_its_own(own_pool):
     with Sandbox(confined=False) as first, Sandbox(confined=False) as second:
-        assert isinstance(first._life, Fork)
+        assert isinstance(first._process, ForkedProcess)
         look = "import os\nanswer = [os.getcwd(), os.environ['HOME'], os.environ['TRITON_CACHE_DIR']]"
         folder, home, cache = told(first, look)
         assert folder == home
@@ -228,7 +228,7 @@ def test_a_fork_compiles_and_interprets_as_a_cold_start_does(own_pool, monkeypat
     warm = results()
     assert len(warm[0]) == 3
     assert warm[2] == "ran"
-    monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
+    monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: ColdProcess(interpret, bwrap))
     assert results() == warm
 
 
@@ -242,5 +242,5 @@ def test_a_fork_is_ready_much_sooner_than_a_cold_start(own_pool, monkeypatch):
 
     seconds(True)
     warm = min(seconds(True) for _ in range(4))
-    monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: Cold(interpret, bwrap))
+    monkeypatch.setattr(Pool, "start", lambda self, interpret, bwrap: ColdProcess(interpret, bwrap))
     assert warm < min(seconds(True) for _ in range(2)) / 4

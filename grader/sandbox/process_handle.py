@@ -19,7 +19,7 @@ END_SECONDS = 5.0
 """How long a process that closed its pipes, or was killed, is given to be gone."""
 
 
-class Life(Protocol):
+class ProcessHandle(Protocol):
     """A process that serves, until it is killed."""
 
     pid: int
@@ -31,7 +31,7 @@ class Life(Protocol):
     answers: int
     """Descriptor to read answers from."""
 
-    alone: bool
+    shielded: bool
     """Whether nobody inside can end it with a signal, so that a SIGKILL came from outside."""
 
     def kill(self) -> None:
@@ -68,7 +68,7 @@ class Pipes:
         os.close(self.answers)
 
 
-class Place:
+class Scratch:
     """Where an unconfined process may write, and whom it is given to; a confined one needs neither."""
 
     def __init__(self) -> None:
@@ -78,23 +78,23 @@ class Place:
         if self.user:
             os.chown(self.path, *self.user)
 
-    def leave(self) -> None:
+    def remove(self) -> None:
         """Ends what the user still runs, and removes the folder."""
         if self.user:
             _end_processes_of(self.user[0])
         self._folder.cleanup()
 
 
-class Cold:
+class ColdProcess:
     """A process started for itself: for where a warm one cannot be forked."""
 
     def __init__(self, interpret: bool, bwrap: str | None) -> None:
-        self._place = Place() if bwrap is None else None
-        user = self._place.user if self._place else None
-        home = self._place.path if self._place else places.SCRATCH
+        self._scratch = Scratch() if bwrap is None else None
+        user = self._scratch.user if self._scratch else None
+        home = self._scratch.path if self._scratch else places.SCRATCH
         variables = confinement.environment(interpret, home)
         pipes = Pipes()
-        command = [sys.executable, confinement.entry(bwrap), "worker", str(pipes.theirs_out)]
+        command = [sys.executable, confinement.entry(bwrap), "worker", str(pipes.theirs_out), confinement.OPERATIONS]
         if bwrap:
             command = [bwrap, *confinement.confinement(variables), "--", *command]
         self._process = subprocess.Popen(
@@ -103,7 +103,7 @@ class Cold:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(pipes.theirs_out,),
-            cwd=home if self._place else "/",
+            cwd=home if self._scratch else "/",
             env={} if bwrap else variables,
             start_new_session=True,
             user=user[0] if user else None,
@@ -112,7 +112,7 @@ class Cold:
         )
         pipes.close_theirs()
         self._pipes = pipes
-        self.pid, self.requests, self.answers, self.alone = self._process.pid, pipes.requests, pipes.answers, False
+        self.pid, self.requests, self.answers, self.shielded = self._process.pid, pipes.requests, pipes.answers, False
 
     @property
     def ended(self) -> bool:
@@ -134,18 +134,18 @@ class Cold:
         self.kill()
         self._process.wait()
         self._pipes.close_ours()
-        if self._place:
-            self._place.leave()
+        if self._scratch:
+            self._scratch.remove()
 
 
-class Fork:
+class ForkedProcess:
     """A process forked from a warm parent, which tells over `news` when it is up and how it ended."""
 
-    def __init__(self, pid: int, pipes: Pipes, news: socket.socket, place: Place | None) -> None:
+    def __init__(self, pid: int, pipes: Pipes, news: socket.socket, scratch: Scratch | None) -> None:
         self.pid, self.requests, self.answers = pid, pipes.requests, pipes.answers
-        self.alone = place is None
-        self._pipes, self._news, self._place = pipes, news, place
-        self._handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+        self.shielded = scratch is None
+        self._pipes, self._news, self._scratch = pipes, news, scratch
+        self._pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
         self._status: int | None = None
         self._ended = False
 
@@ -154,13 +154,13 @@ class Fork:
         return self._ended
 
     def kill(self) -> None:
-        if self._place:
+        if self._scratch:
             kill_group(self.pid)
         if self._ended:
             return
         try:
-            if self._handle >= 0:
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             else:
                 os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -190,10 +190,10 @@ class Fork:
         self._ended = True
         self._news.close()
         self._pipes.close_ours()
-        if self._handle >= 0:
-            os.close(self._handle)
-        if self._place:
-            self._place.leave()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+        if self._scratch:
+            self._scratch.remove()
 
 
 def kill_group(pid: int) -> None:

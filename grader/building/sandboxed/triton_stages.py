@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from grader.sandbox.inside import ptx
-from grader.sandbox.inside.crashes import refuse
-from grader.sandbox.inside.explaining import keep_places
-from grader.sandbox.inside.made import LoadedModule, constants
+from grader.building.sandboxed import ptx
+from grader.building.sandboxed.error_report import keep_places
+from grader.building.sandboxed.front_end import refuse
+from grader.interpreter.generated_module import LoadedModule, constants
 
 OWNS = (
     re.compile(
@@ -161,7 +161,7 @@ def _source(module: LoadedModule, request: dict[str, Any]) -> Any:
     from triton.compiler import ASTSource
     from triton.runtime import driver
 
-    from grader.sandbox.inside.student import TargetOnly
+    from grader.interpreter.generated_module import TargetOnly
 
     driver.set_active(TargetOnly(request["capability"]))
     names = [parameter.name for parameter in module.parameters]

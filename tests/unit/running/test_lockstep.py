@@ -30,27 +30,27 @@ BOTH = """
 import os, pickle, sys
 os.environ["TRITON_INTERPRET"] = "1"
 import numpy as np
-from grader.interpreter import in_step
-from grader.sandbox.inside import interpreting, made
+from grader.interpreter import lockstep
+from grader.interpreter import generated_module, launching
 
 with open({path!r}, "rb") as file:
     kernel, text, requests = pickle.load(file)
 with open({path!r} + ".py", "w") as file:
     file.write(text)
-module, size, ended = made.load({path!r} + ".py", kernel, 90), in_step.batch_size, []
-together = in_step.launch
+module, size, ended = generated_module.load({path!r} + ".py", kernel, 90), lockstep.batch_size, []
+together = lockstep.launch
 
 def launch(*arguments):
     together(*arguments)
     ended.append(True)
 
-in_step.launch = launch
+lockstep.launch = launch
 for name, request, blobs in requests:
-    in_step.batch_size = size
+    lockstep.batch_size = size
     ended.clear()
-    first, after = interpreting.interpret_one(module, request, blobs)
-    in_step.batch_size = lambda *_: 1
-    second, expected = interpreting.interpret_one(module, request, blobs)
+    first, after = launching.interpret_one(module, request, blobs)
+    lockstep.batch_size = lambda *_: 1
+    second, expected = launching.interpret_one(module, request, blobs)
     for answer in (first, second):
         answer.pop("seconds")
     assert first == second, (name, first, second)
@@ -194,15 +194,15 @@ def test_what_is_judged_runs_one_after_the_other(line, tmp_path):
 
 GRID = """
 import resource
-from grader.interpreter import in_step
+from grader.interpreter import lockstep
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 ran = []
 def one(indices):
     ran.append(indices.shape[1])
     if len(ran) > 3: raise KeyboardInterrupt
-in_step._run = lambda function, given, indices, check: one(indices)
+lockstep._run = lambda function, given, indices, check: one(indices)
 try:
-    in_step.launch(lambda: None, [2**31 - 1, 65535, 65535], 64, {}, in_step.InStep([], "", None, poison_masked=False))
+    lockstep.launch(lambda: None, [2**31 - 1, 65535, 65535], 64, {}, lockstep.InStep([], "", None, poison_masked=False))
 except KeyboardInterrupt:
     print(ran)
 """

@@ -12,12 +12,12 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 
-from grader.interpreter import faults, in_step, language_shims, memory_check
+from grader.interpreter import faults, language_shims, lockstep, memory_check
 from grader.interpreter.areas import Area
-from grader.interpreter.contributions import Contributions
+from grader.interpreter.generated_module import LoadedModule, constants
 from grader.interpreter.host_tensor import HostTensor
 from grader.interpreter.orders import Orders
-from grader.sandbox.inside.made import LoadedModule, constants
+from grader.interpreter.split_k import Contributions
 
 language_shims.install()  # here, so that a warm parent has done it for all its forks
 
@@ -44,15 +44,15 @@ def interpret_one(
     """
     Orders.begin(module.path, request.get("shuffled"))
     grid, watched = request["grid"], "record" in request or request.get("accesses")
-    size = 1 if watched else in_step.batch_size(grid, request["constants"])
+    size = 1 if watched else lockstep.batch_size(grid, request["constants"])
     if size > 1:
         given = _Given(module, request, blobs)
-        together = in_step.InStep(given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked)
+        together = lockstep.InStep(given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked)
         together.contributions = _contributions(given, request)
         started = time.process_time()
         # Whatever goes wrong there is told by the launch one program after the other.
         with contextlib.suppress(Exception), together.active():
-            in_step.launch(module.jit.rewrite(), grid, size, given.arguments, together)
+            lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
             return _answer(given, together, started)
     return _one_after_the_other(module, request, _Given(module, request, blobs))
 

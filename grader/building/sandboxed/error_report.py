@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from grader.interpreter import native_memory
-from grader.sandbox.inside.crashes import FrontEndRefusal
+from grader.building.sandboxed.front_end import FrontEndRefusal
 
-OURS = {os.path.dirname(os.path.abspath(file)) for file in (__file__, native_memory.__file__)}
+GRADER = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 2))
 MAX_MESSAGE = 600
 MAX_TEXT = 120
 MAX_NAMES = 12
@@ -65,7 +64,7 @@ def is_ours(error: BaseException) -> bool:
     if isinstance(root, FrontEndRefusal):
         return False
     frames = traceback.extract_tb(root.__traceback__)
-    return bool(frames) and os.path.dirname(os.path.abspath(frames[-1].filename)) in OURS
+    return bool(frames) and os.path.abspath(frames[-1].filename).startswith(f"{GRADER}{os.sep}")
 
 
 def _around(node: Any, generators: list[Any], chain: list[BaseException], module: str) -> dict[str, Any]:

@@ -6,7 +6,17 @@ import importlib.util
 import sys
 from typing import Any
 
-from grader.sandbox.inside.student import TargetOnly
+
+class TargetOnly:
+    """Stands in for Triton's driver, so that `driver.active.get_current_target()` answers where no GPU is seen."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", self.capability, 32)
 
 
 class LoadedModule:
