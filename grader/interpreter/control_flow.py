@@ -19,7 +19,7 @@ import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime import interpreter
 
-from grader.interpreter.per_program import Apart, PerProgram
+from grader.interpreter.per_program import NeedsOneByOne, PerProgram
 
 RUNTIME = "__triton_runtime"
 BUILTINS = ("min", "max", "print")
@@ -31,14 +31,13 @@ class BlockCondition(Exception):
     """A tensor of several elements where one truth value is needed."""
 
 
-class Turns:
-    """Told of each turn of a loop, so that a launch can be ended between two, and ahead of a loop how many there will be.
-
-    barrier: told of each tl.debug_barrier.
+class LoopEvents:
+    """Called at each iteration of a loop, so that a launch can be ended between two; before a loop, with how many there will be; and
+    at each tl.debug_barrier.
     """
 
-    watch: Callable[[], None] | None = None
-    ahead: Callable[[int], None] | None = None
+    iteration: Callable[[], None] | None = None
+    before: Callable[[int], None] | None = None
     barrier: Callable[[], None] | None = None
 
 
@@ -81,10 +80,10 @@ def truth(value: Any, dynamic: list[bool] | None = None) -> bool:
     return bool(value.handle.data.reshape(-1)[0])
 
 
-def turn(value: Any) -> bool:
-    """The condition of `while`, once a turn."""
-    if Turns.watch is not None:
-        Turns.watch()
+def iterates(value: Any) -> bool:
+    """The condition of `while`, once an iteration."""
+    if LoopEvents.iteration is not None:
+        LoopEvents.iteration()
     return truth(value)
 
 
@@ -135,13 +134,13 @@ def value_of(value: Any) -> Any:
 
 
 def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
-    """The turns of `for`: numbers in static_range, else tensors of the bounds' common type."""
+    """The iterations of `for`: numbers in static_range, else tensors of the bounds' common type."""
     if unrolled(kind):
         yield from range(*(int(plain(bound)) for bound in _bounds(*arguments, **options)))
         return
     start, end, step = _bounds(*arguments, **options)
     backwards = not is_tensor(step) and plain(step) < 0
-    if backwards:  # the compiler turns the loop over, and its variable back
+    if backwards:  # the compiler reverses the loop, and its variable back
         start, end, step = end, start, -plain(step)
     semantic = interpreter.interpreter_semantic
     tensors = [semantic.to_tensor(bound) for bound in (start, end, step)]
@@ -150,9 +149,9 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
         dtype = semantic.integer_promote_impl(dtype, tensor.dtype)
     first, last, stride = (_as_compared(tensor, dtype) for tensor in tensors)
     numpy_type = interpreter._get_np_dtype(dtype)
-    for at in _turns(first, last, stride):
-        if Turns.watch is not None:
-            Turns.watch()
+    for at in _iterations(first, last, stride):
+        if LoopEvents.iteration is not None:
+            LoopEvents.iteration()
         data = (first + last - at if backwards else at).astype(numpy_type)
         handle = interpreter.TensorHandle(data, dtype)
         handle._argument = True  # as plain a number as the kernel's arguments, for whoever asks where values come from
@@ -172,16 +171,16 @@ def _as_compared(bound: Any, dtype: Any) -> Any:
     return data.astype(f"{'i' if dtype.is_int_signed() else 'u'}{own // 8}").astype(signed)
 
 
-def _turns(first: Any, last: Any, stride: Any) -> Iterator[Any]:
-    """What the variable of `while first < last: first += stride` is in each turn; beyond the largest number comes the smallest.
+def _iterations(first: Any, last: Any, stride: Any) -> Iterator[Any]:
+    """What the variable of `while first < last: first += stride` is in each iteration; beyond the largest number comes the smallest.
 
-    Programs whose bounds differ and that take as many turns go together; others part.
+    Programs whose bounds differ and that take as many iterations go together; others part.
     """
     step, largest = int(stride[0]), int(np.iinfo(first.dtype).max)
     if not (isinstance(first, PerProgram) or isinstance(last, PerProgram)):
         at, end = int(first[0]), int(last[0])
-        if Turns.ahead is not None and step:
-            Turns.ahead(max(0, (end - at) // step))
+        if LoopEvents.before is not None and step:
+            LoopEvents.before(max(0, (end - at) // step))
         while at < end:
             yield np.array([at], dtype=first.dtype)
             at = (at + step + largest + 1) % (2 * largest + 2) - largest - 1
@@ -189,16 +188,16 @@ def _turns(first: Any, last: Any, stride: Any) -> Iterator[Any]:
     begins, end = first.astype(np.int64), last.astype(np.int64)
     farthest = largest // 2
     if not 0 < step < farthest or ((abs(begins) > farthest) | (abs(end) > farthest)).any():
-        raise Apart("a loop whose turns are counted one program at a time")
-    turns = int(-(-np.maximum(end - begins, 0) // step))
-    if Turns.ahead is not None:
-        Turns.ahead(turns)
-    for turn in range(turns):
-        yield (begins + turn * step).astype(first.dtype)
+        raise NeedsOneByOne("a loop whose iterations are counted one program at a time")
+    iterations = int(-(-np.maximum(end - begins, 0) // step))
+    if LoopEvents.before is not None:
+        LoopEvents.before(iterations)
+    for iteration in range(iterations):
+        yield (begins + iteration * step).astype(first.dtype)
 
 
 def unrolled(kind: Any) -> bool:
-    """Whether the turns of `for` are written out one after the other, and its variable is a number like any other."""
+    """Whether the iterations of `for` are written out one after the other, and its variable is a number like any other."""
     return kind is tl.static_range
 
 
@@ -230,7 +229,7 @@ def silent(*_: Any, **__: Any) -> None:
 
 
 NAMESPACE = SimpleNamespace(
-    assigned=assigned, constant=constant, truth=truth, turn=turn, choose=choose, every=every, some=some, negated=negated,
+    assigned=assigned, constant=constant, truth=truth, iterates=iterates, choose=choose, every=every, some=some, negated=negated,
     returned=returned, value_of=value_of, loop=loop, unrolled=unrolled, min=smallest, max=largest, print=silent,
 )  # fmt: skip
 
@@ -310,7 +309,7 @@ class _Reading(ast.NodeTransformer):
         return self._call("choose", parts[0], self._later(parts[1]), self._later(parts[2]))
 
     def visit_While(self, node: ast.While) -> ast.While:
-        node.test = self._call("turn", self.visit(node.test))
+        node.test = self._call("iterates", self.visit(node.test))
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
@@ -322,7 +321,7 @@ class _Reading(ast.NodeTransformer):
             if isinstance(node.target, ast.Name):
                 known = self._call("unrolled", inner.func)
                 name = node.target.id
-                bound = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None))  # after no turn, too
+                bound = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None))  # after no iteration, too
                 gone = [bound, ast.Delete([ast.Name(name, ast.Del())])]
                 node.orelse = [ast.If(ast.UnaryOp(ast.Not(), known), gone, [])]
             node.iter = self._call("loop", inner.func, *inner.args)

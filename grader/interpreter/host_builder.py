@@ -17,7 +17,7 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter import promises
-from grader.interpreter.control_flow import Turns
+from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.native_memory import POISON_BYTE
 from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, to_integer
 from grader.interpreter.orders import ELEMENTS, in_another, left_open
@@ -351,8 +351,8 @@ def create_assert(self: Any, *_: Any) -> None:
 @_method
 def create_barrier(self: Any) -> None:
     """Threads of a program wait for each other: here there is one, and whoever follows its accesses is told."""
-    if Turns.barrier is not None:
-        Turns.barrier()
+    if LoopEvents.barrier is not None:
+        LoopEvents.barrier()
 
 
 @_method

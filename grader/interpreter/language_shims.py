@@ -35,7 +35,7 @@ _patched: dict[int, tuple[Any, Any]] = {}
 """By id, a function of the language that is kept alive here, and what stands for it."""
 
 
-class _Kept:
+class _NoRestore:
     def restore(self) -> None:
         """The patches stay: this process only ever interprets."""
 
@@ -53,7 +53,7 @@ def install() -> None:
     # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made.
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
     # Triton would patch triton.language again on every call of a jit helper.
-    interpreter._patch_lang = lambda function: _Kept()
+    interpreter._patch_lang = lambda function: _NoRestore()
     convert = interpreter._implicit_cvt
     by_type: dict[str, Any] = {}
     numpy_type = interpreter._get_np_dtype
@@ -95,7 +95,7 @@ def _patch_language() -> None:
         owner.reduce, owner.associative_scan = reductions.reduce, reductions.associative_scan
         owner.map_elementwise, owner.dot_scaled = reductions.map_elementwise, _dot_scaled
         for name, kind in promises.PROMISES.items():
-            setattr(owner, name, promises.told(kind))
+            setattr(owner, name, promises.checked(kind))
     for name in ("reduce", "associative_scan"):
         setattr(tl.core.tensor, name, getattr(reductions, name))
     _give_semantics(tl.core.tensor)

@@ -47,7 +47,7 @@ def interpret_one(
     size = 1 if watched else lockstep.batch_size(grid, request["constants"])
     if size > 1:
         given = _Given(module, request, blobs)
-        together = lockstep.InStep(given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked)
+        together = lockstep.Lockstep(given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked)
         together.contributions = _contributions(given, request)
         started = time.process_time()
         # Whatever goes wrong there is told by the launch one program after the other.
@@ -111,7 +111,7 @@ def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | No
 
 
 def _one_after_the_other(module: LoadedModule, request: dict[str, Any], given: _Given) -> tuple[dict[str, Any], list[bytes]]:
-    """Program by program, looked at and judged at each access."""
+    """Program by program, checked at each access."""
     programs = math.prod(request["grid"])
     check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), programs, given.poison_masked)
     check.contributions = _contributions(given, request)

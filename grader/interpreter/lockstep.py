@@ -1,8 +1,8 @@
-"""A launch whose programs run together, in step, as long as nothing is wrong with them.
+"""A launch whose programs run together, in lockstep, as long as nothing is wrong with them.
 
 Most launches are of many small programs that do the same: on the interpreter each operation costs more than its arithmetic. So one
 pass of the kernel's Python does the work of a whole batch of programs (per_program.py). Programs that part, at a condition or at the
-turns of a loop, are run again in groups that stay together, which is possible before anything is stored.
+iterations of a loop, are run again in groups that stay together, which is possible before anything is stored.
 
 Only what needs no judgement is done here: loads of inputs inside them, stores of one program to elements of its own, additions by
 atomics whose answer nobody uses. Whatever else happens raises an exception, and the launch runs from its beginning one program after
@@ -24,7 +24,7 @@ from triton.runtime.interpreter import TensorHandle
 from grader.interpreter.areas import WINDOW_BITS, Area
 from grader.interpreter.memory_check import MemoryCheck
 from grader.interpreter.native_memory import NativeMemory, atomic_rmw
-from grader.interpreter.per_program import Apart, Diverged, PerProgram, programs_of, stacked
+from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
 TILE_ELEMENTS = 1 << 18
@@ -32,8 +32,8 @@ TILE_ELEMENTS = 1 << 18
 MOST_PROGRAMS = 64
 FEWEST = 3
 """Programs that are worth it."""
-MOST_PARTINGS = 12
-"""How often the programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each turn."""
+MAX_DIVERGENCES = 12
+"""How often the programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each iteration."""
 SHARE = 0.25
 """Of a launch's time, what may be spent here before it is run one program after the other."""
 
@@ -46,7 +46,7 @@ def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
     return size if size >= FEWEST else 1
 
 
-def launch(function: Any, grid: Sequence[int], size: int, arguments: dict[str, Any], check: InStep) -> None:
+def launch(function: Any, grid: Sequence[int], size: int, arguments: dict[str, Any], check: Lockstep) -> None:
     """Runs every program of the grid, `size` together. Raises whatever keeps them from it, and memory is then to be thrown away.
 
     function: a jit function as the interpreter runs it, whose annotations name its constants. arguments: by name.
@@ -58,12 +58,12 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: dict[str, A
     builder.set_grid_dim(*dims)
     programs = math.prod(dims)
     for first in range(0, programs, size):
-        check.partings = 0
+        check.divergences = 0
         numbers = np.arange(first, min(first + size, programs))
         _run(function, given, np.stack(np.unravel_index(numbers, dims)).astype(np.int32), check)
 
 
-def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: InStep) -> None:
+def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: Lockstep) -> None:
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
     before, check.programs = check.writes, indices.shape[1]
@@ -73,24 +73,24 @@ def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: InSte
     try:
         function(**given)
     except Diverged as parting:
-        check.partings += 1
-        if check.writes > before or check.partings > MOST_PARTINGS:
+        check.divergences += 1
+        if check.writes > before or check.divergences > MAX_DIVERGENCES:
             raise
         values, group = np.unique(parting.values, return_inverse=True)
         for number in range(len(values)):
             _run(function, given, indices[:, group == number], check)
 
 
-class InStep(MemoryCheck):
-    """Follows one launch of batches. Raises Apart at the first access that would have to be judged.
+class Lockstep(MemoryCheck):
+    """Follows one launch of batches. Raises NeedsOneByOne at the first access that would have to be judged.
 
     programs: how many are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
-    partings: of the batch, so far.
+    divergences: of the batch, so far.
     """
 
     def __init__(self, areas: Sequence[Area], path: str, seconds: float | None, *, poison_masked: bool) -> None:
         super().__init__(areas, path, None if seconds is None else SHARE * seconds, poison_masked=poison_masked)
-        self.writes = self.partings = 0
+        self.writes = self.divergences = 0
         self.numbers = np.zeros(0, dtype=np.int64)
 
     @contextmanager
@@ -101,7 +101,7 @@ class InStep(MemoryCheck):
             for owner, name, function in (
                 (interpreter.InterpreterBuilder, "create_get_program_id", _program_id),
                 (interpreter.InterpreterBuilder, "create_splat", _splat),
-                (tl.core.tensor, "__bool__", _there(tl.core.tensor.__bool__)),
+                (tl.core.tensor, "__bool__", _is_truthy(tl.core.tensor.__bool__)),
             ):
                 stack.callback(setattr, owner, name, getattr(owner, name))
                 setattr(owner, name, function)
@@ -109,12 +109,12 @@ class InStep(MemoryCheck):
 
     def watched(self, memory: Any) -> NativeMemory:
         """What stands in front of Triton's native functions."""
-        return _InStepMemory(memory, self)
+        return _LockstepMemory(memory, self)
 
     def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
-        raise Apart("a promise that is not kept")
+        raise NeedsOneByOne("a promise that is not kept")
 
-    def looked(self, pointers: np.ndarray, mask: np.ndarray, width: int) -> tuple[Area | None, np.ndarray, np.ndarray]:
+    def locate(self, pointers: np.ndarray, mask: np.ndarray, width: int) -> tuple[Area | None, np.ndarray, np.ndarray]:
         """The tensor of an access, None if no lane is active; the elements of its buffer; and the real addresses."""
         active = pointers[mask]
         if not active.size:
@@ -122,17 +122,17 @@ class InStep(MemoryCheck):
         lowest, highest = int(active.min()), int(active.max())
         number = (lowest >> WINDOW_BITS) - 1
         if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
-            raise Apart("an access near no tensor, or to several")
+            raise NeedsOneByOne("an access near no tensor, or to several")
         area = self.areas[number]
         offsets = (active - np.uint64(area.first)).view(np.int64)
         inside = area.dense and width == area.width and area.low <= lowest and highest < area.high
         if not inside and not self._good(area, offsets, width).all():
-            raise Apart("an access outside")
+            raise NeedsOneByOne("an access outside")
         return area, offsets // area.width, pointers + np.uint64(area.shift)
 
 
-class _InStepMemory(NativeMemory):
-    def __init__(self, memory: Any, check: InStep) -> None:
+class _LockstepMemory(NativeMemory):
+    def __init__(self, memory: Any, check: Lockstep) -> None:
         super().__init__(memory, interpreter.interpreter_builder)
         self._check = check
 
@@ -142,9 +142,9 @@ class _InStepMemory(NativeMemory):
             shape = pointers.shape
             pointers, mask, other = (stacked(value, programs, shape) for value in (pointers, mask, other))
         everywhere = np.broadcast_to(mask, pointers.shape)
-        area, elements, real = self._check.looked(pointers, everywhere, np.dtype(dtype).itemsize)
+        area, elements, real = self._check.locate(pointers, everywhere, np.dtype(dtype).itemsize)
         if area is not None and area.output:
-            raise Apart("a load of what is written")
+            raise NeedsOneByOne("a load of what is written")
         if area is not None and self._check.contributions:
             if programs is None:
                 self._check.contributions.load_by_all(area, elements, self._check.numbers)
@@ -155,37 +155,37 @@ class _InStepMemory(NativeMemory):
 
     def store(self, pointers: Any, values: Any, mask: Any) -> None:
         pointers, values, mask = self._of_all(pointers, values, mask)
-        area, elements, real = self._check.looked(pointers, mask, values.itemsize)
+        area, elements, real = self._check.locate(pointers, mask, values.itemsize)
         if area is None:
             return
         writer = self._writer(area, values.itemsize)
         lanes = np.arange(1, len(elements) + 1)
         if writer[elements].any():
-            raise Apart("a store to what was written before")
+            raise NeedsOneByOne("a store to what was written before")
         writer[elements] = lanes
         if (writer[elements] != lanes).any():
-            raise Apart("two stores to an element")
+            raise NeedsOneByOne("two stores to an element")
         self._memory.store(real, values, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         if operation.name not in ADDS:
-            raise Apart("an atomic that does not add")
+            raise NeedsOneByOne("an atomic that does not add")
         pointers, values, mask = self._of_all(pointers, values, mask)
-        area, elements, real = self._check.looked(pointers, mask, values.itemsize)
+        area, elements, real = self._check.locate(pointers, mask, values.itemsize)
         if area is not None:
             writer = self._writer(area, values.itemsize)
             if area.poisoned or (writer[elements] > 0).any():
-                raise Apart("an addition to what was stored, or to what nothing was")
+                raise NeedsOneByOne("an addition to what was stored, or to what nothing was")
             writer[elements] = SEVERAL
             count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
             if self._check.contributions:
                 self._check.contributions.add(area, elements, values[mask], self._check.numbers[np.nonzero(mask)[0]])
         for of_one in zip(real, values, mask, strict=True):
             atomic_rmw(self._memory, operation, *of_one, order)
-        return _Untold(values.itemsize)
+        return _UnknownAnswer(values.itemsize)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
-        raise Apart("an exchange")
+        raise NeedsOneByOne("an exchange")
 
     def _of_all(self, pointers: Any, values: Any, mask: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The lanes of every program of the batch, also where each does the same."""
@@ -197,20 +197,20 @@ class _InStepMemory(NativeMemory):
     @staticmethod
     def _writer(area: Area, width: int) -> np.ndarray:
         if not area.output or width != area.width:
-            raise Apart("a store to an input, or of several elements at once")
+            raise NeedsOneByOne("a store to an input, or of several elements at once")
         if area.writer is None:
             area.writer = np.zeros(len(area.valid), dtype=np.int64)
         return area.writer
 
 
-class _Untold:
-    """What an atomic gives back: it tells which programs came before, and so whoever looks at it has to be judged."""
+class _UnknownAnswer:
+    """What an atomic gives back: it tells which programs came before, and so whatever reads it has to be judged."""
 
     def __init__(self, itemsize: int) -> None:
         self.itemsize = itemsize
 
     def _asked(self, *_: Any, **__: Any) -> Any:
-        raise Apart("what an atomic gave back")
+        raise NeedsOneByOne("what an atomic gave back")
 
     __array__ = __array_ufunc__ = __array_function__ = __getattr__ = __getitem__ = __bool__ = __len__ = _asked
 
@@ -219,7 +219,7 @@ def _program_id(self: Any, axis: int) -> Any:
     return TensorHandle(self.grid_idx[axis], tl.int32)
 
 
-def _there(original: Any) -> Any:
+def _is_truthy(original: Any) -> Any:
     """Triton asks by this whether it was given a tensor; conditions of the kernel ask control_flow."""
     return lambda tensor: True if isinstance(tensor.handle.data, PerProgram) else original(tensor)
 

@@ -3,7 +3,7 @@ And is what the kernel promises the compiler so?
 
 While a `MemoryCheck` is active each tensor lives in an address window of its own, 16 TiB wide, so that an address
 tells which pointer argument it was derived from however far it strays. The four functions through which every
-version of Triton's interpreter reaches memory translate the addresses back and look at them on the way.
+version of Triton's interpreter reaches memory translate the addresses back and check them on the way.
 
 What a load brings from outside is poison, the same each time; when it is asked for, so is what a mask without `other` leaves out:
 Triton leaves that undefined, and its compiler for NVIDIA's GPUs happens to leave zeros. A launch that a number from outside leads
@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from grader.interpreter.areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
-from grader.interpreter.control_flow import Turns
+from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.launch_findings import Findings
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
 from grader.interpreter.pointers import pointed_at
-from grader.interpreter.promises import Believed
+from grader.interpreter.promises import BrokenPromises
 from grader.interpreter.races import Races, too_far_apart
 from grader.interpreter.split_k import Contributions
 
@@ -35,11 +35,11 @@ LONGER = 4
 FEW = 8
 """Fewer programs than that say nothing about how long the others take."""
 
-MISLED_TURNS = 50_000
-"""Turns of loops after which a launch that took a number from outside its tensors is given up."""
+MISLED_ITERATIONS = 50_000
+"""Iterations of loops after which a launch that took a number from outside its tensors is given up."""
 PAUSE = 0.1
-"""Seconds of CPU time between two looks at the clock, whatever the launch is doing then: a kernel may go on and on without an
-access or a turn of a loop."""
+"""Seconds of CPU time between two checks of the clock, whatever the launch is doing then: a kernel may go on and on without an
+access or an iteration of a loop."""
 WALL = 4
 """How much longer than its CPU time a launch may take on a busy machine: it is ended here, with what was found, not from outside."""
 
@@ -62,7 +62,7 @@ class MemoryCheck:
         self.poison_masked = poison_masked
         self.ended, self.longer = 0, False
         self.misled: str | None = None
-        self.turns = 0
+        self.iterations = 0
         self.deadline = self.end = float("inf")
         self.out_of_time: LaunchEnded | None = None
         self.found = Findings(path)
@@ -90,8 +90,8 @@ class MemoryCheck:
         interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
-        Turns.watch, Turns.ahead, Turns.barrier = self._turn, self._ahead, self.races.threads.barrier
-        Believed.broken = self._broken
+        LoopEvents.iteration, LoopEvents.before, LoopEvents.barrier = self._iteration, self._before_loop, self.races.threads.barrier
+        BrokenPromises.report = self._broken
         self._set_clock()
         try:
             yield
@@ -100,7 +100,7 @@ class MemoryCheck:
             signal.setitimer(signal.ITIMER_PROF, 0)
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
             interpreter.InterpreterBuilder.create_masked_load = load
-            Turns.watch = Turns.ahead = Turns.barrier = Believed.broken = None
+            LoopEvents.iteration = LoopEvents.before = LoopEvents.barrier = BrokenPromises.report = None
 
     def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
         """The compiler was promised what is not so."""
@@ -121,15 +121,15 @@ class MemoryCheck:
         signal.signal(signal.SIGPROF, lambda number, frame: self._in_time())
         signal.setitimer(signal.ITIMER_PROF, PAUSE, PAUSE)
 
-    def _ahead(self, turns: int) -> None:
-        """A loop of so many turns begins."""
-        if self.misled is not None and turns > MISLED_TURNS:
-            raise LaunchEnded("memory", f"a loop of {turns} turns began after a number was read outside {self.misled}")
+    def _before_loop(self, iterations: int) -> None:
+        """A loop of so many iterations begins."""
+        if self.misled is not None and iterations > MISLED_ITERATIONS:
+            raise LaunchEnded("memory", f"a loop of {iterations} iterations began after a number was read outside {self.misled}")
 
-    def _turn(self) -> None:
-        """A turn of a loop begins."""
-        self.turns += 1
-        if self.misled is not None and self.turns > MISLED_TURNS:
+    def _iteration(self) -> None:
+        """An iteration of a loop begins."""
+        self.iterations += 1
+        if self.misled is not None and self.iterations > MISLED_ITERATIONS:
             raise LaunchEnded("memory", f"a loop went on and on after a number was read outside {self.misled}")
 
     def _in_time(self) -> None:
@@ -165,7 +165,7 @@ class MemoryCheck:
         counts = [area.added[area.valid & (area.added > 0)] for area in self.areas if area.added is not None]
         return max((int(np.sort(count)[(len(count) - 1) // 2]) for count in counts if len(count)), default=0)
 
-    def look_at_inputs(self) -> None:
+    def check_inputs(self) -> None:
         """What an access has changed of an input, other programs may read before it is put back."""
         for area in self.touched.values():
             area.strayed |= zlib.crc32(area.buffer) != area.arrived
@@ -177,7 +177,7 @@ class MemoryCheck:
             area.writer is not None and bool(area.writer[area.valid].all()) for area in self.areas if area.poisoned
         )
 
-    def look(
+    def check(
         self, kind: str, pointers: Any, mask: Any, width: int, program: int, values: Any = None, operation: str = ""
     ) -> tuple[Any, Any, Any]:
         """Checks the active lanes of one access. values: what a store or an atomic brings. operation: the name of an atomic.
@@ -195,7 +195,7 @@ class MemoryCheck:
         lowest, highest = int(active.min()), int(active.max())
         number = (lowest >> WINDOW_BITS) - 1
         if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
-            return self._look_apart(kind, pointers, mask, width, program, values, operation)
+            return self._check_each_window(kind, pointers, mask, width, program, values, operation)
         area = self.areas[number]
         if kind != "load" and not area.output:
             self.touched[area.name] = area
@@ -232,7 +232,7 @@ class MemoryCheck:
             good &= area.valid[(first + width - 1) // area.width]
         return good
 
-    def _look_apart(
+    def _check_each_window(
         self, kind: str, pointers: Any, mask: Any, width: int, program: int, values: Any, operation: str
     ) -> tuple[Any, Any, Any]:
         """An access whose lanes point into several tensors, or into none: window by window."""
@@ -242,7 +242,7 @@ class MemoryCheck:
             part = mask & (window == number)
             if 0 <= number < len(self.areas):
                 self.races.shared = None
-                found, allowed, _ = self.look(kind, pointers, part, width, program, values, operation)
+                found, allowed, _ = self.check(kind, pointers, part, width, program, values, operation)
                 real[part] = found[part]
                 shared |= self.races.shared if self.races.shared is not None else False
                 stray &= ~(allowed & part)
@@ -320,7 +320,7 @@ def _unknown(before: np.ndarray, shared: np.ndarray | None) -> np.ndarray:
 
 
 class _Watched(NativeMemory):
-    """Triton's native memory functions, with a look at every access before it happens."""
+    """Triton's native memory functions, with a check of every access before it happens."""
 
     def __init__(self, memory: Any, check: MemoryCheck, builder: Any) -> None:
         super().__init__(memory, builder)
@@ -328,41 +328,41 @@ class _Watched(NativeMemory):
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
-        real, allowed, stray = self._check.look("load", pointers, mask, width, self._program())
+        real, allowed, stray = self._check.check("load", pointers, mask, width, self._program())
         loaded = self._memory.load(real, allowed, other, dtype)
         if len(self._check.found) != known and self._check.misled is None and _is_index(dtype, pointers):
             self._check.misled = self._check.found.last_tensor() or "its tensors"
-            self._check.turns = 0
+            self._check.iterations = 0
         if stray is not None:
             loaded[stray] = np.full(width, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
         return loaded
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
         values = np.asarray(values)
-        real, allowed, _ = self._check.look("store", pointers, mask, values.itemsize, self._program(), values)
+        real, allowed, _ = self._check.check("store", pointers, mask, values.itemsize, self._program(), values)
         stored = self._memory.store(real, values, allowed)
-        self._check.look_at_inputs()
+        self._check.check_inputs()
         return stored
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         values = np.asarray(values)
-        real, allowed, shared = self._looked(pointers, mask, values, operation.name)
+        real, allowed, shared = self._checked(pointers, mask, values, operation.name)
         before = _unknown(atomic_rmw(self._memory, operation, real, values, allowed, order), shared)
-        self._check.look_at_inputs()
+        self._check.check_inputs()
         return before
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         pointers, values = np.asarray(pointers), np.asarray(values)
         everywhere = np.ones(pointers.shape, dtype=bool)
-        real, allowed, shared = self._looked(pointers, everywhere, values, "CAS")
+        real, allowed, shared = self._checked(pointers, everywhere, values, "CAS")
         if not allowed.all():
             return values
         before = _unknown(self._memory.atomic_cas(real, expected, values, order), shared)
-        self._check.look_at_inputs()
+        self._check.check_inputs()
         return before
 
-    def _looked(self, pointers: Any, mask: Any, values: Any, operation: str) -> tuple[Any, Any, Any]:
+    def _checked(self, pointers: Any, mask: Any, values: Any, operation: str) -> tuple[Any, Any, Any]:
         """Real addresses and the mask of an atomic, and the lanes whose element other programs had changed (None: none)."""
         self._check.races.shared = None
-        real, allowed, _ = self._check.look("atomic", pointers, mask, values.itemsize, self._program(), values, operation)
+        real, allowed, _ = self._check.check("atomic", pointers, mask, values.itemsize, self._program(), values, operation)
         return real, allowed, self._check.races.shared

@@ -1,4 +1,4 @@
-"""The interpreter's native memory functions, and what those who look at each access on its way need of them."""
+"""The interpreter's native memory functions, and what those that check each access on its way need of them."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _to_integer64(values: np.ndarray, limits: Any, target: np.dtype[Any]) -> np.
 
 
 def as_tf32(values: np.ndarray) -> np.ndarray:
-    """fp32 as the tensor cores read it for tf32: the last 13 bits of the mantissa are not looked at."""
+    """fp32 as the tensor cores read it for tf32: the last 13 bits of the mantissa are ignored."""
     return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 

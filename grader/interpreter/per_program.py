@@ -16,7 +16,7 @@ MOST_ELEMENTS = 1 << 22
 """Of one stack: a sandbox has its limit of memory, and large tiles gain nothing."""
 
 
-class Apart(Exception):
+class NeedsOneByOne(Exception):
     """What these programs do cannot be done for all of them at once."""
 
 
@@ -35,7 +35,7 @@ class PerProgram(NDArrayOperatorsMixin):
 
     def __init__(self, stack: np.ndarray) -> None:
         if stack.size > MOST_ELEMENTS:
-            raise Apart("tiles too large to be kept for many programs")
+            raise NeedsOneByOne("tiles too large to be kept for many programs")
         self.stack = stack
 
     @property
@@ -64,12 +64,12 @@ class PerProgram(NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> PerProgram:
         keys = key if isinstance(key, tuple) else (key,)
         if not all(one is None or one is Ellipsis or isinstance(one, (int, slice)) for one in keys):
-            raise Apart(f"elements chosen by {type(key).__name__}")
+            raise NeedsOneByOne(f"elements chosen by {type(key).__name__}")
         return PerProgram(self.stack[(slice(None), *keys)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(key, PerProgram) or key.stack.shape != self.stack.shape or np.ndim(value):
-            raise Apart("elements set")
+            raise NeedsOneByOne("elements set")
         self.stack[key.stack] = value
 
     def reshape(self, *shape: Any) -> PerProgram:
@@ -84,7 +84,7 @@ class PerProgram(NDArrayOperatorsMixin):
     def view(self, dtype: Any) -> PerProgram:
         """As np.ndarray.view, for types of one width."""
         if np.dtype(dtype).itemsize != self.itemsize:
-            raise Apart("bits in another width")
+            raise NeedsOneByOne("bits in another width")
         return PerProgram(self.stack.view(dtype))
 
     def copy(self) -> PerProgram:
@@ -111,7 +111,7 @@ class PerProgram(NDArrayOperatorsMixin):
         """The one number, if it is the same in every program. Raises Diverged."""
         numbers = self.stack.reshape(len(self.stack), self.size)
         if self.size != 1:
-            raise Apart("one number of several")
+            raise NeedsOneByOne("one number of several")
         if (numbers != numbers[0]).any() and len(np.unique(numbers)) > 1:
             raise Diverged(numbers[:, 0])
         return numbers[0, 0].item()
@@ -132,11 +132,11 @@ class PerProgram(NDArrayOperatorsMixin):
         return self.stack.reshape(len(self.stack), -1)
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        raise Apart("a function that is no function of NumPy's")
+        raise NeedsOneByOne("a function that is no function of NumPy's")
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or "out" in options:
-            raise Apart(f"{function.__name__}.{method}")
+            raise NeedsOneByOne(f"{function.__name__}.{method}")
         made = function(*_aligned(inputs), **options)
         return tuple(map(PerProgram, made)) if isinstance(made, tuple) else PerProgram(made)
 
@@ -174,7 +174,7 @@ def _one_by_one(function: Any) -> Callable[..., PerProgram]:
             function(*_of_one(arguments, at), **{name: _of_one(value, at) for name, value in options.items()}) for at in range(programs)
         ]
         if not all(isinstance(one, (np.ndarray, np.generic)) for one in made):
-            raise Apart(f"{function.__name__} of programs together")
+            raise NeedsOneByOne(f"{function.__name__} of programs together")
         return PerProgram(np.stack(made))
 
     return form

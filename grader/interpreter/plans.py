@@ -4,7 +4,7 @@ Triton's interpreter goes the whole way of its front end for every operation of 
 numbers made tensors. All of that follows from the operands' types and from constants, never from their values. So the calls that
 reach the builder are written down the first time, and for other operands of the same types they are made again, with those operands.
 
-What is written down has to be all there is to it. An operation that looked at a tensor's value, or that made a value without the
+What is written down has to be all there is to it. An operation that read a tensor's value, or that made a value without the
 builder, is not planned and always goes the whole way.
 """
 
@@ -20,7 +20,7 @@ HANDLES = tuple(vars(interpreter)[name] for name in ("TensorHandle", "BlockPoint
 """What the builder's values are; Triton 3.9 has no block pointers."""
 PLAIN = (int, bool, str, type(None))
 MAX_PLANS = 4096
-"""Plans kept of one operation. A kernel has a few of each; a loop over constants, unrolled, has one for each of its turns."""
+"""Plans kept of one operation. A kernel has a few of each; a loop over constants, unrolled, has one for each of its iterations."""
 
 Plan = Callable[..., Any]
 """A function of an operation's tensors, in the order of its arguments."""
@@ -51,7 +51,7 @@ class _Tracing:
         self._builder, self._operands = builder, operands
         self._values = [tensor.handle for tensor in operands]
         self._calls: list[tuple[str, list[Any], dict[str, Any], int]] = []
-        self.looked = False
+        self.sees_values = False
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._builder, name)
@@ -66,7 +66,7 @@ class _Tracing:
                 self._values.extend(values)
                 self._calls.append((name, *given, len(values)))
             else:
-                self.looked = True  # what it made would be a constant of the plan
+                self.sees_values = True  # what it made would be a constant of the plan
             return made
 
         return call
@@ -83,13 +83,13 @@ class _Tracing:
         for number in reversed(range(len(self._values))):
             if self._values[number] is handle:
                 return number
-        self.looked = True  # made without the builder
+        self.sees_values = True  # made without the builder
         return 0
 
     def plan(self, result: Any) -> Plan:
         """The plan by which `result` was made. Raises _Unplannable."""
         kept = [self._result(one) for one in result] if type(result) in (tuple, tl.tuple) else self._result(result)
-        if self.looked:
+        if self.sees_values:
             raise _Unplannable
         return self._written(kept)
 
@@ -220,7 +220,7 @@ def _described(kind: Any) -> tuple[Any, ...]:
 
 
 def install() -> None:
-    """Notices when an operation looks at a tensor's value on its way."""
+    """Notices when an operation reads a tensor's value on its way."""
     for name in ("__bool__", "__index__"):
         setattr(tl.core.tensor, name, _noticed(getattr(tl.core.tensor, name)))
 
@@ -228,7 +228,7 @@ def install() -> None:
 def _noticed(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def looking(tensor: Any) -> Any:
         if _Tracing.current is not None:
-            _Tracing.current.looked = True
+            _Tracing.current.sees_values = True
         return original(tensor)
 
     return looking

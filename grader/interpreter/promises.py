@@ -1,6 +1,6 @@
-"""Promises to the compiler: is what tl.assume, tl.multiple_of, tl.max_contiguous and tl.max_constancy are told so?
+"""Promises to the compiler: is what tl.assume, tl.multiple_of, tl.max_contiguous and tl.max_constancy say so?
 
-The compiler believes them, so a kernel that breaks one is undefined. The interpreter needs none of them, and so looks at each.
+The compiler believes them, so a kernel that breaks one is undefined. The interpreter needs none of them, and so checks each.
 
 Lanes past the end of a tensor are not accused: Triton's tutorials promise a contiguous tile of `offs % M`, of which those lanes
 begin again at 0, and mask them at the store. The same goes for lanes that stay at the last element, or are all 0.
@@ -22,20 +22,20 @@ Seen = tuple[int, ...]
 """Numbers that break a promise: the first in a place where it cannot stand, and the one before it, if that says more."""
 
 
-class Believed:
-    """Told of each promise that is broken: its kind, what was promised (0: a condition) and what was seen."""
+class BrokenPromises:
+    """Called for each promise that is broken: its kind, what was promised (0: a condition) and what was seen."""
 
-    broken: Callable[[str, int, Seen], None] | None = None
+    report: Callable[[str, int, Seen], None] | None = None
 
 
-def told(kind: str) -> Callable[..., Any]:
-    """A function that takes the place of one of PROMISES, and looks at what it is given."""
+def checked(kind: str) -> Callable[..., Any]:
+    """A function that takes the place of one of PROMISES, and checks what it is given."""
 
     def hint(input: Any, values: Any, _semantic: Any = None, **_: Any) -> Any:
-        if Believed.broken is not None and isinstance(input, tl.core.tensor):
+        if BrokenPromises.report is not None and isinstance(input, tl.core.tensor):
             whole = [int(getattr(value, "value", value)) for value in (values if isinstance(values, (list, tuple, tl.tuple)) else [values])]
             for promised, seen in breaks(kind, input.handle, whole):
-                Believed.broken(kind, promised, seen)
+                BrokenPromises.report(kind, promised, seen)
         return input
 
     return hint
@@ -43,14 +43,14 @@ def told(kind: str) -> Callable[..., Any]:
 
 def assumed(condition: Any) -> None:
     """tl.assume of a condition."""
-    if Believed.broken is not None and not condition.data.all():
-        Believed.broken(ASSUMED, 0, ())
+    if BrokenPromises.report is not None and not condition.data.all():
+        BrokenPromises.report(ASSUMED, 0, ())
 
 
 def breaks(kind: str, handle: Any, promises: Sequence[int]) -> list[tuple[int, Seen]]:
     """Along each axis of a tensor what was promised, and the numbers that break it."""
     data, unit = handle.data, 1
-    every = data.stack if hasattr(data, "stack") else data[None]  # of all programs that run in step
+    every = data.stack if hasattr(data, "stack") else data[None]  # of all programs that run in lockstep
     if data.dtype.kind not in "iu" or (len(promises) != data.ndim and data.size != 1):
         return []
     pointers = handle.dtype.scalar.is_ptr()

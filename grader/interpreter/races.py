@@ -46,12 +46,12 @@ class Races:
         """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
         access = access_of(kind, area, active, program, pointers, mask, width, values, operation)
         if kind == "store" or operation == "XCHG":
-            self._look_at_lanes(access, active)
+            self._check_lanes(access, active)
         if kind != "store" and area.poisoned and not access.before.all():
             at = access.elements[np.flatnonzero(access.before == 0)[0]]
             self.found.place("unwritten", kind, area, int(at))
         used = self._uses_answer(access)
-        self._look_at_programs(access, used=used)
+        self._check_programs(access, used=used)
         if area.output:
             if kind == "atomic":
                 count_additions(area, access.elements, access.of_lanes, access.within)
@@ -67,7 +67,7 @@ class Races:
             return False
         return line_in(self.found.path) in lines_of_use(self.found.path)
 
-    def _look_at_programs(self, access: MemoryAccess, *, used: bool) -> None:
+    def _check_programs(self, access: MemoryAccess, *, used: bool) -> None:
         """What other programs wrote, and this one adds to, changes, or writes again."""
         kind, others = access.kind, access.of_other_programs
         if kind == "atomic":
@@ -124,7 +124,7 @@ class Races:
             first = access.before == 0
             area.reader[elements] = np.where(~first | (known == program + 1), known, np.where(known == 0, program + 1, -SEVERAL))
 
-    def _look_at_lanes(self, access: MemoryAccess, active: np.ndarray) -> None:
+    def _check_lanes(self, access: MemoryAccess, active: np.ndarray) -> None:
         """One store that brings different numbers to one element: on a GPU its lanes come in no order. active: their addresses."""
         area, values = access.area, access.of_lanes
         unit = min(values.itemsize, area.width)

@@ -553,7 +553,7 @@ def test_a_bound_from_outside_is_caught_before_its_first_turn(tmp_path):
     """The number that stands for one from outside would make two thousand million turns: the launch ends ahead of them."""
     source = DDS.replace("tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 2)")
     result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
-    assert "turns began after a number was read outside crow_indices" in result.outcome.message
+    assert "iterations began after a number was read outside crow_indices" in result.outcome.message
     sentence = next(sentence for sentence in result.sentences if "crow_indices" in sentence)
     assert "reads element 3 of crow_indices, which has 3 (0 to 2): what is read outside is not an index" in sentence
     assert "mask" not in sentence
