@@ -277,7 +277,7 @@ def test_what_one_module_changes_the_next_sandbox_does_not_see(start):
     import builtins, json, os, random, signal, sys
     from grader.building.sandboxed import operations, student_module
     from grader.sandbox.inside import wire
-    answer = [hasattr(thing, 'marked') for thing in (builtins, sys, wire, student)] + [
+    answer = [hasattr(thing, 'marked') for thing in (builtins, sys, wire, student_module)] + [
         'MARKED' in os.environ, wire.MAX_BLOBS, student_module.load.__name__, operations.explain.__name__, '/tmp/evil' in sys.path,
         signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, os.getcwd(), os.umask(0o22), os.nice(0)]
     """
