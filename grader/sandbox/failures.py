@@ -15,7 +15,9 @@ class MemoryCorrupted(SandboxDied):
     """The process died of a wild pointer: a segmentation fault, or a heap that was overwritten."""
 
 
-LOST = "the grader's process was ended from outside again and again, perhaps for lack of memory; grade it again, by itself"
+LOST = (
+    "the grader's process was ended from outside again and again, perhaps for lack of memory; grade it again, by itself"
+)
 """Why there is no verdict."""
 
 

@@ -30,7 +30,13 @@ START_SECONDS = 240.0
 
 ATTEMPTS = 3
 IMPORTED = {
-    False: ("triton", "triton.compiler", "triton.backends.compiler", OPERATIONS, "grader.building.sandboxed.triton_stages"),
+    False: (
+        "triton",
+        "triton.compiler",
+        "triton.backends.compiler",
+        OPERATIONS,
+        "grader.building.sandboxed.triton_stages",
+    ),
     True: ("numpy.random", OPERATIONS, "grader.interpreter.launching"),
 }
 """What a parent imports, by whether its forks interpret."""

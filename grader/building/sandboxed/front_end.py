@@ -31,7 +31,9 @@ def refuse() -> None:
     def call(self: Any, *given: Any, **named: Any) -> Any:
         if any(_at_run_time(value) for value in (*given, *named.values())):
             own = next((name for name in ("cdiv", "next_power_of_2") if self is getattr(triton, name)), None)
-            raise FrontEndRefusal(f"{f'triton.{own}' if own else 'constexpr_function'} got a value that is known only at run time")
+            raise FrontEndRefusal(
+                f"{f'triton.{own}' if own else 'constexpr_function'} got a value that is known only at run time"
+            )
         return compute(self, *given, **named)
 
     dot.refuses = True  # type: ignore[attr-defined]

@@ -69,7 +69,11 @@ class Operations:
 
         if operation == "compile":
             return triton_stages.compile_one(self.module, header)
-        stages = {"lower": triton_stages.lower_one, "allocate": triton_stages.allocate_one, "read": triton_stages.read_one}
+        stages = {
+            "lower": triton_stages.lower_one,
+            "allocate": triton_stages.allocate_one,
+            "read": triton_stages.read_one,
+        }
         if operation not in stages:
             raise ValueError(f"unknown request {operation!r}")
         return stages[operation](self.module, header), []

@@ -105,11 +105,18 @@ class _Reader:
 
     def answer(self, num_warps: int) -> dict[str, Any]:
         matrix = [*(self.names[number] for number in self.matrix), *self.tensor_memory]
-        kind, begin = next((kind for kind in MATRIX_KINDS if any(name.startswith(kind[1]) for name in matrix)), ("none", "-"))
-        int8 = any(part in ("s8", "u8", "kind::i8") for name in matrix if name.startswith(begin) for part in name.split("."))
+        kind, begin = next(
+            (kind for kind in MATRIX_KINDS if any(name.startswith(kind[1]) for name in matrix)), ("none", "-")
+        )
+        int8 = any(
+            part in ("s8", "u8", "kind::i8") for name in matrix if name.startswith(begin) for part in name.split(".")
+        )
         return {
-            "matrix_instruction": kind, "int8_matrix": int8, "widest_load_bytes": self.widest, "loop": self._loop_facts(num_warps),
-        }  # fmt: skip
+            "matrix_instruction": kind,
+            "int8_matrix": int8,
+            "widest_load_bytes": self.widest,
+            "loop": self._loop_facts(num_warps),
+        }
 
     def _loop(self) -> tuple[int, int] | None:
         """First and last statement of the longest innermost loop around a matrix instruction."""
@@ -128,11 +135,15 @@ class _Reader:
             return None
         first, last = span
         inside, outside = self.names[first : last + 1], self.names[:first] + self.names[last + 1 :]
-        sums = {register for number, registers in self.sums.items() if first <= number <= last for register in registers}
+        sums = {
+            register for number, registers in self.sums.items() if first <= number <= last for register in registers
+        }
         return {
             "divisions": _count(DIVISION, inside),
             "multiplications": _count(MULTIPLICATION, inside),
-            "sums_to_float": sum(register in sums for number, register in self.converted.items() if first <= number <= last),
+            "sums_to_float": sum(
+                register in sums for number, register in self.converted.items() if first <= number <= last
+            ),
             "to_float_outside": _count(TO_FLOAT, outside),
             "to_integer": _count(TO_INTEGER, inside),
             "float_instructions": sum(bool(FLOAT_WORK.match(name) or TO_INTEGER.match(name)) for name in inside),

@@ -101,7 +101,9 @@ class StudentModule:
         where = f"config {index} of {self.name}"
         if not isinstance(config.kwargs, dict):
             kind = type(config.kwargs).__name__
-            raise ContractError(f"{where} begins with a {kind}; expected a dictionary: write triton.Config({{'BLOCK_M': 64}})")
+            raise ContractError(
+                f"{where} begins with a {kind}; expected a dictionary: write triton.Config({{'BLOCK_M': 64}})"
+            )
         given = dict(config.kwargs.items())  # read once: a subclass of dict can say something else each time
         for key, value in given.items():
             if key in contract:
@@ -177,7 +179,9 @@ def _options(config: Any, where: str) -> dict[str, int]:
             raise ContractError(f"{where} has {option}={value!r}; expected a whole number from {low} to {high}")
         options[option] = value
     if options["num_warps"] & (options["num_warps"] - 1):
-        raise ContractError(f"{where} has num_warps={options['num_warps']}; expected a power of two: write 1, 2, 4, 8 or 16")
+        raise ContractError(
+            f"{where} has num_warps={options['num_warps']}; expected a power of two: write 1, 2, 4, 8 or 16"
+        )
     return options
 
 

@@ -21,7 +21,9 @@ OWNS = (
         r'\n@(?!\S+ = external addrspace\(3\) |\S+ = private unnamed_addr constant [^"]*c"__CUDA_(?:FTZ|PREC_SQRT|ARCH)\\00",)'
     ),
     re.compile(r"\ndeclare (?![^@\n]*@(?:llvm\.|__nvvm_reflect\())"),
-    re.compile(r"\.(?:(?<!\w\.)|(?<=\\[0-9A-F]{2}\.))(?:global|local|const|extern|visible|weak|common|func|entry)(?![.:\w])"),
+    re.compile(
+        r"\.(?:(?<!\w\.)|(?<=\\[0-9A-F]{2}\.))(?:global|local|const|extern|visible|weak|common|func|entry)(?![.:\w])"
+    ),
 )
 """In LLVM IR: a variable that is neither shared memory nor a question of libdevice's (building/cubin.py), a function that is not LLVM's
 own, and a declaration in inline PTX. Three that begin with a letter of their own: one of them all takes fifty times as long."""
@@ -152,7 +154,9 @@ def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any,
     ir.load_dialects(context)
     backend.load_dialects(context)
     source = _source(module, request)
-    made = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    made = source.make_ir(
+        target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+    )
     return backend, target, options, context, made
 
 

@@ -210,4 +210,3 @@ def main(arguments: list[str]) -> None:
     gc.enable()
     unable = f"importing started {threads - 1} threads, and a process with threads cannot be forked safely"
     Parent(control, unable if threads > 1 else None).serve()
-
