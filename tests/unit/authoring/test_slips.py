@@ -50,10 +50,11 @@ def test_the_installed_package_has_results_and_no_edit(tmp_path):
     setup = [sys.executable, "-c", "from setuptools import setup; setup()", "-q"]
     command = [*setup, "egg_info", "--egg-base", str(tmp_path), "build_py", "--build-lib", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slip_runs.*")}
+    built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slip*")}
     folders = [Path(catalogue).parent.as_posix() for catalogue in CATALOGUES]
     assert built == {"grader/exercises/slips.py", "grader/authoring/slip_runs.py",
                      *(f"{folder}/{name}" for folder in folders for name in (SENTENCES, RESULTS))}  # fmt: skip
+    assert (tmp_path / "grader/compile_errors/messages.toml").is_file(), "the table of compile errors is data of the package"
 
 
 @pytest.fixture
