@@ -80,7 +80,7 @@ def compile_described(
     compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
     bundle = (_verdicts if options.scope == "verdict" else _binaries)(compiler, bundle, newest, first.name)
     older = [capability for capability in options.capabilities if capability != newest]
-    bundle, _ = compiler.lower(
+    bundle = compiler.allocate(
         bundle, [(capability, config, first.name) for capability in older for config in bundle.configs]
     )
     if ours := _fault_of_ours(bundle):

@@ -94,8 +94,18 @@ class Compiler:
     ) -> tuple[KernelBundle, frozenset[int]]:
         """The bundle with why a wanted (capability, config, case) does not compile; no binary is made of those that do. And the
         configs, by index, of whose binary LLVM IR says that it would be one kernel and nothing else."""
+        return self._tried("lower", bundle, wanted)
+
+    def allocate(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
+        """The bundle with why a wanted (capability, config, case) does not compile until its shared memory is allocated. After that
+        Triton only translates, for one capability as for another."""
+        return self._tried("allocate", bundle, wanted)[0]
+
+    def _tried(
+        self, operation: Operation, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]
+    ) -> tuple[KernelBundle, frozenset[int]]:
         failures, plain = {(f.config, f.capability): f for f in bundle.failures}, set()
-        for job, result in self._run("lower", bundle.made, list(self._jobs(bundle, wanted)), len(bundle.binaries)):
+        for job, result in self._run(operation, bundle.made, list(self._jobs(bundle, wanted)), len(bundle.binaries)):
             if isinstance(result, BuildFailure):
                 failures.setdefault((job.config.index, job.capability), result)
             elif result == PLAIN:
@@ -211,7 +221,8 @@ class Compiler:
     ) -> tuple[Sandbox | None, _Made]:
         if self.timeouts >= MAX_TIMEOUTS or self.left <= 0 or self.options.cancelled():
             return sandbox, job.failure(NO_TIME_LEFT)
-        request, cache = _compile_request(operation, self.lab, job), self.options.cache
+        request = compile_request(operation, self.lab, job.capability, job.config, job.launch)
+        cache = self.options.cache
         before = sandbox.spent if sandbox else 0.0
         try:
             known = cache.answer(made, request) if cache else None
@@ -305,11 +316,11 @@ def made_request(made: MadeModule, capability: int) -> dict[str, Any]:
     return {"op": "made", "module": made.text, "kernel": made.kernel, "capability": capability}
 
 
-def _compile_request(operation: str, lab: Lab, job: _Job) -> dict[str, Any]:
-    config, launch = job.config, job.launch
+def compile_request(operation: str, lab: Lab, capability: int, config: Config, launch: Launch) -> dict[str, Any]:
+    """The request to compile a launch of a config, as far as the operation says."""
     return {
         "op": operation,
-        "capability": job.capability,
+        "capability": capability,
         "signature": dict(launch.signature),
         "divisible": list(launch.divisible),
         "constants": as_data({**lab.constants, **config.constants, **dict(launch.folded)}),

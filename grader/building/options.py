@@ -16,7 +16,7 @@ Scope = Literal["all", "check", "verdict"]
 class BuildOptions:
     """For which compute capabilities to build, with how many sandboxes at once, confined or not.
 
-    Binaries are made for the newest; for the others each config is compiled down to LLVM IR, which says whether it builds.
+    Binaries are made for the newest; for the others each config is compiled until its shared memory is allocated.
     `scope` "all" builds what a GPU run launches; "check" builds each config once and tries of the other launches whether they could
     be built (`Compiler.launchable`); "verdict" is "check" with one binary: the other configs go down to LLVM IR, and further only
     where that leaves open what a binary would own. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
