@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +11,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+from grader.cli.late_torch import begin, stand_in
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
 from grader.running.prestart import prestart
@@ -20,7 +19,7 @@ from grader.sandbox import prewarm
 
 if TYPE_CHECKING:
     from grader.labs import Lab
-    from grader.model import Device, Report
+    from grader.model import Device, Report, Submission
     from grader.pipeline.progress import Progress
 
 
@@ -44,6 +43,7 @@ def grade(
     _warm_up(path)
     if path.exists() and device is not DeviceChoice.cpu:
         prestart()
+    stand_in()
     from grader.judging.rubric import BadRubric
     from grader.reading import UnusablePath
     from grader.reporting.document import document
@@ -52,11 +52,11 @@ def grade(
 
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
-    chosen = _device(device)
-    if html_file:  # a second of imports while the sandboxes work
-        Thread(target=_import_page, daemon=True).start()
     try:
-        report = _grade(path, labs, chosen, seed, jobs, all_labs=bool(lab))
+        submission = _read(path, labs, all_labs=bool(lab))
+        report = _grade(submission, labs, _device(device), seed, jobs)
+    except typer.Exit:
+        raise
     except (UnusablePath, BadRubric) as problem:
         raise refuse(str(problem)) from None
     except KeyboardInterrupt:
@@ -146,15 +146,21 @@ def _warm_up(path: Path) -> None:
         prewarm()
 
 
-def _grade(
-    path: Path, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, *, all_labs: bool
-) -> Report:
-    from grader.building import BinaryCache, own_folder
-    from grader.pipeline.grading import GradeOptions, grade_submission
+def _read(path: Path, labs: list[Lab], *, all_labs: bool) -> Submission:
+    """What was handed in; says what of it is graded, and begins to import torch, which takes longer than all before."""
     from grader.reading import read
     from grader.reading.other_folders import with_work_in_other_folders
 
     submission = with_work_in_other_folders(read(path, labs, all_labs=all_labs), labs)
+    errors.print(f"grading {', '.join(submission.labs)} of {escape(str(path))}", soft_wrap=True)
+    begin()
+    return submission
+
+
+def _grade(submission: Submission, labs: list[Lab], device: Device, seed: int | None, jobs: int | None) -> Report:
+    from grader.building import BinaryCache, own_folder
+    from grader.pipeline.grading import GradeOptions, grade_submission
+
     options = GradeOptions(device, seed=seed, jobs=jobs, cache=BinaryCache(own_folder()))
     columns = (
         SpinnerColumn(),
@@ -172,16 +178,6 @@ def _grade(
             bars.update(tasks[news.lab_id], description=str(news), total=total, completed=done)
 
         return grade_submission(submission, labs, options, listen)
-
-
-def _import_page() -> None:
-    """What the page needs; what is missing is told when it is written."""
-    with suppress(ImportError):
-        import matplotlib.backends.backend_svg
-        import matplotlib.figure  # noqa: F401
-
-        import grader.pipeline.page_traffic
-        import grader.reporting.page  # noqa: F401
 
 
 def _write_page(path: Path, report: Report, *, traffic: bool = False) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-Inputs = Mapping[str, torch.Tensor | int]
+Inputs = Mapping[str, "torch.Tensor | int"]
 """A tensor for each pointer parameter of the harness but the last, out_ptr, and an int for each other parameter."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-Stack = Mapping[str, torch.Tensor]
+Stack = Mapping[str, "torch.Tensor"]
 """The inputs of several launches, one tensor a pointer parameter: [launches, *shape of the parameter]."""
 
 

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from grader.running.cuda import CudaRunner
 
 CHECKED_CAPABILITIES = (80, 90)
-"""Without a GPU the `build` check: kernels are compiled for the newest of these, and down to LLVM IR for the others; in a batch most
-configs are lowered for the newest too (`GradeOptions.facts`)."""
+"""Without a GPU the `build` check: kernels are compiled for the newest of these, and until their shared memory is allocated for
+the others; in a batch most configs go down to LLVM IR for the newest (`GradeOptions.facts`)."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,7 @@ def grade_submission(
     on_gpu = options.device.kind == "cuda"
     prewarm(confined=options.confined)
     grade_all = _grade_on_gpu if on_gpu else _grade_on_cpu
-    with one_thread():
-        reports = grade_all(submission, chosen, options, seed, rubric, listen)
+    reports = grade_all(submission, chosen, options, seed, rubric, listen)
     return Report(
         submission=submission.name,
         device=options.device,
@@ -125,12 +124,14 @@ def _tier_notes(device: Device) -> tuple[str, ...]:
 def _grade_on_cpu(
     submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, rubric: Rubric, listen: Listener
 ) -> dict[str, LabReport]:
-    """One lab after the other; a lab is judged while the next one is built."""
-    with ThreadPoolExecutor(max_workers=1) as judges:
-        reports = {}
+    """One lab after the other; a lab is judged while the next one is built. torch is not used before the first is built."""
+    with ThreadPoolExecutor(max_workers=1) as judges, ExitStack() as until_judged:
+        reports: dict[str, Future[LabReport]] = {}
         for lab in labs:
             source = submission.labs[lab.id]
             built = build_lab(lab, source, _cpu_build_options(options), listen)
+            if not reports:
+                until_judged.enter_context(one_thread())
             reports[lab.id] = judges.submit(_interpreted(lab, source, built, options, seed, rubric, listen))
         return {lab_id: report.result() for lab_id, report in reports.items()}
 
@@ -203,7 +204,7 @@ def _grade_on_gpu(
 
     device, count = options.device, max(1, len(labs))
     how = replace(gpu_build_options(device, max(1, options.cores // 2), options.confined), cache=options.cache)
-    with CudaRunner() as runner, ThreadPoolExecutor(max_workers=3 * count) as pool:
+    with one_thread(), CudaRunner() as runner, ThreadPoolExecutor(max_workers=3 * count) as pool:
         builds: dict[str, Future[KernelBundle | Refusal]] = {
             lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
         }

@@ -82,7 +82,9 @@ def test_clean_launches_share_a_sandbox(monkeypatch):
     assert sandboxes(monkeypatch, [{}] * 5) == ([0] * 5, ["ran"] * 5)
 
 
-@pytest.mark.parametrize("how", [{"sharing": False}, {"poison_masked": True}, {"shuffled": 1}, {"accesses": True}, {"record": range}])
+@pytest.mark.parametrize(
+    "how", [{"sharing": False}, {"poison_masked": True}, {"shuffled": 1}, {"accesses": True}, {"record": range}]
+)
 def test_some_never_share(monkeypatch, how):
     assert sandboxes(monkeypatch, [{}] * 3, **how)[0] == [0, 1, 2]
 
@@ -117,7 +119,9 @@ KERNELS = {
 def test_the_outcome_is_that_of_a_sandbox_of_its_own(name):
     """Small cases, and those that fold a 1; `python -m tests.shared_sandboxes` has all of the tests' submissions and cases."""
     lab, text = KERNELS[name]
-    dear = tuple(case.name for case in get_lab(lab).cases if case.configs == "all" or case.M * case.N * case.K > 600_000)
+    dear = tuple(
+        case.name for case in get_lab(lab).cases if case.configs == "all" or case.M * case.N * case.K > 600_000
+    )
     done = compared(name, lab, text, InterpretOptions(1), without=dear)
     assert done is not None
     assert done.launches > 5
