@@ -1,4 +1,5 @@
-"""`python -m bench race`, `encoder`, `decoder` and `figures`: kernels against cuBLAS fp16, whole models, as data and as drawings."""
+"""`python -m bench race`, `encoder`, `decoder` and `figures`: kernels against cuBLAS fp16, whole models, as data and as drawings;
+`students`: the grader's own speed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.arguments import cores, errors, graphics_card, refuse
+from grader.cli.arguments import DeviceChoice, cores, errors, graphics_card, refuse
 from grader.model import Device
 from grader.reporting.atomic import write_whole
 from grader.reporting.benchmarks import SHOWN
@@ -93,6 +94,34 @@ def _write_model(record: ModelRecord, out: Path) -> None:
     write_whole(out, model_to_json(record))
     typer.echo(markdown(record))
     typer.echo(f"wrote {out} after {record.seconds:.0f} s; `make figures` draws it")
+
+
+@app.command()
+def students(
+    wanted: Annotated[str, typer.Option("--cores", help="Numbers of cores, with commas between.")] = "",
+    count: Annotated[int | None, typer.Option("--students", min=1, help="How many; default: as many as cores.")] = None,
+    equal: Annotated[float, typer.Option(min=0, max=1, help="The share that hands in the same kernels.")] = 0.0,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
+) -> None:
+    """Grade classes with so many cores each; writes bench/results/students_<device>.json and the table of docs/instructor.md."""
+    from bench.students import BEGIN, END, RESULTS, loaded, measure, table, to_json
+    from grader.gpu.devices import UnusableDevice, choose
+    from grader.judging.rubric import slug
+
+    try:
+        chosen, _ = choose(device.value)
+        numbers = [int(number) for number in wanted.split(",")] if wanted else [cores()]
+    except (UnusableDevice, ValueError) as problem:
+        raise refuse(str(problem)) from None
+    if not all(0 < number <= cores() for number in numbers):
+        raise refuse(f"--cores {wanted}: this process may use {cores()} cores")
+    record = measure(chosen, numbers, count, equal, lambda text: errors.print(text))
+    write_whole(RESULTS / f"students_{slug(record.device)}.json", to_json(record))
+    document = Path("docs") / "instructor.md"
+    text = document.read_text(encoding="utf-8")
+    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    write_whole(document, f"{before}\n\n{table(loaded())}\n{after}")
+    typer.echo(table([record]))
 
 
 @app.command()

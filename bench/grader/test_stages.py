@@ -5,6 +5,9 @@ Runs are kept in bench/results/stages/ and compared with the last one; the same 
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ from tests.submissions import mistakes
 
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
 SEED = 1
-WRONG = {"w8a8": "truncation", "w4a16": "unsigned", "dds": "block_transposed"}
+WRONG = {"w8a8": "truncation", "w4a16": "unsigned", "dds": "block_not_transposed"}
 OPTIONS = building.BuildOptions((90,), "check", 1)
 CASES = 3
 
@@ -51,8 +54,9 @@ class Prepared:
         self.problems: dict[str, Problem] = {name: make_problem(self.lab, self.lab.case(name), SEED) for name, _ in self.pairs}
         self.outcomes: list[Outcome] = self.interpret()
 
-    def interpret(self) -> list[Outcome]:
-        return interpret(self.lab, self.source, self.built, self.problems, self.pairs, InterpretOptions(1))
+    def interpret(self, sharing: bool = True) -> list[Outcome]:
+        how = replace(InterpretOptions(1), sharing=sharing)
+        return interpret(self.lab, self.source, self.built, self.problems, self.pairs, how)
 
     def check(self) -> list[Any]:
         return [check(self.lab, self.problems[one.case], one, self.built) for one in self.outcomes]
@@ -80,12 +84,27 @@ def test_describe_and_make(benchmark, right):
     benchmark.pedantic(building.describe, (right.lab, right.source, OPTIONS), rounds=5)
 
 
-def test_compile(benchmark, right):
-    benchmark.pedantic(building.compile_described, (right.lab, right.source, right.described, OPTIONS), rounds=1)
+@pytest.mark.parametrize("scope", ["check", "verdict", "all"])
+def test_compile(benchmark, right, scope):
+    """As a student's own grading without a GPU, a class's without one, and one for a GPU."""
+    options = replace(OPTIONS, scope=scope, capabilities=(90,) if scope == "all" else (80, 90))
+    benchmark.pedantic(building.compile_described, (right.lab, right.source, right.described, options), rounds=1)
 
 
-def test_interpret(benchmark, right):
-    benchmark.pedantic(right.interpret, rounds=3)
+def test_compile_from_the_cache(benchmark, right, tmp_path):
+    options = replace(OPTIONS, capabilities=(80, 90), cache=building.BinaryCache(tmp_path))
+    arguments = right.lab, right.source, right.described, options
+    building.compile_described(*arguments)
+    benchmark.pedantic(building.compile_described, arguments, rounds=5)
+
+
+@pytest.mark.parametrize("sharing", [True, False], ids=["shared", "alone"])
+def test_interpret(benchmark, right, sharing):
+    benchmark.pedantic(right.interpret, (sharing,), rounds=3)
+
+
+def test_problems(benchmark, right):
+    benchmark.pedantic(lambda: [make_problem(right.lab, case, SEED) for case in right.lab.cases], rounds=3)
 
 
 def test_check(benchmark, right):
@@ -104,6 +123,18 @@ def test_diagnose(benchmark, wrong):
 def test_grade(benchmark, wrong):
     options = GradeOptions(choose("cpu")[0], seed=SEED, jobs=1, capabilities=(90,))
     benchmark.pedantic(grade, (wrong.path, [wrong.lab], options), rounds=1)
+
+
+def test_first_line(benchmark, right):
+    """From the start of Python until it is said what is graded; torch is imported after that."""
+
+    def first_line() -> None:
+        command = [sys.executable, "-m", "grader", "grade", str(right.path), "--device", "cpu"]
+        with subprocess.Popen(command, cwd=SOLUTIONS.parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr.readline().startswith("grading ")
+            process.kill()
+
+    benchmark.pedantic(first_line, rounds=5)
 
 
 def test_page(benchmark, wrong):

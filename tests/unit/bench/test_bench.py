@@ -7,12 +7,15 @@ import dataclasses
 import json
 import math
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench import students
 from bench.breakeven import break_even
 from bench.figures import draw
 from bench.peers import all_peers
@@ -197,3 +200,33 @@ def test_the_page_says_how_ratios_came_again():
     assert {tier for case in cases for tier in case["tier"]} == {4}
     spreads = [100 * (max(case["ratio"]) / min(case["ratio"]) - 1) for case in cases]
     assert f"within {min(spreads):.1f} to {max(spreads):.1f} % of each other" in text
+
+
+def test_instructors_read_the_table_of_cores_and_students():
+    text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
+    written = text[text.index(students.BEGIN) + len(students.BEGIN) : text.index(students.END)].strip()
+    records = students.loaded()
+    assert written == (students.table(records).strip() if records else "")
+
+
+def test_a_class_has_so_many_distinct_kernels(tmp_path):
+    assert students.hand_in(tmp_path, 5, 0.4) == 3
+    for lab in all_labs().values():
+        texts = [path.read_text(encoding="utf-8") for path in sorted(tmp_path.glob(f"*/{lab.id}.py"))]
+        assert [len(texts), len(set(texts))] == ([0, 0] if lab.bonus else [5, 3])
+
+
+def test_the_cpu_time_of_a_group_is_that_of_its_processes():
+    counted = students.Counted()
+    if counted.path is None:
+        pytest.skip("no control group can be made here")
+    burn = "import time\nwhile time.process_time() < 0.5: pass"
+    subprocess.run([sys.executable, "-c", burn], check=True, preexec_fn=counted.join)
+    assert 0.4 < counted.end() < 5
+
+
+def test_rows_have_rates_by_the_minute():
+    run = students.Run(cores=16, students=20, distinct=16, seconds=60.0, memory_gb=9.0, cpu_seconds=None)
+    text = students.table([students.Record("H", "", {}, (run, dataclasses.replace(run, seconds=120.0, cpu_seconds=600.0)))])
+    assert "| H | 16 | 20 | 16 | 60 | 20.0 |  | 9.0 GB |" in text
+    assert "| H | 16 | 20 | 16 | 120 | 10.0 | 30 | 9.0 GB |" in text
