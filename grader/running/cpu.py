@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -82,9 +82,11 @@ def interpret(
 ) -> list[Outcome]:
     """Runs the (case, config) pairs and returns their outcomes in the same order.
 
-    Those of hidden cases must be the last: what they take is missing to whatever comes after them.
+    Those of hidden cases must be the last: what they take is missing to whatever comes after them. Configs of which the interpreter sees
+    no difference, such as other numbers of warps or stages, have one launch of a case together, if it runs to its end.
     """
     waiting = list(range(len(pairs)))
+    seen = [_seen(bundle, pair) for pair in pairs]
     outcomes: dict[int, Outcome] = {}
     timeouts: list[str] = []
     lock = threading.Lock()
@@ -125,8 +127,12 @@ def interpret(
                 if outcome.status == "timeout":
                     timeouts.append(case)
             with lock:
+                alike = [other for other in waiting if outcome.status == "ran" and seen[other] == seen[number]]
+                waiting[:] = [other for other in waiting if other not in alike]
                 outcomes[number] = outcome
-                progress(outcome)
+                outcomes.update({other: replace(outcome, config=pairs[other][1], seconds=0.0) for other in alike})
+                for one in (number, *alike):
+                    progress(outcomes[one])
 
     threads = [
         threading.Thread(target=work, args=(place % 2 == 1,), daemon=True)
@@ -137,6 +143,14 @@ def interpret(
     for thread in threads:
         thread.join()
     return [outcomes[number] for number in range(len(pairs))]
+
+
+def _seen(bundle: KernelBundle, pair: tuple[str, int]) -> object:
+    """What the interpreter sees of a launch, beside the kernel and the inputs of the case; of one that is refused, itself."""
+    launch = bundle.launches.get(pair)
+    if launch is None or pair in bundle.refused:
+        return pair
+    return pair[0], repr(sorted(bundle.configs[pair[1]].constants.items())), launch.grid, repr(launch.folded)
 
 
 def _programs(bundle: KernelBundle, pair: tuple[str, int]) -> int:

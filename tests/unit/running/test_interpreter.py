@@ -48,7 +48,7 @@ class Slow:
 def test_launches_may_take_so_long_together(monkeypatch, seconds, runs, says):
     monkeypatch.setattr(Slow, "seconds", seconds)
     monkeypatch.setattr(Slow, "says", says)
-    configs = tuple(Config(index, {"BLOCK_M": 16}, 4, 2) for index in range(20))
+    configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(20))
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(20)}
     bundle = KernelBundle(LAB.id, configs, launches, {}, MadeModule("", LAB.kernel, ()))
     problems = {CASE: make_problem(LAB, LAB.case(CASE), 1)}
@@ -66,7 +66,7 @@ def test_two_launches_that_do_not_end_are_enough(monkeypatch, hidden):
     monkeypatch.setattr(Slow, "seconds", 1.0)
     monkeypatch.setattr(Slow, "says", {"error": "LaunchEnded", "reason": "time", "message": "did not finish", "line": None})
     lab = replace(LAB, cases=tuple(replace(case, hidden=hidden and case.name == CASE) for case in LAB.cases))
-    configs = tuple(Config(index, {"BLOCK_M": 16}, 4, 2) for index in range(5))
+    configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(5))
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(5)}
     bundle = KernelBundle(LAB.id, configs, launches, {}, MadeModule("", LAB.kernel, ()))
     problems = {CASE: make_problem(lab, lab.case(CASE), 1)}

@@ -104,6 +104,29 @@ def test_a_hidden_launch_has_a_sandbox_of_its_own(monkeypatch):
     assert sandboxes(monkeypatch, [{}] * 5, hidden=(3, 4))[0] == [0, 0, 0, 1, 2]
 
 
+def test_configs_that_are_one_to_the_interpreter_have_one_launch(monkeypatch):
+    """Other warps and stages; not other constants, grids or folded numbers, and not what was refused or did not run to its end."""
+    configs = (
+        Config(0, {"BLOCK_M": 16}, 4, 2), Config(1, {"BLOCK_M": 16}, 8, 3, 128), Config(2, {"BLOCK_M": 32}, 4, 2),
+        Config(3, {"BLOCK_M": 16}, 4, 2), Config(4, {"BLOCK_M": 16}, 4, 2), Config(5, {"BLOCK_M": 16.0}, 4, 2),
+        Config(6, {"BLOCK_M": 16}, 2, 5),
+    )  # fmt: skip
+    launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(7)}
+    launches[CASE, 3], launches[CASE, 4] = Launch((2, 1, 1), (), (), ()), Launch((1, 1, 1), (), (), (("M", 1),))
+    refused = {(CASE, 6): "too large"}
+    bundle = KernelBundle(LAB.id, configs, launches, refused, MadeModule("", LAB.kernel, ()))
+    problems = {CASE: make_problem(LAB, LAB.case(CASE), 1)}
+    for says, made in (([{}] * 5, 5), ([UNCLEAN["error"]] * 6, 6)):
+        for name, value in (("says", list(says)), ("log", []), ("begun", [])):
+            monkeypatch.setattr(Scripted, name, value, raising=False)
+        told = []
+        outcomes = interpret(LAB, SOURCE, bundle, problems, list(launches), InterpretOptions(1, start=Scripted), told.append)
+        assert len(Scripted.log) == made
+        assert [outcome.config for outcome in outcomes] == list(range(7)) == sorted(outcome.config for outcome in told)
+        assert [outcome.status for outcome in outcomes] == [*["ran" if made == 5 else "crash"] * 6, "refused"]
+        assert made == 6 or (outcomes[1].y is not None and outcomes[1].seconds == 0 < outcomes[0].seconds)
+
+
 PLAIN = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 NAMES = ("truncation", "last_lane_wins", "sum_read_by_an_atomic", "an_order_left_to_the_compiler")
 KERNELS = {
