@@ -1,4 +1,4 @@
-"""ast.parse, one thread at a time.
+"""ast.parse, one thread at a time, and the nodes of one kind in what it gives.
 
 Before Python 3.11.8 and 3.12.2 two threads that parse at once could fail with "AST constructor recursion depth mismatch"
 (CPython issue 106905).
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import threading
+from collections.abc import Iterator
+from typing import TypeVar
 
 _parsing = threading.Lock()
 
@@ -16,3 +18,11 @@ def parse(text: str) -> ast.Module:
     """The module's syntax tree. Raises what ast.parse raises."""
     with _parsing:
         return ast.parse(text)
+
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def nodes(tree: ast.AST | None, kind: type[Node]) -> Iterator[Node]:
+    """The nodes of one kind in a tree, in the order of `ast.walk`; none of None."""
+    return (node for node in ast.walk(tree) if isinstance(node, kind)) if tree is not None else iter(())

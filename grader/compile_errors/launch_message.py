@@ -13,6 +13,7 @@ from grader.compile_errors.message import Message
 from grader.compile_errors.names import suggest
 from grader.compile_errors.setting import Setting, unparsed
 from grader.model import KernelSource
+from grader.parsing import nodes
 
 
 def config_message(source: KernelSource, index: int, sentence: str) -> str:
@@ -67,23 +68,30 @@ def grid_message(
     node = raised[-1] if raised else grid_return(setting.tree, grid)
     if node is None:
         return sentence
-    cause, step = _parts(sentence)
+    cause, step, node = _about_grid(setting.tree, grid, node, sentence, keys)
+    return Message(setting.at(node), cause, step or "correct the grid", quiet=True).text()
+
+
+def _about_grid(
+    tree: ast.Module, grid: str, node: ast.AST, sentence: str, keys: Collection[str]
+) -> tuple[str, str, ast.AST]:
+    """(cause, next step, place) for a sentence about the grid; `node`: where it returned or raised."""
     if key := re.search(r"KeyError: '(\w+)'", sentence):
         near = suggest(key[1], keys) or min(keys, key=lambda known: _steps(known, key[1]), default="BLOCK_M")
-        cause, step = f"meta has no '{key[1]}': it holds {', '.join(keys)}", f'did you mean meta["{near}"]?'
-        constants = (part for part in ast.walk(setting.tree) if isinstance(part, ast.Constant))
-        node = next((part for part in constants if part.value == key[1]), node)
-    elif "Cannot call @triton.jit" in sentence:
-        cause, step, node = _language_in_grid(setting.tree, grid, node)
-    elif "returned" in sentence and isinstance(node, ast.FunctionDef):
-        cause, step = f"{grid} has no return, expected a tuple of one to three ints", _returned(node)
-    elif isinstance(node, ast.Return) and node.value is not None and re.search(r"returned -?\d", sentence):
+        asked = next((part for part in nodes(tree, ast.Constant) if part.value == key[1]), node)
+        return f"meta has no '{key[1]}': it holds {', '.join(keys)}", f'did you mean meta["{near}"]?', asked
+    if "Cannot call @triton.jit" in sentence:
+        return _language_in_grid(tree, grid, node)
+    if "returned" in sentence and isinstance(node, ast.FunctionDef):
+        return f"{grid} has no return, expected a tuple of one to three ints", _returned(node), node
+    if "positional argument" in sentence:
+        makers = (part for part in tree.body if isinstance(part, ast.FunctionDef | ast.Assign))
+        made = next(part for part in makers if grid in unparsed(part))
+        return f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):", made
+    cause, step = _parts(sentence)
+    if isinstance(node, ast.Return) and node.value is not None and re.search(r"returned -?\d", sentence):
         step = "write it as a tuple, with a comma: return (programs,)"
-    elif "positional argument" in sentence:
-        cause, step = f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):"
-        makers = (part for part in setting.tree.body if isinstance(part, ast.FunctionDef | ast.Assign))
-        node = next(part for part in makers if grid in unparsed(part))
-    return Message(setting.at(node), cause, step or "correct the grid", quiet=True).text()
+    return cause, step, node
 
 
 def _language_in_grid(tree: ast.Module, grid: str, node: ast.AST) -> tuple[str, str, ast.AST]:

@@ -188,11 +188,7 @@ def _of(owner: str, advice: str) -> str:
 def attribute(owner: str, name: str) -> tuple[str, str]:
     """(cause, next step) for an attribute that is not there. owner: how the text writes what has it: "tl", "x", "w.T"."""
     if owner in ("tl", "triton.language"):
-        cause = f"`tl.{name}` is not allowed in a kernel" if _exists(name) else f"triton.language has no `tl.{name}`"
-        near = suggest(name, language_names() - {f"tl.{name}"})
-        if name in instead() and not (near and _plain(near) == _plain(f"tl.{name}")):
-            return cause, f"write {instead()[name]}"
-        return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
+        return _of_the_language(name)
     if owner == "triton":
         near = f"tl.{name}" if f"tl.{name}" in language_names() else suggest(name, OF_TRITON - {f"triton.{name}"})
         return (
@@ -202,20 +198,11 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     if owner in ("torch", "np", "numpy"):
         step = instead().get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
         return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
-    if re.fullmatch(r"(tl|triton)(\.\w+)+", owner):  # a module, such as tl.math
-        if owner.endswith("math") and name in ("max", "min"):
-            return (
-                f"triton.language has no `{owner}.{name}`",
-                f"write tl.{name}imum(a, b) for two, or tl.{name}(x, axis=1) within a tile",
-            )
-        near = suggest(name, language_names())
-        step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
-        return f"`{owner}.{name}` is not allowed in a graded kernel", step
+    if re.fullmatch(r"(tl|triton)(\.\w+)+", owner):
+        return _of_a_module(owner, name)
     if name in LIST_METHODS:
-        return (
-            f"a kernel has no lists: `{owner}` has no `.{name}`",
-            "accumulate in one variable, such as acc += tl.dot(x, w)",
-        )
+        step = "accumulate in one variable, such as acc += tl.dot(x, w)"
+        return f"a kernel has no lists: `{owner}` has no `.{name}`", step
     cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
     near = suggest(name, tensor_names())
     if name in instead():
@@ -223,3 +210,22 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     if f"tl.{name}" in language_names():
         return cause, f"write tl.{name}(...)"
     return cause, f"did you mean `.{near}`?" if near else "write it with triton.language (tl.) operations"
+
+
+def _of_the_language(name: str) -> tuple[str, str]:
+    """For what triton.language does not have, or no kernel may use."""
+    cause = f"`tl.{name}` is not allowed in a kernel" if _exists(name) else f"triton.language has no `tl.{name}`"
+    near = suggest(name, language_names() - {f"tl.{name}"})
+    if name in instead() and not (near and _plain(near) == _plain(f"tl.{name}")):
+        return cause, f"write {instead()[name]}"
+    return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
+
+
+def _of_a_module(owner: str, name: str) -> tuple[str, str]:
+    """For a module of Triton's, such as tl.math."""
+    if owner.endswith("math") and name in ("max", "min"):
+        step = f"write tl.{name}imum(a, b) for two, or tl.{name}(x, axis=1) within a tile"
+        return f"triton.language has no `{owner}.{name}`", step
+    near = suggest(name, language_names())
+    step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
+    return f"`{owner}.{name}` is not allowed in a graded kernel", step

@@ -10,6 +10,7 @@ from grader.compile_errors.excerpt import paragraph
 from grader.compile_errors.names import attribute, undefined
 from grader.compile_errors.setting import span, unparsed
 from grader.compile_errors.table import construct, import_of
+from grader.parsing import nodes
 
 FOREIGN = ("torch", "np", "numpy")
 GRID_PARAMETERS = ("M", "N", "K", "meta")
@@ -35,42 +36,29 @@ def pointed(place: str, source: str, node: ast.AST, cause: str, next_step: str) 
 
 def undefined_name(place: str, source: str, statement: ast.stmt, name: str, known: Iterable[str]) -> str:
     """About a name that a top-level statement uses and nothing defines, at its first use."""
-    parts = (part for part in ast.walk(statement) if isinstance(part, ast.Name) and part.id == name)
-    uses = [part for part in parts if isinstance(part.ctx, ast.Load)]
+    uses = [part for part in nodes(statement, ast.Name) if part.id == name and isinstance(part.ctx, ast.Load)]
     use: ast.AST = min(uses, key=lambda part: (part.lineno, part.col_offset), default=statement)
-    holder = next((part for part in ast.walk(statement) if isinstance(part, ast.Attribute) and part.value is use), None)
+    holder = next((part for part in nodes(statement, ast.Attribute) if part.value is use), None)
     if holder is not None and name in FOREIGN and is_jit(statement):
         return pointed(place, source, holder, *attribute(name, holder.attr))
-    keys = [key for part in ast.walk(statement) if isinstance(part, ast.Dict) for key in part.keys]
+    return pointed(place, source, use, *_undefined(statement, use, name, known))
+
+
+def _undefined(statement: ast.stmt, use: ast.AST, name: str, known: Iterable[str]) -> tuple[str, str]:
+    """(cause, next step) for a name that is used there and that nothing defines."""
+    keys = [key for part in nodes(statement, ast.Dict) for key in part.keys]
     if any(use is key for key in keys) and not name.islower():
-        return pointed(
-            place,
-            source,
-            use,
-            f"`{name}` is not defined: the keys of a config are strings",
-            f'write "{name}", in quotes',
-        )
+        return f"`{name}` is not defined: the keys of a config are strings", f'write "{name}", in quotes'
     if module := import_of(name):
-        cause = f"`{name}` is not defined: its import is missing"
-        return pointed(place, source, use, cause, f"put {module} at the top of the file")
+        return f"`{name}` is not defined: its import is missing", f"put {module} at the top of the file"
     if name in GRID_PARAMETERS and (grid := _grid(statement)):
         parameters = ", ".join(GRID_PARAMETERS)
-        step = (
-            f"write def {grid}({parameters}):"
-            if isinstance(statement, ast.FunctionDef)
-            else f"write {grid} = lambda {parameters}: ..."
-        )
-        return pointed(
-            place,
-            source,
-            use,
-            f"`{name}` is not defined: {grid} is called with M, N, K and meta, so it must have these parameters",
-            step,
-        )
-    tree = ast.Module([statement], [])
+        named = isinstance(statement, ast.FunctionDef)
+        step = f"write def {grid}({parameters}):" if named else f"write {grid} = lambda {parameters}: ..."
+        called = f"{grid} is called with M, N, K and meta, so it must have these parameters"
+        return f"`{name}` is not defined: {called}", step
     function = statement if isinstance(statement, ast.FunctionDef) else None
-    cause, step = undefined(name, tree, function, getattr(use, "lineno", None), known)
-    return pointed(place, source, use, cause, step)
+    return undefined(name, ast.Module([statement], []), function, getattr(use, "lineno", None), known)
 
 
 def _grid(statement: ast.stmt) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from grader.labs import Launchable
 from grader.model import KernelSource, MemoryFinding, Outcome, Problem
-from grader.parsing import parse
+from grader.parsing import nodes, parse
 
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
@@ -119,56 +119,56 @@ def _sentence(
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
-    meant = (
-        replace(finding, meant=()) if astray else finding
-    )  # a tile in the wrong place does not run over the end of a row
-    fact, step = _fact(kernel, problem, meant, masked=_has_mask(source, finding))
-    if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
-        step = (
-            f"its mask compares the same numbers with {limit} in every iteration, although the pointers advance: compare them with what is "
-            f"left of {limit} in this iteration"
-        )
-    step = f"{astray}: fix that first" if astray and step else step
-    if step and _by_block_pointer(source, finding) and finding.fault in ("beyond", "past") and "mask" in step:
-        step = "give the block pointer the tensor's own shape, and name in boundary_check every axis that may run past its end"
+    meant = replace(finding, meant=()) if astray else finding  # a wrong place does not run over the end of a row
+    masked = _has_mask(source, finding)
+    fact, step = _fact(kernel, problem, meant, masked=masked)
     if right and finding.out_of_bounds and _is_index(kernel, finding):
         fact = fact.removesuffix(UNLIKE_INDEX)
-        step = f"Y is right without it: {'mask' if not _has_mask(source, finding) else 'let the mask leave out'} what lies outside"
+        step = f"Y is right without it: {'let the mask leave out' if masked else 'mask'} what lies outside"
     elif right and finding.kind == "load" and finding.fault == "past":
-        masked = "its mask allows that, but" if _has_mask(source, finding) else "there is no mask, and"
-        step = f"{masked} Y is right without it: mask all that lies outside, or leave that load out"
+        mask = "its mask allows that, but" if masked else "there is no mask, and"
+        step = f"{mask} Y is right without it: mask all that lies outside, or leave that load out"
+    else:
+        step = _step(kernel, source, finding, step, astray)
     return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
+
+
+def _step(kernel: Launchable, source: KernelSource, finding: MemoryFinding, step: str, astray: str) -> str:
+    """What to do next; `step`: what the place outside suggests, which a mask, a block pointer or a wrong address may say better."""
+    if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
+        step = (
+            f"its mask compares the same numbers with {limit} in every iteration, although the pointers advance: "
+            f"compare them with what is left of {limit} in this iteration"
+        )
+    step = f"{astray}: fix that first" if astray and step else step
+    if "mask" in step and finding.fault in ("beyond", "past") and _by_block_pointer(source, finding):
+        return "give the block pointer the tensor's own shape, and name in boundary_check every axis that may run past its end"
+    return step
 
 
 def _by_block_pointer(source: KernelSource, finding: MemoryFinding) -> bool:
     """Whether an access goes by a block pointer, which takes no mask."""
-    tree, line = parse(source.module), finding.line or 0
-    blocks = {
-        target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and "make_block_ptr" in ast.unparse(node.value)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    calls = (
-        node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)
-    )
+    tree = parse(source.module)
+    made = (node for node in nodes(tree, ast.Assign) if "make_block_ptr" in ast.unparse(node.value))
+    blocks = {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
     return any(
         any(word.arg == "boundary_check" for word in call.keywords) or bool(call.args and _names(call.args[0]) & blocks)
-        for call in calls
+        for call in _calls_in(tree, finding.line)
     )
+
+
+def _calls_in(tree: ast.AST, line: int | None) -> Iterator[ast.Call]:
+    """The calls that a line is part of."""
+    return (call for call in nodes(tree, ast.Call) if call.lineno <= (line or 0) <= (call.end_lineno or 0))
 
 
 def _has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
     """Whether each load, store or atomic of the finding's kind in its line is given a mask."""
     place = {"load": 1, "store": 2, "atomic": 2}[finding.kind]
     calls = [
-        node
-        for node in ast.walk(parse(source.module))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and finding.kind in node.func.attr
-        and node.lineno <= (finding.line or 0) <= (node.end_lineno or 0)
+        call
+        for call in _calls_in(parse(source.module), finding.line)
+        if isinstance(call.func, ast.Attribute) and finding.kind in call.func.attr
     ]
     return bool(calls) and all(
         len(call.args) > place or any(word.arg == "mask" for word in call.keywords) for call in calls
@@ -186,52 +186,34 @@ def _stands_still(source: KernelSource, finding: MemoryFinding, limit: str) -> b
     line = finding.line or 0
     if not limit.startswith("K"):
         return False
-    for loop in ast.walk(parse(source.module)):
-        if not isinstance(loop, ast.For | ast.While) or not loop.lineno < line <= (loop.end_lineno or 0):
-            continue
-        moved = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        carried = _carried_on(loop)
-        for call in (
-            node
-            for node in ast.walk(loop)
-            if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)
-        ):
-            mask = next((word.value for word in call.keywords if word.arg == "mask"), None)
-            if (
-                mask is not None
-                and call.args
-                and _names(call.args[0]) & carried
-                and any(
-                    isinstance(part, ast.Compare)
-                    and isinstance(part.ops[0], ast.Lt)
-                    and ast.unparse(part.comparators[0]) == limit
-                    and _names(part.left)
-                    and not _names(part.left) & moved
-                    for part in ast.walk(mask)
-                )
-            ):
-                return True
-    return False
+    tree = parse(source.module)
+    loops = [loop for kind in (ast.For, ast.While) for loop in nodes(tree, kind)]
+    around = [loop for loop in loops if loop.lineno < line <= (loop.end_lineno or 0)]
+    return any(_stays(call, loop, limit) for loop in around for call in _calls_in(loop, line))
+
+
+def _stays(call: ast.Call, loop: ast.AST, limit: str) -> bool:
+    """Whether a call's mask compares what the loop leaves alone with the limit, while the loop moves the call's pointers on."""
+    moved = {node.id for node in nodes(loop, ast.Name) if isinstance(node.ctx, ast.Store)}
+    masks = [word.value for word in call.keywords if word.arg == "mask"]
+    below = [_names(part.left) for mask in masks for part in nodes(mask, ast.Compare) if _is_below(part, limit)]
+    still = any(names and not names & moved for names in below)
+    return still and bool(call.args) and bool(_names(call.args[0]) & _carried_on(loop))
+
+
+def _is_below(comparison: ast.Compare, limit: str) -> bool:
+    return isinstance(comparison.ops[0], ast.Lt) and ast.unparse(comparison.comparators[0]) == limit
 
 
 def _carried_on(loop: ast.AST) -> set[str]:
     """The names whose next value a loop makes of the last one."""
-    further = {
-        node.target.id
-        for node in ast.walk(loop)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-    }
-    return further | {
-        target.id
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and target.id in _names(node.value)
-    }
+    further = {node.target.id for node in nodes(loop, ast.AugAssign) if isinstance(node.target, ast.Name)}
+    assigned = ((target, node.value) for node in nodes(loop, ast.Assign) for target in node.targets)
+    return further | {name.id for name, value in assigned if isinstance(name, ast.Name) and name.id in _names(value)}
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return {part.id for part in nodes(node, ast.Name)}
 
 
 def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:

@@ -30,7 +30,6 @@ Fate = Literal[
 FATES: tuple[Fate, ...] = get_args(Fate)
 """Of a file that several share, the first counts."""
 
-WORTH_A_LOOK: frozenset[Fate] = frozenset({"not graded", "unreadable", "left out", "not recognised"})
 SYSTEMS = (".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".ipynb_checkpoints", "__pycache__")
 """Names of files and folders that a computer leaves behind, not a student; so do those that begin with ._"""
 

@@ -220,8 +220,7 @@ def class_page(
     files: Sequence[Accounted] = (),
 ) -> str:
     """The instructor's page. files: what became of each that came in; those that are nobody's need a look."""
-    shared = Counter(name for name in {one.student: one.name for one in standings}.values())
-    names = {one.student: one.name if shared[one.name] == 1 else f"{one.name} ({one.student})" for one in standings}
+    names = _names(standings)
     rows = [Row(standing, address(standing), _tags(standing)) for standing in standings]
     fast = [lab.lab_id for lab in numbers.labs if lab.leaders]
     rows.sort(key=lambda row: (row.standing.name.lower(), row.standing.student, row.standing.assignment))
@@ -245,6 +244,12 @@ def class_page(
         names=names,
         threshold=round(100 * WORTH_TELLING),
     )
+
+
+def _names(standings: Sequence[Standing]) -> dict[str, str]:
+    """What each student is called: by name, and where two have one name by their id, too."""
+    shared = Counter({one.student: one.name for one in standings}.values())
+    return {one.student: one.name if shared[one.name] == 1 else f"{one.name} ({one.student})" for one in standings}
 
 
 def modules(standings: Sequence[Standing]) -> dict[str, dict[str, str]]:

@@ -8,6 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from copydetect import CodeFingerprint
 
 ASSIGNMENT = Path(__file__).parents[3] / "assignment"
 NOISE_TOKENS = 25
@@ -57,20 +61,10 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
 
     The same text is compared once for all, and no two texts that others hold together already.
     """
-    from copydetect import CodeFingerprint, compare_files
+    from copydetect import compare_files
 
-    given, whose = _stub_hashes(lab_id), _by_text(modules)
-    prints: dict[str, CodeFingerprint] = {}
-    left_out = []
-    for text, students in whose.items():
-        try:
-            if len(text) > MAX_CHARACTERS:
-                raise ValueError(f"it has {len(text)} characters, at most {MAX_CHARACTERS} are compared")
-            prints[text] = CodeFingerprint(
-                f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text)
-            )
-        except Exception as error:  # a text that cannot be compared is its students' alone
-            left_out.append(f"{lab_id} of {', '.join(students)} was not compared: {error}.")
+    whose = _by_text(modules)
+    prints, left_out = _fingerprints(lab_id, whose)
     together = {text: {text} for text in prints}
     links: list[tuple[str, Link]] = []
     compared = 0
@@ -98,6 +92,25 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
     ]
     alike = [group for group in found if len(group.students) > 1]
     return Comparison(sorted(alike, key=lambda group: (-len(group.students), group.students)), left_out)
+
+
+def _fingerprints(lab_id: str, whose: Mapping[str, Sequence[str]]) -> tuple[dict[str, CodeFingerprint], list[str]]:
+    """What is compared of each text, and why some are not. whose: students by text."""
+    from copydetect import CodeFingerprint
+
+    given = _stub_hashes(lab_id)
+    prints: dict[str, CodeFingerprint] = {}
+    left_out = []
+    for text, students in whose.items():
+        try:
+            if len(text) > MAX_CHARACTERS:
+                raise ValueError(f"it has {len(text)} characters, at most {MAX_CHARACTERS} are compared")
+            prints[text] = CodeFingerprint(
+                f"{lab_id}.py", NOISE_TOKENS, WINDOW, given, language="python", fp=io.StringIO(text)
+            )
+        except Exception as error:  # a text that cannot be compared is its students' alone
+            left_out.append(f"{lab_id} of {', '.join(students)} was not compared: {error}.")
+    return prints, left_out
 
 
 def _by_text(modules: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader.classroom.batch.accounts import FATES, WORTH_A_LOOK, account, everything_below, tally
+from grader.classroom.batch.accounts import FATES, account, everything_below, tally
 from grader.classroom.batch.intake import UnusableSubmissions, collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import Graded, standings
@@ -25,6 +25,7 @@ from tests.stub_class import DEVICE
 from tests.unit.classroom.test_intake import write, zipped
 
 LAYOUTS = ("nbgrader", "folders", "canvas", "moodle", "gradescope")
+WORTH_A_LOOK = {"not graded", "unreadable", "left out", "not recognised"}
 EXAMPLES = int(os.environ.get("ACCOUNT_EXAMPLES", "60"))
 
 names = st.sampled_from(
