@@ -85,7 +85,7 @@ def edited(find: str, put: str) -> str:
 def test_a_mask_that_compares_with_k_in_every_turn_is_told_to_compare_with_what_is_left(tmp_path):
     find = "x = tl.load(x_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)"
     (sentence,) = checked(tmp_path, edited(find, find.replace("k_left", "K"))).sentences
-    assert "its mask compares the same numbers with K in every iteration, though the pointers move on" in sentence
+    assert "its mask compares the same numbers with K in every iteration, although the pointers advance" in sentence
     (sentence,) = checked(tmp_path, edited(find, find.replace("k_left", "k_left + 1"))).sentences
     assert "make it false for columns from K on" in sentence
 
