@@ -94,8 +94,8 @@ class ConfigLook:
         return self.facts
 
     @property
-    def turn(self) -> LoopFacts:
-        """One turn of the loop that multiplies. Raises Unknown where there is none."""
+    def iteration(self) -> LoopFacts:
+        """One iteration of the loop that multiplies. Raises Unknown where there is none."""
         if self.loop is None:
             raise Unknown("the compiler made no loop with a matrix instruction; multiply with tl.dot inside the loop along K")
         return self.loop
@@ -119,8 +119,8 @@ class ConfigLook:
         return value
 
     @property
-    def turns(self) -> int:
-        """Turns of the loop along K in one program."""
+    def iterations(self) -> int:
+        """Iterations of the loop along K in one program."""
         return -(-self.case.K // (self.size("BLOCK_K") * self.config.split_k))
 
 

@@ -13,7 +13,7 @@
 # Nothing here is graded, and a wrong prediction costs nothing: it is what makes the number stick.
 
 # %% [markdown] lang="zh"
-# # 结论受审
+# # 这些说法站得住吗？
 #
 # 讲座和博客里关于量化的说法，常常听起来像定律。这里挑出六条，用同一套办法逐条检验：
 #
@@ -348,7 +348,7 @@ for M, _ in curves["our solution, Triton"]:
 
 # %% [markdown]
 # With few tokens the weight's bytes decide, and there are a quarter of them. With many, the tensor cores decide, and they
-# multiply fp16 either way; opening the words comes on top. No kernel can change that, only an instruction that multiplies int4.
+# multiply fp16 either way; unpacking comes on top. No kernel can change that, only an instruction that multiplies int4.
 #
 # **On your GPU:**
 

@@ -297,7 +297,7 @@ show_warp("dds")
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
 # teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
@@ -372,8 +372,8 @@ check("dds", speed="tiles")
 # %% [markdown]
 # ### Faster, step 3: loads that run ahead
 #
-# With `num_stages=1` each turn asks for its tiles and waits. With more, Triton keeps room for several turns in shared memory, and
-# asks for the next tiles while one is multiplied.
+# With `num_stages=1` each iteration loads its tiles and waits. With more, Triton keeps room for several iterations in shared memory, and
+# loads the next tiles while one is multiplied.
 #
 # @speed dds: pipelined
 
@@ -396,10 +396,10 @@ predict("dds", "pipelined", shared_bytes)
 check("dds", speed="pipelined")
 
 # %% [markdown]
-# ### Faster, step 4: the index a turn early
+# ### Faster, step 4: the index an iteration early
 #
-# Which tile of $X$ a turn needs is given by its column index, which has to be loaded itself. Triton can fetch the tile ahead only when it has the
-# index. So load the index of the next block in this turn, and carry it over.
+# Which tile of $X$ an iteration needs is given by its column index, which has to be loaded too. Triton can prefetch the tile only when it has the
+# index. So load the index of the next block in this iteration, and carry it over.
 #
 # @speed dds: prefetch
 
@@ -412,11 +412,11 @@ check("dds", speed="pipelined")
 # @speed dds: prefetch | 在你 num_stages 最大的那个 config 里，列号提前读入之后，共享内存放得下几轮的数据？
 
 # %% solution="dds_faster_prefetch"
-turns = ...
+iterations = ...
 ### BEGIN SOLUTION
-turns = 4
+iterations = 4
 ### END SOLUTION
-predict("dds", "prefetch", turns)
+predict("dds", "prefetch", iterations)
 
 # %% test="dds_faster_prefetch_check"
 check("dds", speed="prefetch")

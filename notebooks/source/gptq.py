@@ -113,7 +113,7 @@ plt.show()
 # GPTQ 这个方法在四舍五入之上多了一个想法：沿 $K$ 一行一行地量化，并按真实输入的权衡，把每一行的误差补到后面还没量化的行里。
 # 格式是一样的，你的 kernel 分辨不出来。
 #
-# ## 两种字各看一个
+# ## 两种打包字各举一例
 #
 # `qweight` 的一个字里是同一列沿 $K$ 相邻的八个权重，`zeros` 的一个字里是相邻八列的零点。两者都是第一个放在最低四位，都没有符号：
 
@@ -333,7 +333,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ## How fast can it get?
 #
-# The bytes are nearly those of W4A16, so the aim is the same; what a group adds must not show. This is the path as it was really taken, including steps that gained nothing
+# The bytes are nearly those of W4A16, so the aim is the same: a group must cost almost nothing. This is the path as it was really taken, including steps that gained nothing
 # or lost: with 64 tokens, scaling sums once a group costs some time.
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096

@@ -378,7 +378,7 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 
 # %% [markdown] lang="zh"
 # 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。再看看这条曲线在 5 % 处已经升了多少：
-# 块稀疏划不划算，就看这两者之间。
+# 块稀疏划不划算，取决于哪条曲线先到。
 
 # %% [markdown]
 # ## 8. Whole models
@@ -454,7 +454,7 @@ for lab, row in costs.items():
 # **请作决定，每种情况用两句话说明理由：** 一块 GPU 上的聊天，一次一个序列；一台服务器，一个 batch 里有几百个序列；一个图像编码器，一次几千个 token；
 # 还有单独的层（第 3 节）。
 #
-# 一种答案，依据是 H200 的数字。只有一个 token 时，一层等的是权重，所以读来就能乘的格式里字节少的赢：用 int4，每个通道一个 scale，用 GPTQ 取整。
+# 一种答案，依据是 H200 的数字。只有一个 token 时，一层的时间就是读权重的时间（memory-bound），所以能直接相乘的格式中，字节越少越快：用 int4，每个通道一个 scale，用 GPTQ 取整。
 # W8A8 的字节也少，但它要先用单独的几次启动求出 $X$ 的 scale，然后才相乘。
 # 带零点的分组要用更多指令才能展开：gptq 那一层的字节约为 w8a16 的一半，却并不更快。第 3 节的文本太短，指不出哪些层需要比 int4 更多；如果更长的文本指出了，
 # 就把它们留成 int8 权重：质量几乎不受损失，速度与分组一样。一个 batch 里有几百个序列时，每一步就有几百个 token，收益变成了损失：512 个 token、4096 x 4096 的权重，W4A16 是 fp16 的 @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} 倍速，W8A8 是 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} 倍速（`docs/benchmarks.md`）。

@@ -726,7 +726,7 @@ print(f"largest error: {float((y.double() - x.double() @ w.double().T).abs().max
 # Tile sizes decide the speed, and nobody can guess the best ones. So a kernel carries a list of them,
 # `@triton.autotune(configs=[triton.Config({"BLOCK_M": 64, ...}, num_warps=4, num_stages=3), ...], key=[...])`,
 # and Triton times them all. `num_warps` is how many groups of 32 threads share a tile. With `num_stages=3` the loads of a loop
-# run up to two turns ahead of the products: `num_stages - 1` tiles are on their way while one is multiplied.
+# run up to two iterations ahead of the products: `num_stages - 1` tiles are on their way while one is multiplied.
 #
 # ### On to the labs
 #

@@ -10,7 +10,7 @@
 #   in registers and shared memory, tile by tile, and never in DRAM.
 #
 # With one token, nearly all the time of a linear layer is reading its weight. Four bits instead of sixteen:
-# that is the prize. The price is opening the words.
+# that is the prize. The price is unpacking.
 
 # %% [markdown] lang="zh"
 # # W4A16：四分之一的字节
@@ -339,7 +339,7 @@ show_programs("w4a16")
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
 # teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
@@ -443,7 +443,7 @@ check("w4a16", speed="split")
 # ### Faster, step 4: operand order
 #
 # wgmma, the matrix instruction of Hopper, may take its first operand from registers, its second only from shared memory. So the
-# opened weights, four times the bytes of the words, make a trip through shared memory in every turn, unless they come first and each
+# opened weights, four times the bytes of the words, go through shared memory in every iteration, unless they come first and each
 # thread opens just the nibbles that it multiplies.
 #
 # @speed w4a16: registers
@@ -497,7 +497,7 @@ check("w4a16", speed="slices")
 # **Your levers:** configs (up to 16), `SPLIT_K`, how a word is opened, which operand `tl.dot` gets first. With 512 tokens nobody here beats
 # cuBLAS: the products are fp16 products either way, so the floor is the same for both
 # (@bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us at the tensor cores' peak, where cuBLAS takes
-# @bench{cublas_us("w4a16", "m512_n4096_k4096"):.0f}), and opening the words comes on top.
+# @bench{cublas_us("w4a16", "m512_n4096_k4096"):.0f}), and unpacking comes on top.
 
 # %% [markdown] lang="zh"
 # ### 实测计时

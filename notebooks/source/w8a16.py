@@ -398,7 +398,7 @@ check("w8a16", step="one")
 #
 # 1. **Naive**: one tile for all sizes, `tl.dot`. With one token it multiplies rows of nothing, and 64 programs read the whole weight.
 # 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns per program, so that there are enough programs.
-#    By itself this was slower than the naive tile: each turn waits for its few bytes.
+#    By itself this was slower than the naive tile: each iteration waits for its few bytes.
 # 3. **Wide loads**: neighbours along $K$ in one thread, 16 bytes a load, several tiles in flight.
 # 4. **Split-K**: with a few tokens `tl.dot` pays again; `SPLIT_K` programs share a tile of $Y$, each takes a part of $K$, atomics join them.
 # 5. **One kernel for all $M$**: the weight first, `tl.dot(w, x)`, opened by bits in the registers that multiply it; tall tiles for many tokens.
@@ -435,7 +435,7 @@ check("w8a16", step="one")
 # ### Faster, step 1: one token, a form of its own
 #
 # Your kernel as it is has 64 columns per tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
-# `BLOCK_M == 1`: element by element, without `tl.dot`. In the loop put its sum off: keep the products of all turns in a tile of fp32, and sum
+# `BLOCK_M == 1`: element by element, without `tl.dot`. In the loop put its sum off: keep the products of all iterations in a tile of fp32, and sum
 # once, after the loop. And ask
 # `tl.range(..., num_stages=4)` for loads ahead, which a loop without `tl.dot` does not get by itself.
 #
@@ -487,7 +487,7 @@ check("w8a16", speed="split")
 # ### Faster, step 3: many tokens, the weight first
 #
 # wgmma may take its first operand from registers, its second only from shared memory. The converted weight has twice the bytes of the stored one,
-# and as the second operand it is written to shared memory in every turn.
+# and as the second operand it is written to shared memory in every iteration.
 #
 # @speed w8a16: registers
 

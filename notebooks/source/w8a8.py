@@ -380,7 +380,7 @@ show_order("w8a8", gpu="T4")
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
 # teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
 #
-# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one turn of the
+# The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
 # worth no points; the clock at the end is.
 
@@ -398,20 +398,20 @@ show_order("w8a8", gpu="T4")
 # 下面的每一步都包括一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而出乎意料的时候学到的最多。
 # 然后修改上面的 kernel，运行那个单元，再回来看。有些步骤，你的 kernel 可能已经做到了。
 #
-# 这些检查不掐表。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），
+# 这些检查不计时。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），
 # 还有 grid，以及解释器在一个小问题上统计出的字节数。检查不给分；给分的是最后的计时。
 
 # %% [markdown]
 # ### Faster, step 1: the scales leave the loop
 #
-# Both scales are constant along $K$, so they need not touch a partial sum. Let the accumulator be int32, and rescale once, behind
-# the loop. It looks like a big win: predict how much work goes away. The clock thinks less of it while something else in the
+# Both scales are constant along $K$, so they need not touch a partial sum. Let the accumulator be int32, and rescale once, after
+# the loop. It looks like a big win: predict how much work goes away. It saves little time while something else in the
 # loop is slower.
 #
 # @speed w8a8: epilogue
 
 # %% [markdown] lang="zh"
-# ### 加速第 1 步：scale 移出循环
+# ### 提速第 1 步：scale 移出循环
 #
 # 两个 scale 沿 $K$ 都是常数，所以不必去乘部分和。让累加器保持 int32，在循环之后只反量化一次。
 # 看上去收益很大：预测一下能省掉多少工作。不过，只要循环里还有别的东西更慢，计时上的收益就没有这么大。
@@ -436,7 +436,7 @@ check("w8a8", speed="epilogue")
 # @speed w8a8: reciprocal
 
 # %% [markdown] lang="zh"
-# ### 加速第 2 步：循环里不做除法
+# ### 提速第 2 步：循环里不做除法
 #
 # 那个更慢的东西就是除法。除了最后一位可能不同，$x / s$ 就是 $x \cdot (1/s)$，而 $1/s$ 对整行都一样。
 #
@@ -463,7 +463,7 @@ check("w8a8", speed="reciprocal")
 # @speed w8a8: rounding
 
 # %% [markdown] lang="zh"
-# ### 加速第 3 步：便宜的取整
+# ### 提速第 3 步：便宜的取整
 #
 # `tl.floor` 和到 int8 的转换，速率只有乘加的几分之一。有一个更便宜的办法：加上 $1.5 \cdot 2^{23}$。这么大的 fp32 数已经没有位可以表示小数，
 # 所以加法本身就完成了就近取整，结果的最低字节**就是**那个整数。钳位要在加之前对 $x/s$ 做，那时 -128 和 127 才有意义。
@@ -490,7 +490,7 @@ check("w8a8", speed="rounding")
 # @speed w8a8: tiles
 
 # %% [markdown] lang="zh"
-# ### 加速第 4 步：宽的 tile
+# ### 提速第 4 步：宽的 tile
 #
 # $X$ 的一个值，凡是用到它所在行的程序都要重新量化一遍，列方向有几个 tile，就有几个这样的程序。tile 越宽，这样的程序越少；
 # 但它的和必须放得进寄存器。
@@ -516,7 +516,7 @@ check("w8a8", speed="tiles")
 # @speed w8a8: rows
 
 # %% [markdown] lang="zh"
-# ### 加速第 5 步：token 很少时，谁来凑够行数？
+# ### 提速第 5 步：token 很少时，谁来凑够行数？
 #
 # wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。$Y^\top = W X^\top$：权重有。
 #
@@ -542,7 +542,7 @@ check("w8a8", speed="rows")
 # @speed w8a8: split
 
 # %% [markdown] lang="zh"
-# ### 加速第 6 步：token 很少时，让每个 SM 都有活干
+# ### 提速第 6 步：token 很少时，让每个 SM 都有活干
 #
 # 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用
 # `tl.atomic_add(ptrs, y, mask=...)` 加到一起。这时 $Y$ 传进来就已清零，清零的时间也计入。`SPLIT_K` 为 1 时不会清零，所以那种情况保留普通的 store：

@@ -95,9 +95,9 @@ SPEED_STEPS = (
         quantity=SHARED,
         demands=(
             Demand(
-                compiled(lambda look: look.turn.async_copies),
+                compiled(lambda look: look.iteration.async_copies),
                 "The loop copies to shared memory ahead of the products.",
-                "The loop copies nothing ahead: each turn waits for its own loads.",
+                "The loop copies nothing ahead: each iteration waits for its own loads.",
                 at_least=1,
             ),
             Demand(
@@ -107,7 +107,7 @@ SPEED_STEPS = (
                 at_least=2,
             ),
         ),
-        hint="add configs with more stages, such as BLOCK_M = 128 with num_stages = 2: Triton loads num_stages - 1 turns ahead, if it can",
+        hint="add configs with more stages, such as BLOCK_M = 128 with num_stages = 2: Triton loads num_stages - 1 iterations ahead, if it can",
         right="A loop that waits for memory is kept busy by loads that were asked for earlier.",
         rungs=("dds_2_order", "dds_3_pipelined"),
         shapes=SHAPES,
@@ -116,7 +116,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="prefetch",
         case="speed_m1024_s90",
-        question="In your config with the most stages, how many turns will shared memory have room for, once the column index comes early?",
+        question="In your config with the most stages, how many iterations will shared memory have room for, once the column index comes early?",
         quantity=BUFFERS,
         demands=(
             Demand(
@@ -127,9 +127,9 @@ SPEED_STEPS = (
                 at_least=3,
             ),
         ),
-        hint="load the column index of the first block before the loop, and that of the next block at the end of each turn, with a mask "
+        hint="load the column index of the first block before the loop, and that of the next block at the end of each iteration, with a mask "
         "for the last; and have a config with num_stages = 3 or 4",
-        right="The index is there when the turn begins, so every stage holds a tile of X.",
+        right="The index is there when the iteration begins, so every stage holds a tile of X.",
         rungs=("dds_3_pipelined", "solution"),
         shapes=SHAPES,
         prefer=lambda look: look.config.num_stages + look.size("BLOCK_M") / 1024,

@@ -18,8 +18,8 @@ ONE, FEW, MORE = "m1_n4096_k4096", "m16_n4096_k4096", "m64_n4096_k4096"
 
 
 def _float_work(look: ConfigLook) -> float:
-    """Instructions on floats for each weight that a turn opens, without matrix products and conversions of integers."""
-    return look.turn.float_instructions * look.threads / (look.size("BLOCK_N") * look.size("BLOCK_K"))
+    """Instructions on floats for each weight that an iteration unpacks, without matrix products and conversions of integers."""
+    return look.iteration.float_instructions * look.threads / (look.size("BLOCK_N") * look.size("BLOCK_K"))
 
 
 def _tile_reads(look: ConfigLook) -> float:
@@ -28,7 +28,7 @@ def _tile_reads(look: ConfigLook) -> float:
     return look.counted.tensors["scales_ptr"].mean_reads / tiles
 
 
-STORED = compiled(lambda look: look.turn.shared_store_bytes * look.threads)
+STORED = compiled(lambda look: look.iteration.shared_store_bytes * look.threads)
 READ = counted(lambda look: look.counted.tensors["qweight_ptr"].loaded)
 SMALL = Case("sixteen_tokens", "16 tokens, a small weight in groups of 128", 16, 128, 512, group_size=128)
 
@@ -103,13 +103,13 @@ SPEED_STEPS = (
     SpeedStep(
         name="registers",
         case="speed_m64",
-        question="How many bytes does one program store in shared memory in one turn of your loop, as the kernel is now?",
+        question="How many bytes does one program store in shared memory in one iteration of your loop, as the kernel is now?",
         quantity=STORED,
         demands=(
             Demand(
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
-                "The loop stores {found} bytes in shared memory, in each turn and program: what threads computed goes that way to "
+                "The loop stores {found} bytes in shared memory, per iteration and program: what threads computed goes that way to "
                 "tl.dot, opened weights above all, and so does what changes hands before: scales and zeros by k, sums in another layout.",
                 at_most=0,
             ),

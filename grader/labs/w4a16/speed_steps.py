@@ -20,10 +20,10 @@ ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
 def _scalings(look: ConfigLook) -> float:
     """How often the loops of a launch multiply one weight by a float of its own."""
-    return look.turn.multiplications * look.threads * look.turns * look.programs / (look.case.N * look.case.K)
+    return look.iteration.multiplications * look.threads * look.iterations * look.programs / (look.case.N * look.case.K)
 
 
-STORED = compiled(lambda look: look.turn.shared_store_bytes * look.threads)
+STORED = compiled(lambda look: look.iteration.shared_store_bytes * look.threads)
 READ = counted(lambda look: look.counted.tensors["qweight_ptr"].loaded)
 SMALL = Case("sixteen_tokens", "16 tokens, a small weight", 16, 128, 512)
 
@@ -35,9 +35,9 @@ SPEED_STEPS = (
         quantity=compiled(_scalings),
         demands=(
             Demand(
-                compiled(lambda look: look.turn.multiplications),
+                compiled(lambda look: look.iteration.multiplications),
                 "The loop multiplies nothing but tiles.",
-                "The loop makes {found} multiplications besides the products, in each turn and thread.",
+                "The loop makes {found} multiplications besides the products, per iteration and thread.",
                 at_most=0,
             ),
         ),
@@ -86,13 +86,13 @@ SPEED_STEPS = (
     SpeedStep(
         name="registers",
         case="speed_m512",
-        question="How many bytes does one program store in shared memory in one turn of your loop, as the kernel is now?",
+        question="How many bytes does one program store in shared memory in one iteration of your loop, as the kernel is now?",
         quantity=STORED,
         demands=(
             Demand(
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
-                "The loop stores {found} bytes in shared memory, in each turn and program: the opened weights, on their way to tl.dot.",
+                "The loop stores {found} bytes in shared memory, per iteration and program: the unpacked weights, on their way to tl.dot.",
                 at_most=0,
             ),
         ),

@@ -16,7 +16,7 @@ from grader.labs.speed_step import (
 
 ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
-STORED = compiled(lambda look: look.turn.shared_store_bytes * look.threads)
+STORED = compiled(lambda look: look.iteration.shared_store_bytes * look.threads)
 
 SPEED_STEPS = (
     SpeedStep(
@@ -69,13 +69,13 @@ SPEED_STEPS = (
     SpeedStep(
         name="registers",
         case="speed_m512",
-        question="How many bytes does one program store in shared memory in one turn of your loop, as the kernel is now?",
+        question="How many bytes does one program store in shared memory in one iteration of your loop, as the kernel is now?",
         quantity=STORED,
         demands=(
             Demand(
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it converted itself.",
-                "The loop stores {found} bytes in shared memory, in each turn and program: what threads computed goes that way to "
+                "The loop stores {found} bytes in shared memory, per iteration and program: what threads computed goes that way to "
                 "tl.dot, converted weights above all, and with one stage X and the weight's bytes too.",
                 at_most=0,
             ),

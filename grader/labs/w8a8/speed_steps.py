@@ -23,19 +23,19 @@ WIDE = 256
 
 
 def _x_elements(look: ConfigLook) -> float:
-    """Elements of X that one thread quantises in one turn."""
+    """Elements of X that one thread quantises in one iteration."""
     return look.size("BLOCK_M") * look.size("BLOCK_K") / look.threads
 
 
 def _rescales(look: ConfigLook) -> float:
     """How often an element of Y is turned from int32 to fp32 in the whole sum along K."""
     of_a_thread = look.size("BLOCK_M") * look.size("BLOCK_N") / look.threads
-    return (look.turn.sums_to_float * look.turns + look.turn.to_float_outside) / of_a_thread
+    return (look.iteration.sums_to_float * look.iterations + look.iteration.to_float_outside) / of_a_thread
 
 
 def _wasted(look: ConfigLook) -> float:
     """Multiply-adds that the tensor cores make for each one that Y needs."""
-    return look.turn.products * look.turns * look.programs / (look.case.M * look.case.N * look.case.K)
+    return look.iteration.products * look.iterations * look.programs / (look.case.M * look.case.N * look.case.K)
 
 
 def _few_rows(look: ConfigLook) -> float:
@@ -43,7 +43,7 @@ def _few_rows(look: ConfigLook) -> float:
     return -look.size("BLOCK_M") + look.size("BLOCK_N") / 4096
 
 
-DIVISIONS = compiled(lambda look: look.turn.divisions)
+DIVISIONS = compiled(lambda look: look.iteration.divisions)
 PRODUCTS = compiled(_wasted)
 READERS = counted(lambda look: look.counted.tensors["x_ptr"].mean_readers)
 ALL_COLUMNS = Case("few_rows_all_columns", "64 rows, a short K, all 4096 columns", 64, 4096, 64)
@@ -56,9 +56,9 @@ SPEED_STEPS = (
         quantity=compiled(_rescales),
         demands=(
             Demand(
-                compiled(lambda look: look.turn.sums_to_float),
+                compiled(lambda look: look.iteration.sums_to_float),
                 "The loop turns no sum into floats: it stays int32, where it is.",
-                "The loop turns {found} integers from tl.dot into floats, in each turn and thread.",
+                "The loop turns {found} integers from tl.dot into floats, per iteration and thread.",
                 at_most=0,
             ),
         ),
@@ -71,13 +71,13 @@ SPEED_STEPS = (
     SpeedStep(
         name="reciprocal",
         case="speed_m4096",
-        question="How many divisions does one thread make in one turn of your loop, as the kernel is now?",
+        question="How many divisions does one thread make in one iteration of your loop, as the kernel is now?",
         quantity=DIVISIONS,
         demands=(
             Demand(
                 DIVISIONS,
                 "The loop divides nothing.",
-                "The loop divides {found} times, in each turn and thread: every element of the tile of X, shared among the threads.",
+                "The loop divides {found} times, per iteration and thread: every element of the tile of X, shared among the threads.",
                 at_most=0,
             ),
         ),
@@ -92,12 +92,12 @@ SPEED_STEPS = (
         name="rounding",
         case="speed_m4096",
         question="How many float instructions, conversions included, will the loop spend on one element of X?",
-        quantity=compiled(lambda look: look.turn.float_instructions / _x_elements(look)),
+        quantity=compiled(lambda look: look.iteration.float_instructions / _x_elements(look)),
         demands=(
             Demand(
-                compiled(lambda look: look.turn.to_integer),
+                compiled(lambda look: look.iteration.to_integer),
                 "No instruction of the loop rounds a float or turns it into an integer.",
-                "{found} instructions round a float or turn it into an integer, in each turn and thread: "
+                "{found} instructions round a float or turn it into an integer, per iteration and thread: "
                 "they run at a fraction of the rate of a multiply-add.",
                 at_most=0,
             ),
