@@ -84,7 +84,7 @@ class SpeedPath:
     _traffic: dict[tuple[str, int], Traffic | Uncounted] = field(default_factory=dict)
     _wrong: dict[int, str] = field(default_factory=dict)
 
-    def look(self, step: SpeedStep) -> SpeedAnswer | Refusal:
+    def check(self, step: SpeedStep) -> SpeedAnswer | Refusal:
         """Judges one step, with the first config that meets all demands, or else the one that meets most."""
         bundle = self._described()
         if isinstance(bundle, Refusal):

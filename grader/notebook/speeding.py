@@ -75,7 +75,7 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     output = Output()
     output.show(Inline([Remark(f"looking at {name} ...", "dim")]))
     try:
-        answer = _paths[lab.id].look(step)
+        answer = _paths[lab.id].check(step)
     except BaseException:
         output.clear()
         raise

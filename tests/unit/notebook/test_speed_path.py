@@ -79,7 +79,7 @@ def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
     answers: list[SpeedAnswer] = []
     for rung in step.rungs:
         path = paths.setdefault((lab_id, rung), path_of(lab_id, rung, 2))
-        answer = path.look(step)
+        answer = path.check(step)
         assert not isinstance(answer, Refusal)
         answers.append(answer)
     before, after = answers
@@ -111,7 +111,7 @@ def test_what_the_hint_says_is_enough(rung, old, new, taken, open_still):
     assert old in found.module
     path = SpeedPath(all_labs()[lab_id], replace(found, module=found.module.replace(old, new)), 2)
     for name, done in ((taken, True), (open_still, False)):
-        answer = path.look(speed_steps_of(lab_id)[name])
+        answer = path.check(speed_steps_of(lab_id)[name])
         assert not isinstance(answer, Refusal)
         assert (answer.ok, answer.wrong) == (done, ""), (name, answer)
 
@@ -120,7 +120,7 @@ def test_a_wrong_kernel_is_never_fast():
     lab = all_labs()["dds"]
     right = source("dds", "dds_2_order")
     wrong = replace(right, module=right.module.replace("acc = tl.dot", "acc += tl.dot"))
-    answer = SpeedPath(lab, wrong, 1).look(speed_steps_of("dds")["order"])
+    answer = SpeedPath(lab, wrong, 1).check(speed_steps_of("dds")["order"])
     assert not isinstance(answer, Refusal)
     assert all(result.ok for result in answer.results)
     assert not answer.ok
@@ -134,7 +134,7 @@ def test_slices_that_no_program_keeps_to_are_no_step():
     repeated = few.replace('"BLOCK_K": 64', '"BLOCK_K": 64, "SPLIT_K": 8')
     repeated = repeated.replace("BLOCK_K: tl.constexpr", "BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr")
     assert repeated.count("SPLIT_K") == 1 + text.module.count("SPLIT_K") + 1
-    answer = SpeedPath(all_labs()["w8a16"], replace(text, module=repeated), 1).look(speed_steps_of("w8a16")["split"])
+    answer = SpeedPath(all_labs()["w8a16"], replace(text, module=repeated), 1).check(speed_steps_of("w8a16")["split"])
     assert not isinstance(answer, Refusal)
     assert not answer.ok
     assert "another program writes too (programs 0 and 1), with the same number" in answer.wrong
@@ -143,7 +143,7 @@ def test_slices_that_no_program_keeps_to_are_no_step():
 def test_one_token_is_not_for_a_matrix_instruction():
     text = source("w8a16", "w8a16_1_naive")
     narrow = replace(text, module=text.module.replace('"BLOCK_N": 64', '"BLOCK_N": 16'))
-    answer = SpeedPath(all_labs()["w8a16"], narrow, 1).look(speed_steps_of("w8a16")["one"])
+    answer = SpeedPath(all_labs()["w8a16"], narrow, 1).check(speed_steps_of("w8a16")["one"])
     assert not isinstance(answer, Refusal)
     assert [result.ok for result in answer.results] == [True, True, False]
     assert "tl.dot became a matrix instruction" in answer.results[-1].text
@@ -153,7 +153,7 @@ def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
     lab = all_labs()["w8a8"]
     text = source("w8a8", "w8a8_3_rounding")
     renamed = replace(text, module=text.module.replace("BLOCK_K", "DEPTH"))
-    answer = SpeedPath(lab, renamed, 1, right=True).look(speed_steps_of("w8a8")["rounding"])
+    answer = SpeedPath(lab, renamed, 1, right=True).check(speed_steps_of("w8a8")["rounding"])
     assert not isinstance(answer, Refusal)
     assert not answer.ok
     assert "has no BLOCK_K; call the tile size so" in answer.results[-1].text
@@ -165,7 +165,7 @@ def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
 def test_a_prediction_is_held_against_the_first_number():
     guess = Guess(32)
     assert guess.compared(64, answered=False) == "You predicted 32; so far it is 64."
-    assert guess.compared(32, answered=True) == "You predicted 32, and 32 it is."
+    assert guess.compared(32, answered=True) == "You predicted 32, and that is right: 32."
     assert guess.compared(0, answered=True) == "You predicted 32. It was 32 at first, and is 0 now."
     assert Guess(10).compared(16384, answered=True) == "You predicted 10; it is 16,384."
 
