@@ -60,7 +60,7 @@ class TrafficCount(Protocol):
 
 
 @dataclass(frozen=True)
-class ConfigLook:
+class ConfigFacts:
     """What is known of a kernel with one config on one case.
 
     constants: every constexpr. facts, loop: of the binary for compute capability 9.0, None before it is compiled.
@@ -129,7 +129,7 @@ class Quantity:
     """A number about a kernel, and what must be there before it can be told."""
 
     needs: Needs
-    of: Callable[[ConfigLook], float]
+    of: Callable[[ConfigFacts], float]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class SpeedStep:
     rungs: tuple[str, str]
     shapes: tuple[str, ...]
     small: Case | None = None
-    prefer: Callable[[ConfigLook], float] = lambda look: 0.0
+    prefer: Callable[[ConfigFacts], float] = lambda look: 0.0
     about_now: bool = False
 
 
@@ -184,22 +184,22 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"
 
 
-def launched(of: Callable[[ConfigLook], float]) -> Quantity:
+def launched(of: Callable[[ConfigFacts], float]) -> Quantity:
     """A quantity that the launch alone tells."""
     return Quantity("launch", of)
 
 
-def compiled(of: Callable[[ConfigLook], float]) -> Quantity:
+def compiled(of: Callable[[ConfigFacts], float]) -> Quantity:
     """A quantity that the binary tells."""
     return Quantity("binary", of)
 
 
-def counted(of: Callable[[ConfigLook], float]) -> Quantity:
+def counted(of: Callable[[ConfigFacts], float]) -> Quantity:
     """A quantity that the traffic of the small case tells."""
     return Quantity("traffic", of)
 
 
-def tile_size(look: ConfigLook) -> float:
+def tile_size(look: ConfigFacts) -> float:
     """Elements of the tile that a program makes: to prefer configs for many tokens. 0 without BLOCK_M and BLOCK_N."""
     sizes = [look.constants.get(name) for name in ("BLOCK_M", "BLOCK_N")]
     return math.prod(size if isinstance(size, int) else 0 for size in sizes)

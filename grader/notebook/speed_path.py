@@ -12,7 +12,7 @@ from grader.judging.checking import check
 from grader.judging.memory import sentences
 from grader.labs import Lab
 from grader.labs.problems import make_problem
-from grader.labs.speed_step import ConfigLook, Needs, SpeedStep, Unknown, shown
+from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, Unknown, shown
 from grader.model import Case, KernelBundle, KernelSource, Refusal
 from grader.running.cpu import InterpretOptions, interpret
 from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
@@ -94,7 +94,7 @@ class SpeedPath:
         ]
         if not looks:
             return Refusal("rejected", next(iter(bundle.refused.values()), f"no config can be launched on {step.case}"))
-        best: tuple[int, ConfigLook, list[DemandResult]] | None = None
+        best: tuple[int, ConfigFacts, list[DemandResult]] | None = None
         promising = self._promising(step, looks)
         for number, look in enumerate(promising):
             if number == 1:
@@ -123,27 +123,27 @@ class SpeedPath:
     def _options(self) -> BuildOptions:
         return BuildOptions((CAPABILITY,), "check", self.jobs, self.confined)
 
-    def _launch(self, step: SpeedStep, index: int) -> ConfigLook | None:
+    def _launch(self, step: SpeedStep, index: int) -> ConfigFacts | None:
         assert self._bundle is not None
         launch = self._bundle.launches.get((step.case, index))
         if launch is None:
             return None
         config = self._bundle.configs[index]
         constants = {**self.lab.constants, **config.constants, **dict(launch.folded)}
-        return ConfigLook(self.lab.case(step.case), config, launch.grid, constants)
+        return ConfigFacts(self.lab.case(step.case), config, launch.grid, constants)
 
-    def _promising(self, step: SpeedStep, looks: Sequence[ConfigLook]) -> Sequence[ConfigLook]:
+    def _promising(self, step: SpeedStep, looks: Sequence[ConfigFacts]) -> Sequence[ConfigFacts]:
         """The configs whose launch is as it should be; where there is none, the one that comes nearest."""
         launches = [demand for demand in step.demands if demand.quantity.needs == "launch"]
 
-        def met(look: ConfigLook) -> int:
+        def met(look: ConfigFacts) -> int:
             return sum(_holds(demand.quantity.of, demand.holds, look) for demand in launches)
 
         most = max(map(met, looks))
         near = sorted((look for look in looks if met(look) == most), key=lambda look: -_preference(step, look))
         return near[:MOST_CONFIGS] if most == len(launches) else near[:1]
 
-    def _judged(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, list[DemandResult]]:
+    def _judged(self, step: SpeedStep, look: ConfigFacts) -> tuple[ConfigFacts, list[DemandResult]]:
         """Every demand, cheaper ones first; traffic is counted only where all else holds."""
         results: dict[int, DemandResult] = {}
         for stage in STAGES:
@@ -165,7 +165,7 @@ class SpeedPath:
                     results[number] = DemandResult(False, f"{problem}.")
         return look, [results[number] for number in sorted(results)]
 
-    def _with(self, step: SpeedStep, look: ConfigLook, stage: Needs) -> tuple[ConfigLook, str]:
+    def _with(self, step: SpeedStep, look: ConfigFacts, stage: Needs) -> tuple[ConfigFacts, str]:
         """The look with what a stage needs, or a sentence why that cannot be had."""
         if stage == "binary" and look.facts is None:
             return self._built(step, look)
@@ -173,7 +173,7 @@ class SpeedPath:
             return self._counted(step, look)
         return look, ""
 
-    def _compile(self, step: SpeedStep, looks: Sequence[ConfigLook]) -> None:
+    def _compile(self, step: SpeedStep, looks: Sequence[ConfigFacts]) -> None:
         """Compiles several configs at once, where a demand of the step needs binaries."""
         if any(
             quantity.needs == "binary" for quantity in (step.quantity, *(demand.quantity for demand in step.demands))
@@ -182,7 +182,7 @@ class SpeedPath:
             compiler = Compiler(self.lab, self.source, self._options(), lambda done, total: None, BUILD_SECONDS)
             self._bundle = compiler.compile(self._bundle, [(CAPABILITY, look.config, step.case) for look in looks])
 
-    def _built(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, str]:
+    def _built(self, step: SpeedStep, look: ConfigFacts) -> tuple[ConfigFacts, str]:
         self._compile(step, [look])
         assert self._bundle is not None
         binary = self._bundle.binary(step.case, look.config.index, CAPABILITY)
@@ -191,7 +191,7 @@ class SpeedPath:
         failed = [failure.message for failure in self._bundle.failures if failure.config == look.config.index]
         return look, failed[0] if failed else f"{look.config} was not compiled."
 
-    def _counted(self, step: SpeedStep, look: ConfigLook) -> tuple[ConfigLook, str]:
+    def _counted(self, step: SpeedStep, look: ConfigFacts) -> tuple[ConfigFacts, str]:
         assert step.small is not None, f"{step.name} asks for traffic and names no small case"
         key = (step.small.name, look.config.index)
         if key not in self._traffic:
@@ -209,7 +209,7 @@ class SpeedPath:
             look, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched
         ), ""
 
-    def _found(self, step: SpeedStep, look: ConfigLook) -> tuple[float | None, str]:
+    def _found(self, step: SpeedStep, look: ConfigFacts) -> tuple[float | None, str]:
         """The number that was to be predicted; None and a sentence where it cannot be told."""
         look, why = self._with(step, look, step.quantity.needs)
         if why:
@@ -238,14 +238,14 @@ class SpeedPath:
         return f"{case.name}: {said[0]}" if said else ""
 
 
-def _holds(of: Callable[[ConfigLook], float], holds: Callable[[float], bool], look: ConfigLook) -> bool:
+def _holds(of: Callable[[ConfigFacts], float], holds: Callable[[float], bool], look: ConfigFacts) -> bool:
     try:
         return holds(of(look))
     except Unknown:
         return False
 
 
-def _preference(step: SpeedStep, look: ConfigLook) -> float:
+def _preference(step: SpeedStep, look: ConfigFacts) -> float:
     try:
         return step.prefer(look)
     except Unknown:

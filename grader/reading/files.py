@@ -147,7 +147,7 @@ def _notebook_cells(name: str, text: str, allowance: Allowance) -> list[Cell]:
     for number, source in _code(name, notebook):
         if len(source) <= MAX_CELL_CHARS:
             found.append(
-                _kept_from_python(f"{name} cell {number}", source)
+                _left_out_of_python(f"{name} cell {number}", source)
                 or _parsed(f"{name} cell {number}", _without_magics(source))
             )
             allowance.take(found[-1])
@@ -178,7 +178,7 @@ def _code(name: str, notebook: Any) -> Iterator[tuple[int, str]]:
                 yield number, source
 
 
-def _kept_from_python(place: str, source: str) -> Cell | None:
+def _left_out_of_python(place: str, source: str) -> Cell | None:
     """A cell with a Triton kernel under a cell magic that hands the text to something else: %%writefile, %%script."""
     if not (magic := _cell_magic(source)) or not re.search(r"^@(triton\.)?jit\b", source, re.MULTILINE):
         return None

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,26 @@ def test_no_two_modules_or_folders_have_one_name():
         places[path.stem].append(place.as_posix())
     assert len(places) > 100
     assert {name: paths for name, paths in places.items() if len(paths) > 1 and name not in SHARED} == {}
+
+
+PRIVATE = {"told", "tells", "kept", "looks", "looked", "looking", "waking", "desk", "ahead", "settling", "lives", "turn", "turns", "owes"}
+"""Words that this code once had for things that the field has a word for: message, cache, check, prestart, pool, iteration."""
+
+
+def _defined(path: Path) -> list[str]:
+    """The names of a module, its functions and its classes."""
+    parts = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [path.stem, *(part.name for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef))]
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall("[A-Z]?[a-z]+", name)}
+
+
+def test_names_are_the_fields_words():
+    paths = [path for path in (ROOT / "grader").rglob("*.py") if path.relative_to(ROOT / "grader").parts[0] not in HAND_MADE]
+    found = [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in _defined(path) if PRIVATE & _words(name)]
+    assert found == []
 
 
 TABLE = (ast.Tuple, ast.List, ast.Dict, ast.Set)

@@ -89,7 +89,7 @@ class StudentModule:
         for problem in problems:
             for index, config in enumerate(configs):
                 launches.append(self._launch(problem, index, config))
-        told = [{**config, "constants": _told(config["constants"])} for config in configs]
+        told = [{**config, "constants": _constants_as_data(config["constants"])} for config in configs]
         return {"configs": told, "launches": launches, "unspecialised": self._unspecialised()}
 
     def _needs_constants(self, contract: list[str]) -> bool:
@@ -149,7 +149,7 @@ class StudentModule:
                 _plain(value, f"the heuristic for `{name}` sets it")
                 heuristics[name] = value
             name = None
-            answer["heuristics"] = _told(heuristics)
+            answer["heuristics"] = _constants_as_data(heuristics)
             if self.grid is not None:
                 grid = self.grid(scalars["M"], scalars["N"], scalars["K"], {**meta, **heuristics})
                 answer["grid"] = _as_data(grid)
@@ -241,7 +241,7 @@ def _unwrapped(value: Any) -> Any:
     return value.value if type(value) is tl.constexpr else value
 
 
-def _told(constants: dict[str, Any]) -> dict[str, Any]:
+def _constants_as_data(constants: dict[str, Any]) -> dict[str, Any]:
     """Constants as data."""
     return {name: {"dtype": str(value)} if _is_dtype(value) else value for name, value in constants.items()}
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from grader.labs.speed_step import NO_SPILLS, ConfigLook, Demand, SpeedStep, compiled, counted
+from grader.labs.speed_step import NO_SPILLS, ConfigFacts, Demand, SpeedStep, compiled, counted
 from grader.model import Case
 
 BLOCK = 32
 SHAPES = ("m1024_n1024_k1024_s90", "m8192_n1024_k1024_s80")
 
 
-def _tile_bytes(look: ConfigLook) -> int:
+def _tile_bytes(look: ConfigFacts) -> int:
     """A tile of X and a block of the weight, in fp16."""
     return 2 * (look.size("BLOCK_M") * BLOCK + BLOCK * BLOCK)
 
 
-def _row_tiles(look: ConfigLook) -> float:
+def _row_tiles(look: ConfigFacts) -> float:
     """From how many tiles of rows of X the first programs read, as many as there are block rows."""
     together = look.counted.programs[: ORDER.N // BLOCK]
     read = [program.reads["x_ptr"].runs[0] for program in together if "x_ptr" in program.reads]
@@ -22,7 +22,7 @@ def _row_tiles(look: ConfigLook) -> float:
     return len(rows) / look.size("BLOCK_M")
 
 
-def _fetched_again(look: ConfigLook) -> float:
+def _fetched_again(look: ConfigFacts) -> float:
     """Bytes of X that miss in an L2 with room for half of X, over the bytes of X."""
     size = look.counted.tensors["x_ptr"].total_bytes
     return look.missed("x_ptr", ORDER.N // BLOCK, size // 2) / size
@@ -107,7 +107,7 @@ SPEED_STEPS = (
                 at_least=2,
             ),
         ),
-        hint="add configs with more stages, such as BLOCK_M = 128 with num_stages = 2: Triton loads num_stages - 1 iterations ahead, if it can",
+        hint="add configs with more stages, for example BLOCK_M = 128, num_stages = 2: Triton loads num_stages - 1 iterations ahead",
         right="A loop that waits for memory is kept busy by loads that were asked for earlier.",
         rungs=("dds_2_order", "dds_3_pipelined"),
         shapes=SHAPES,
@@ -116,7 +116,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="prefetch",
         case="speed_m1024_s90",
-        question="In your config with the most stages, how many iterations will shared memory have room for, once the column index comes early?",
+        question="In your config with the most stages, how many iterations will fit into shared memory, once the column index comes early?",
         quantity=BUFFERS,
         demands=(
             Demand(
@@ -127,7 +127,7 @@ SPEED_STEPS = (
                 at_least=3,
             ),
         ),
-        hint="load the column index of the first block before the loop, and that of the next block at the end of each iteration, with a mask "
+        hint="load the column index of the first block before the loop, and the next block's at the end of each iteration, with a mask "
         "for the last; and have a config with num_stages = 3 or 4",
         right="The index is there when the iteration begins, so every stage holds a tile of X.",
         rungs=("dds_3_pipelined", "solution"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.labs.speed_step import (
     FILLS_THE_GPU,
-    ConfigLook,
+    ConfigFacts,
     Demand,
     SpeedStep,
     compiled,
@@ -17,12 +17,12 @@ from grader.model import Case
 ONE, FEW, MORE = "m1_n4096_k4096", "m16_n4096_k4096", "m64_n4096_k4096"
 
 
-def _float_work(look: ConfigLook) -> float:
+def _float_work(look: ConfigFacts) -> float:
     """Instructions on floats for each weight that an iteration unpacks, without matrix products and conversions of integers."""
     return look.iteration.float_instructions * look.threads / (look.size("BLOCK_N") * look.size("BLOCK_K"))
 
 
-def _tile_reads(look: ConfigLook) -> float:
+def _tile_reads(look: ConfigFacts) -> float:
     """How often a tile along K that lies in one group reads a scale."""
     tiles = SMALL.group_size / min(look.size("BLOCK_K"), SMALL.group_size)
     return look.counted.tensors["scales_ptr"].mean_reads / tiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grader.labs.speed_step import (
     FILLS_THE_GPU,
     PROGRAMS,
-    ConfigLook,
+    ConfigFacts,
     Demand,
     SpeedStep,
     compiled,
@@ -18,7 +18,7 @@ from grader.model import Case
 ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
 
-def _scalings(look: ConfigLook) -> float:
+def _scalings(look: ConfigFacts) -> float:
     """How often the loops of a launch multiply one weight by a float of its own."""
     return look.iteration.multiplications * look.threads * look.iterations * look.programs / (look.case.N * look.case.K)
 

@@ -7,7 +7,7 @@ from grader.labs.speed_step import (
     NO_SPILLS,
     ON_WARP_GROUPS,
     PROGRAMS,
-    ConfigLook,
+    ConfigFacts,
     Demand,
     SpeedStep,
     compiled,
@@ -22,23 +22,23 @@ FEW = "m16_n4096_k4096"
 WIDE = 256
 
 
-def _x_elements(look: ConfigLook) -> float:
+def _x_elements(look: ConfigFacts) -> float:
     """Elements of X that one thread quantises in one iteration."""
     return look.size("BLOCK_M") * look.size("BLOCK_K") / look.threads
 
 
-def _rescales(look: ConfigLook) -> float:
+def _rescales(look: ConfigFacts) -> float:
     """How often an element of Y is turned from int32 to fp32 in the whole sum along K."""
     of_a_thread = look.size("BLOCK_M") * look.size("BLOCK_N") / look.threads
     return (look.iteration.sums_to_float * look.iterations + look.iteration.to_float_outside) / of_a_thread
 
 
-def _wasted(look: ConfigLook) -> float:
+def _wasted(look: ConfigFacts) -> float:
     """Multiply-adds that the tensor cores make for each one that Y needs."""
     return look.iteration.products * look.iterations * look.programs / (look.case.M * look.case.N * look.case.K)
 
 
-def _few_rows(look: ConfigLook) -> float:
+def _few_rows(look: ConfigFacts) -> float:
     """Higher for fewer rows in a tile, and then for more columns."""
     return -look.size("BLOCK_M") + look.size("BLOCK_N") / 4096
 

@@ -12,7 +12,7 @@ import pytest
 from grader.authoring.notebooks import SOURCE, student_notebook
 from grader.authoring.record_tables import BadSource, speed_text
 from grader.labs import all_labs, speed_steps_of
-from grader.labs.speed_step import ConfigLook, Demand, SpeedStep, launched
+from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
 from grader.notebook import check_cells, speeding
 from grader.notebook.cells import NotYet
@@ -206,7 +206,7 @@ def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):
 
 def test_limits_are_told_with_the_number_found():
     demand = Demand(launched(lambda look: look.programs), "{found} do.", "{found} of {limit}.", at_least=132)
-    look = ConfigLook(Case("c", "", 1, 1, 1), Config(0, {}, 4, 1), (64, 4, 1))
+    look = ConfigFacts(Case("c", "", 1, 1, 1), Config(0, {}, 4, 1), (64, 4, 1))
     assert demand.sentence(demand.quantity.of(look)) == "256 do."
     assert demand.sentence(64) == "64 of 132."
 
