@@ -17,6 +17,9 @@ from tests.margins import Judge, permitted_slices
 
 CASES = [(lab, case) for lab in all_labs().values() for case in lab.cases if case.name not in lab.blind]
 every_case = pytest.mark.parametrize(("lab", "case"), CASES, ids=lambda one: getattr(one, "id", None) or one.name)
+one_process = pytest.mark.xdist_group("margins")
+"""For what takes its scores from `measured`, which computes those of a case once a process."""
+
 ORDERS = 200
 FAILS, PASSES = 1.2, 0.95
 """Scores with room, so that no seed of the inputs changes a verdict."""
@@ -31,18 +34,21 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+@one_process
 @every_case
 def test_what_is_wrong_under_every_tolerance_fails(lab, case):
     scores = margins.measured(lab.id, case.name)
     assert {name: scores[name] for name in margins.ALWAYS_WRONG if not scores[name] > FAILS} == {}
 
 
+@one_process
 @every_case
 def test_what_rounds_too_early_fails(lab, case):
     scores = margins.measured(lab.id, case.name)
     assert {name: scores[name] for name in ("fp16 sum", "bf16") if not scores[name] > FAILS} == {}
 
 
+@one_process
 @every_case
 def test_fp32_sums_in_every_order_and_what_the_lab_permits_pass(lab, case):
     scores = margins.measured(lab.id, case.name)
@@ -267,6 +273,7 @@ def test_a_split_k_that_is_no_number_of_slices_widens_nothing(value):
 # ---------------------------------------------------------------- the document
 
 
+@one_process
 def test_the_document_has_the_margins_of_today():
     text = margins.DOCUMENT.read_text(encoding="utf-8")
     written = text[text.index(margins.BEGIN) + len(margins.BEGIN) : text.index(margins.END)]
