@@ -34,7 +34,7 @@ class Kernel:
 def wrong_kernels() -> Iterator[Kernel]:
     """Every entry of the corpus."""
     for one in corpus():
-        lines = None if one.base is None else edited(one.base, one.source)
+        lines = edited(one.base, one.source) if one.base is not None else one.lines or None
         yield Kernel(one.lab, one.name, "several" if len(one.names) > 1 else "single", one.source, one.names, lines)
 
 

@@ -6,14 +6,22 @@ compared with the strides and the depth of a tile. Nothing here knows why a coef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_axis, line_of_bound, line_of_program, line_of_step
+from grader.diagnosis.definition import (
+    line_of_axis,
+    line_of_base,
+    line_of_exchange,
+    line_of_loop,
+    line_of_place,
+    line_of_step,
+)
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.lookups import check_index
+from grader.diagnosis.lookups import check_index, looked_up
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of
@@ -65,7 +73,7 @@ class _Walk:
         use &= side.asked.all(axis=0) & products.alive.all(axis=0)
         if side.operand.index and use.any():  # each iteration begins where the index says
             use &= products.iteration == products.iteration[use].min()
-        if not use.any() or not side.operand.strides:
+        if not use.any() or not side.operand.strides or self.takes_turns:
             return None
         rows, iteration, lanes = products.rows(side), products.iteration[use], products.lane[use] // unit
         made = fit(side.offset[:, use], {"row": rows[:, None], "lane": lanes[None, :], "step": iteration[None, :]})
@@ -76,6 +84,13 @@ class _Walk:
         return _Coefficients(
             made["row"], made["lane"], made["step"], base, len(np.unique(lanes)), vary, moves, len(set(lines)) == 1
         )
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether each lane meets a word of its own, whose elements take turns in several multiplications: no walk of this kind."""
+        other = self.products.right if self.name == "left" else self.products.left
+        words = other.k[0][self.products.term == self.products.term.min()]
+        return other.operand.unit > 1 and len(words) > 1 and bool((np.diff(words) != 0).all())
 
     @cached_property
     def amiss(self) -> list[str]:
@@ -111,37 +126,39 @@ class _Walk:
         found = self.found
         if access is None or found is None:
             return []
-        return [one for which in self.amiss if (one := makers[which](access, found, column))]
+        told = [one for which in self.amiss if (one := makers[which](access, found, column))]
+        used = line_of_exchange(self.run, self.products, self.side, p, access)
+        return told if used is None else [replace(one, line=used) for one in told]
 
     def _row(self, access: Node, found: _Coefficients, column: str) -> Observation:
         along = "m" if self.name == "left" else "n"
         text = f"neighbouring rows of the tile of {self.side.operand.letter} (along {along}) are {{0}} apart"
         line = _line_along(self.run, access, found.row, last=True)
         expected = f"{self.side.operand.strides[0]} = {self.strides[0]}"
-        return self._told(column, "row", line, text, expected, found.row)
+        return self.told(column, "row", line, text, expected, found.row)
 
     def _lane(self, access: Node, found: _Coefficients, column: str) -> Observation:
         text = f"neighbours along k in the tile of {self.side.operand.letter} are {{0}} apart"
         line = _line_along(self.run, access, found.lane, last=False)
         expected = f"{self.side.operand.strides[1]} = {self.strides[1]}"
-        return self._told(column, "lane", line, text, expected, found.lane)
+        return self.told(column, "lane", line, text, expected, found.lane)
 
     def _step(self, access: Node, found: _Coefficients, column: str) -> Observation:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
-        line = self.line_of_step or access.line
-        if found.step == 0:  # where the other operand moves on, this one should as well
-            other = _Walk(self.run, self.products, "right" if self.name == "left" else "left").line_of_step
-            line = other if other is not None and other > (line or 0) else line
+        line = self.line_of_step
+        if line is None and found.step == 0:  # where the other operand moves on, this one should as well
+            line = _Walk(self.run, self.products, "right" if self.name == "left" else "left").line_of_step
+        line = line or access.line
         if found.step % along_k == 0 and (found.lane == along_k or found.depth == 1):
-            first, then = (span(self._covered(i)) for i in (0, 1))
+            first, then = (span(self.covered(i)) for i in (0, 1))
             text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
-            return self._told(
+            return self.told(
                 column, "step", line, text, "{1}", found.step // along_k * unit, found.depth * unit, iteration=1
             )
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
         expected = f"{{1}} * {side.operand.strides[1]} (= {along_k})"
-        return self._told(column, "step", line, text, expected, found.step, found.depth, iteration=1)
+        return self.told(column, "step", line, text, expected, found.step, found.depth, iteration=1)
 
     def _base(self, access: Node, found: _Coefficients, column: str) -> Observation | None:
         """Where the tile begins, along its rows or along k."""
@@ -151,15 +168,16 @@ class _Walk:
             low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
             text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
             text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
-            line = line_of_program(self.run, access, _axis_along(access, along_row, last=True))
-            return self._told(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
+            axis = _axis_along(access, along_row, last=True)
+            line = line_of_base(self.run, access, axis, right=self.products.store)
+            return self.told(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
             return None
         line = _line_along(self.run, access, along_k, last=False)
         begin = found.base // along_k * self.side.operand.unit
-        return self._told(column, "k begins", line, f"{letter} begins at k = {{0}}", "k = 0", begin)
+        return self.told(column, "k begins", line, f"{letter} begins at k = {{0}}", "k = 0", begin)
 
-    def _told(
+    def told(
         self,
         column: str,
         aspect: str,
@@ -187,7 +205,7 @@ class _Walk:
             loads.append(load)
         return line_of_step(self.run, *loads)
 
-    def _covered(self, iteration: int) -> Array:
+    def covered(self, iteration: int) -> Array:
         here = (self.products.iteration == iteration) & self.side.asked[0]
         covered: Array = (self.side.k[0][here][:, None] + np.arange(self.side.operand.unit)).reshape(-1)
         return covered
@@ -208,15 +226,19 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     """The first element of another row that is multiplied, where no coefficient says why."""
     run, products, side = walk.run, walk.products, walk.side
     e, p = first_of(products, wrong)
-    access = load_of(run, side, p)
-    line = access.line if access else None
+    line = line_of_place(run, products, side, e, p, "rows")
     height, own = side.operand.height, products.rows(side)
-    if height > 1 and not ((side.row - own[:, None])[wrong] % height).any():  # whole blocks of another row
-        inside = products.flow.terms[int(products.term[p])].line or 0
-        line = line_of_bound(run.text, inside, "start" if products.iteration[p] == 0 else "stop") or line
+    index_of, other = products.left.operand.index_of, products.left
+    together = (
+        index_of is not None and looked_up(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
+    )
+    if (
+        together and not ((side.row - own[:, None])[wrong] % height).any()
+    ):  # whole blocks of another row, with their places in X
+        line = line_of_loop(run, products, "stop" if products.iteration[p] else "start") or line
     text = f"for Y[{products.m[e]}, {products.n[e]}], {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
-    return products.seen_at(e, p, "rows", f"{walk.name} place", line, text, expected)
+    return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:
@@ -229,16 +251,29 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     if looked := check_index(run, products):
         return looked
     walks = [_Walk(run, products, name) for name in ("left", "right")]
-    if all(walk.regular for walk in walks) and (apart := _begin_apart(walks)):
+    if all(walk.regular for walk in walks) and (apart := _step_apart(walks) or _begin_apart(walks)):
         return [apart]
-    blamed = [walk for walk in walks if not walk.regular] or walks
+    blamed = [walk for walk in walks if not (walk.regular or walk.takes_turns)] or walks
     told = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if told:
         return told
     e, p = first_of(products, wrong)
-    access = load_of(run, blamed[0].side, p)
+    line = line_of_place(run, products, blamed[0].side, e, p, "k")
     text = f"for Y[{products.m[e]}, {products.n[e]}], {element(run, left, e, p)} meets {element(run, right, e, p)}"
-    return [products.seen_at(e, p, "k", "meet", access.line if access else None, text, "the same k on both sides")]
+    return [products.seen("k", "meet", line, text, "the same k on both sides", p=p)]
+
+
+def _step_apart(walks: list[_Walk]) -> Observation | None:
+    """Slices of K of which one side moves on by a tile, and the other by as many tiles as there are slices."""
+    steps = [0 if walk.found is None else walk.found.step // walk.strides[1] * walk.side.operand.unit for walk in walks]
+    behind = walks[steps.index(min(steps))]
+    access = load_of(behind.run, behind.side, 0)
+    if steps[0] == steps[1] or behind.found is None or access is None:
+        return None
+    first, then = (span(behind.covered(i)) for i in (0, 1))
+    text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
+    line = behind.line_of_step or access.line
+    return behind.told("k", "step", line, text, "{1}", min(steps), max(steps), iteration=1)
 
 
 def _begin_apart(walks: list[_Walk]) -> Observation | None:
@@ -254,20 +289,30 @@ def _begin_apart(walks: list[_Walk]) -> Observation | None:
         return None
     text = f"the slice begins with k = {begins[0]} of X and k = {begins[1]} of W"
     line, expected = _line_along(run, access, behind.strides[1], last=False), f"k = {max(begins)} of both"
-    return Observation("k", f"{behind.name} slice", line, text, expected, program=products.program)
+    return products.seen("k", f"{behind.name} slice", line, text, expected)
 
 
 def check_steps(run: Run, products: Products) -> list[Observation]:
     """Of operands that meet at the same k, and not at every k once: whether both move on by something else than a tile."""
     walks = [_Walk(run, products, name) for name in ("left", "right")]
-    return [one for walk in walks if "step" in walk.amiss for one in walk.observed(products.live, "k")]
+    return [one for walk in walks if walk.amiss == ["step"] for one in walk.observed(products.live, "k")]
 
 
 def line_of_slice(run: Run, products: Products) -> int | None:
     """Where a program's place along k was computed, by the left operand's addresses."""
     walk = _Walk(run, products, "left")
     access = load_of(run, walk.side, 0)
-    return line_of_program(run, access, _axis_along(access, walk.strides[1], last=False)) if access else None
+    return line_of_base(run, access, _axis_along(access, walk.strides[1], last=False)) if access else None
+
+
+def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:
+    """Where slices that begin one tile apart move on by one tile, and so meet the tiles of the next; None where they do not."""
+    begins = sorted(int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any())
+    walk = _Walk(run, parts[0], "left")
+    if walk.found is None or not walk.found.moves or len(begins) < 2:
+        return None
+    tile = walk.found.depth
+    return walk.line_of_step if begins[1] - begins[0] == tile and walk.found.step == tile * walk.strides[1] else None
 
 
 def _axis_along(access: Node, step: int, *, last: bool) -> int | None:

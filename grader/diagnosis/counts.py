@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.addresses import line_of_slice
-from grader.diagnosis.definition import line_of_bound, loops_of
+from grader.diagnosis.addresses import line_between_slices, line_of_slice
+from grader.diagnosis.definition import line_of_loop, line_of_mask
 from grader.diagnosis.fit import named
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, load_of
+from grader.diagnosis.statements import line_of_choice, loop_around, loops_around
+from grader.diagnosis.stores import stores_to_output
 
 
 def needed_of(run: Run, n: int) -> Array:
@@ -40,11 +42,15 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
         times = sorted(set(counts[twice].tolist()))
         often = f"{times[0]} times" if len(times) == 1 else f"{times[0]} to {times[-1]} times"
         text = f"k = {span(twice)} is multiplied {often} for {where}{_together(parts)}"
-        found.append(
-            Observation("count", "twice", _line(run, parts, "start"), text, "each k once", program=one.program)
-        )
+        begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
+        ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
+        which = "program" if len(begins) == 1 < len(parts) else "stop" if len(ends) == 1 < len(begins) else "start"
+        line = _line(run, parts, which, twice)
+        found.append(one.seen("count", "twice", line, text, "each k once"))
     if len(missing):
-        found.append(_missing(run, parts, e, missing, where))
+        met = np.flatnonzero(needed & (counts > 0))
+        which = "start" if len(met) and missing[0] < met[0] else "stop"
+        found.append(_missing(run, parts, e, missing, where, which))
     return found
 
 
@@ -66,49 +72,51 @@ def _together(parts: Sequence[Products]) -> str:
     )
 
 
-def _line(run: Run, parts: Sequence[Products], which: str) -> int | None:
-    """Where the start, or the stop, of the loop over k was made; of slices without such a loop, their place along k."""
-    terms = parts[0].flow.terms
-    if not terms:
-        return min(loops_of(run.text).values(), default=parts[0].store.line)
-    inside = terms[0].line or 0
-    line = line_of_bound(run.text, inside, which) or inside
-    if len(parts) > 1 and line == loops_of(run.text).get(inside):
-        return line_of_slice(run, parts[0])
-    return line
+def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int | None:
+    """Where the start, or the stop, of the loop over k was made; of slices without such a loop, their place along k. Of some elements
+    of each word alone, the loop over these."""
+    one, terms = parts[0], parts[0].flow.terms
+    inside, unit = (terms[0].line or 0 if terms else 0), one.right.operand.unit
+    if loops_around(run.text, inside) and len(np.unique(amiss % unit)) < unit:
+        return loops_around(run.text, inside)[0].lineno
+    line = line_of_loop(run, one, which) or one.store.line
+    if len(parts) > 1 and which == "start" and (moved := line_between_slices(run, parts)):
+        return moved
+    loop = loop_around(run.text, inside) if len(parts) > 1 else None
+    return line_of_slice(run, one) if loop is not None and line == loop.lineno else line
 
 
-def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where: str) -> Observation:
+def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where: str, which: str) -> Observation:
     """Some k that no product has: left out by a mask, or never reached."""
     one = parts[0]
-    for side in (one.left, one.right):
-        unit = side.operand.unit
-        asked = side.asked[e] & one.alive[e]
-        masked = asked & ~side.live[e]
-        if len(missing) and np.isin(missing // unit, side.k[e][masked] // unit).all():
-            p = int(np.flatnonzero(masked & np.isin(side.k[e] // unit, missing // unit))[0])
-            access = load_of(run, side, p)
+    sides = [(one, side) for one in parts for side in (one.left, one.right)]
+    for part, side in sides:
+        at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
+        unit, words = side.operand.unit, side.k[at] // side.operand.unit
+        masked = side.asked[at] & part.alive[at] & ~side.live[at]
+        if np.isin(missing // unit, words[masked]).all():
+            p = int(np.flatnonzero(masked & np.isin(words, missing // unit))[0])
             text = f"the mask of {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}"
-            return Observation(
-                "count", f"masked {side.operand.letter}", access.line if access else None, text, "", program=one.program,
-                iteration=int(one.iteration[p]),
-            )  # fmt: skip
+            return part.seen("count", f"masked {side.operand.letter}", _mask_along_k(run, side, p), text, p=p)
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(parts)}"
     numbers: tuple[Number, ...] = ()
-    if made and depth and len({term.line for term in one.flow.terms}) == 1:
+    alone = len(stores_to_output(run, one.program)) == 1
+    if made and depth and alone and len({term.line for term in one.flow.terms}) == 1:
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
-    return Observation(
-        "count",
-        "missing",
-        _line(run, parts, "stop" if missing[0] else "start"),
-        text,
-        "each k once",
-        numbers,
-        program=one.program,
-    )
+    chosen = line_of_choice(run.text, one.flow.terms[0].line or 0) if one.flow.terms else None
+    line = chosen or _line(run, parts, which, missing)
+    return one.seen("count", "missing", line, text, "each k once", numbers=numbers)
+
+
+def _mask_along_k(run: Run, side: Side, p: int) -> int | None:
+    """Where the mask along k was made, of the load that a product's element comes from."""
+    access = load_of(run, side, p)
+    if access is None or access.offsets is None:
+        return None
+    return line_of_mask(run, access, side.operand.place(run.problem, access.offsets)[1])
 
 
 def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
@@ -120,10 +128,9 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
         return []
     side = left if (left.k[e][past] >= K).any() else right
     p = int(np.flatnonzero(past)[0])
-    access = load_of(run, side, p)
     text = f"k = {span(side.k[e][past])} of {side.operand.letter} is multiplied, past K = {K}"
-    return [Observation("count", f"past {side.operand.letter}", access.line if access else None, text, "a mask that ends at K",
-                        program=products.program, iteration=int(products.iteration[p]))]  # fmt: skip
+    line = _mask_along_k(run, side, p)
+    return [products.seen("count", f"past {side.operand.letter}", line, text, "a mask that ends at K", p=p)]
 
 
 def check_masks(run: Run, products: Products) -> list[Observation]:
@@ -131,14 +138,12 @@ def check_masks(run: Run, products: Products) -> list[Observation]:
     for side, other in ((products.right, products.left), (products.left, products.right)):
         counts = side.asked & ~side.live & other.live & products.alive & (side.value != 0) & (other.value != 0)
         if counts.any():
-            return [_counted(run, products, side, other, counts)]
+            e, p = (int(i) for i in np.argwhere(counts)[0])
+            access, letter = load_of(run, side, p), side.operand.letter
+            text = (
+                f"where its mask leaves {letter} out, the operand holds {plain(side.value[e, p])} and is multiplied by "
+            )
+            text += f"{other.operand.letter}[{other.row[e, p]}, {other.k[e, p]}] = {plain(other.value[e, p])}"
+            line = access.line if access else None
+            return [products.seen("mask", f"{letter} counts", line, text, "0 on one of the two sides", p=p)]
     return []
-
-
-def _counted(run: Run, products: Products, side: Side, other: Side, counts: Array) -> Observation:
-    e, p = (int(i) for i in np.argwhere(counts)[0])
-    access = load_of(run, side, p)
-    text = f"where its mask leaves {side.operand.letter} out, the operand holds {plain(side.value[e, p])} and is multiplied by "
-    text += f"{other.operand.letter}[{other.row[e, p]}, {other.k[e, p]}] = {plain(other.value[e, p])}"
-    return Observation("mask", f"{side.operand.letter} counts", access.line if access else None, text, "0 on one of the two sides",
-                       program=products.program, iteration=int(products.iteration[p]))  # fmt: skip

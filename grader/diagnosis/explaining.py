@@ -14,10 +14,10 @@ import torch
 from grader.building import BuildOptions
 from grader.diagnosis.catalogue import Catalogue, load
 from grader.diagnosis.compare import compare, unreadable
-from grader.diagnosis.definition import variables_of
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
+from grader.diagnosis.statements import line_of_result, variables_of
 from grader.diagnosis.tape import parse
 from grader.judging.checking import Finding
 from grader.labs import Lab
@@ -246,11 +246,14 @@ def _read(
     for one in compare(run):
         named = catalogue.named(case, one)
         caller = run.tape.caller(one.line)
+        line = None if one.line is None else bundle.made.origin(one.line)
+        if one.aspect == "grid" and failure.source.grid:
+            line = line_of_result(failure.source.module, failure.source.grid)
         found.append(
             replace(
                 named,
                 case=case,
-                line=None if one.line is None else bundle.made.origin(one.line),
+                line=line,
                 caller=None if caller is None else bundle.made.origin(caller),
                 variable=variables.get(one.line or 0, ""),
             )

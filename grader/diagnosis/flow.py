@@ -46,37 +46,44 @@ class Passed:
 
 
 @dataclass(frozen=True, eq=False)
+class Multiplied:
+    """One side of C pairs for E elements of Y, all [E, C]: `lanes` of a node; values: float64; at: the tensor's elements, as
+    provenance.origin gives them; asked: the same without the loads' masks."""
+
+    node: int
+    lanes: Array
+    values: Array
+    at: Array
+    asked: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Term:
     """One multiplication's share of E elements of Y: C pairs each.
 
-    left, right: float64 [E, C], the operands of each pair; left_at, right_at: their elements of the two tensors, as
-    provenance.origin gives them; left_asked, right_asked: the same without the loads' masks; left_lanes, right_lanes:
-    where they stand in the nodes left_node and right_node.
     factor: float64 [E, C], product of `factors` and signs. lanes: [E, R], of the node's result.
     """
 
     node: int
     line: int | None
     op: str
-    left_node: int
-    right_node: int
-    left: Array
-    right: Array
-    left_at: Array
-    right_at: Array
-    left_asked: Array
-    right_asked: Array
-    left_lanes: Array
-    right_lanes: Array
+    left: Multiplied
+    right: Multiplied
     factor: Array
     factors: tuple[Factor, ...]
     alive: Array
     lanes: Array
 
+    @property
+    def shares(self) -> Array:
+        """float64 [E, C]: what each pair adds."""
+        found: Array = np.where(self.alive, self.factor * self.left.values * self.right.values, 0.0)
+        return found
+
     def within(self, factor: Factor, tensor: str) -> Array | None:
         """[E, C]: the element of a tensor in one of its factors, for each pair; None where the factor has none."""
         origin = factor.within.get(tensor)
-        return None if origin is None else np.repeat(origin, self.left.shape[1] // max(1, origin.shape[1]), axis=1)
+        return None if origin is None else np.repeat(origin, self.alive.shape[1] // max(1, origin.shape[1]), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +120,7 @@ class Flow:
         total = np.zeros(len(self.lanes))
         with np.errstate(all="ignore"):
             for term in (*self.terms, *self.beside):
-                total += np.where(term.alive, term.factor * term.left * term.right, 0.0).sum(axis=1)
+                total += term.shares.sum(axis=1)
             for addend in self.addends:
                 total += addend.values
         return total
@@ -124,5 +131,5 @@ class Flow:
         total = np.zeros(len(self.lanes))
         with np.errstate(all="ignore"):
             for term in (*self.terms, *self.beside):
-                total += np.where(term.alive, np.abs(term.factor * term.left * term.right), 0.0).sum(axis=1)
+                total += np.abs(term.shares).sum(axis=1)
         return total

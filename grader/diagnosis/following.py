@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from grader.diagnosis.flow import Addend, Factor, Flow, Passed, Term
+from grader.diagnosis.flow import Addend, Factor, Flow, Multiplied, Passed, Term
 from grader.diagnosis.provenance import IDENTITIES, NONE, PRODUCT, Array, Provenance, Untraceable, lanes_before
 from grader.diagnosis.tape import MOVES, Node, Tape
 
 MAX_PAIRS = 1 << 24
+DIVISIONS = ("fdiv", "precise_divf", "libdevice div_rn", "libdevice fast_dividef")
 SUMS = ("fadd", "add", "fsub", "sub", "fma", "dot")
 """Operations that may add something to a sum."""
 
@@ -37,9 +37,33 @@ def with_lost(tape: Tape, provenance: Provenance, flow: Flow, lost: Sequence[Nod
         model, lanes = flow.store, flow.lanes[:, None]
     for node in lost:
         if node.op in ("dot", model.op) and node.shape == model.shape:
-            walk._product(node, lanes, np.ones(lanes.shape), (), np.ones(lanes.shape, dtype=bool))
+            walk._product(node, _Path(lanes, np.ones(lanes.shape), (), np.ones(lanes.shape, dtype=bool)))
     terms = tuple(sorted([*flow.terms, *walk.terms], key=lambda term: term.node))
     return replace(flow, terms=terms)
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """What is followed through a node. lanes: [E, R], for the R lanes that become an element of Y; factor: what they are multiplied
+    with on the rest of their way, the product of `factors` and signs; alive: where they are taken at all."""
+
+    lanes: Array
+    factor: Array
+    factors: tuple[Factor, ...]
+    alive: Array
+
+    def at(self, lanes: Array, sign: float = 1.0) -> _Path:
+        """The same in the lanes of an input."""
+        return replace(self, lanes=lanes, factor=self.factor * sign)
+
+    def where(self, taken: Array) -> _Path:
+        """Only where this is taken."""
+        return replace(self, alive=self.alive & taken)
+
+    def repeated(self, lanes: Array, times: int) -> _Path:
+        """Each lane as so many lanes of an input."""
+        factor = np.repeat(np.broadcast_to(self.factor, self.lanes.shape), times, axis=1)
+        return _Path(lanes, factor, self.factors, np.repeat(self.alive, times, axis=1))
 
 
 class _Walk:
@@ -51,20 +75,19 @@ class _Walk:
         self.passed: list[Passed] = []
         self.again: set[int] = set()
         self.doubled: set[int] = set()
+        self.waiting: dict[int, list[_Path]] = {}
+        self.order: list[int] = []
         self.pairs = 0
 
     def follow(self, store: Node, lanes: Array) -> Flow:
         value = store.inputs[0]
-        inner = self._lanes(value, store.shape, lanes)
-        ones = np.ones((len(lanes), 1))
-        self.waiting: dict[int, list[Any]] = {}
-        self.order: list[int] = []
-        self._later(value, inner[:, None], ones, (), ones > 0)
+        inner, ones = self._lanes(value, store.shape, lanes), np.ones((len(lanes), 1))
+        self._later(value, _Path(inner[:, None], ones, (), ones > 0))
         while self.order:
             number = -heapq.heappop(self.order)
-            for entry in self.waiting.pop(number):
+            for path in self.waiting.pop(number):
                 with np.errstate(all="ignore"):
-                    self._step(number, *entry)
+                    self._step(self.tape.nodes[number], path)
         if self.beside and not self.terms:
             raise Untraceable("nothing of the right tensor")
         stored = self.provenance.values(value).reshape(-1)[inner].astype(np.float64)
@@ -73,22 +96,22 @@ class _Walk:
         found = tuple(self.beside), frozenset(self.again), frozenset(self.doubled)
         return Flow(store, value, lanes, terms, tuple(self.addends), passed, stored, *found)
 
-    def _later(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+    def _later(self, number: int, path: _Path) -> None:
         """Goes on with an input when all that uses it has been seen; what is used twice alike counts double."""
-        entries = self.waiting.get(number)
-        if entries is None:
-            entries = self.waiting[number] = []
+        if number not in self.waiting:
+            self.waiting[number] = []
             heapq.heappush(self.order, -number)
-        for at, (known, other, trail, lives) in enumerate(entries):
-            if np.array_equal(known, lanes) and np.array_equal(lives, alive):
-                self._note_again(number, trail, factors)
-                entries[at] = (known, other + factor, max(trail, factors, key=len), lives)
+        entries = self.waiting[number]
+        for at, known in enumerate(entries):
+            if np.array_equal(known.lanes, path.lanes) and np.array_equal(known.alive, path.alive):
+                self._note_again(number, known.factors, path.factors)
+                trail = max(known.factors, path.factors, key=len)
+                entries[at] = replace(known, factor=known.factor + path.factor, factors=trail)
                 return
-        entries.append((lanes, factor, factors, alive))
+        entries.append(path)
 
     def _note_again(self, number: int, trail: tuple[Factor, ...], factors: tuple[Factor, ...]) -> None:
-        node = self.tape.nodes[number]
-        if node.op in SUMS and self.provenance.carries(number):
+        if self.tape.nodes[number].op in SUMS and self.provenance.carries(number):
             alike = {one.at for one in trail} == {one.at for one in factors}
             (self.doubled if alike else self.again).add(number)
 
@@ -105,110 +128,113 @@ class _Walk:
         values = self.provenance.values(number).reshape(-1)
         return values[lanes].astype(np.float64)
 
-    def _step(self, number: int, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
-        node = self.tape.nodes[number]
-        sources = self.provenance.sources(number)
-        if not self.provenance.carries(number):
-            share = np.where(alive, self._values(number, lanes) * factor, 0.0).sum(axis=1)
-            if (share != 0).any():
-                if "?" in sources:
-                    raise Untraceable(node.op)
-                self.addends.append(Addend(node.line, number, share, sources))
+    def _step(self, node: Node, path: _Path) -> None:
+        if not self.provenance.carries(node.number):
+            self._add(
+                node.line,
+                node.number,
+                self._values(node.number, path.lanes),
+                path,
+                self.provenance.sources(node.number),
+            )
         elif self.provenance.is_product(node) or self._meets_others(node):
-            self._product(node, lanes, factor, factors, alive)
+            self._product(node, path)
         elif node.op == "load":
-            self._alone(node, lanes, factor, factors, alive)
+            self._alone(node, path)
         elif node.op in MOVES:
-            for source, before, here in lanes_before(self.provenance, node, lanes):
-                self._later(*(source, before, factor, factors, alive & here))
+            for source, before, here in lanes_before(self.provenance, node, path.lanes):
+                self._later(source, path.at(before).where(here))
         elif node.op == "reduce" and self._sums(node):
-            self._reduce(node, lanes, factor, factors, alive)
+            self._reduce(node, path)
         elif node.op in ("reduce", "scan", "dot"):
             raise Untraceable(node.op)
         else:
-            self._computed(node, lanes, factor, factors, alive)
+            self._computed(node, path)
 
-    def _computed(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+    def _add(self, line: int | None, number: int, values: Array, path: _Path, sources: frozenset[str]) -> None:
+        """Something that is added and is no product, unless it is 0."""
+        share = np.where(path.alive, values * path.factor, 0.0).sum(axis=1)
+        if (share != 0).any():
+            if "?" in sources:
+                raise Untraceable(self.tape.nodes[number].op)
+            self.addends.append(Addend(line, number, share, sources))
+
+    def _computed(self, node: Node, path: _Path) -> None:
         """An operation on one element of each input."""
-        inputs = [(i, self._lanes(i, node.shape, lanes)) for i in node.inputs]
-        holding = [self.provenance.carries(i) for i, _ in inputs]
+        inputs = [(i, self._lanes(i, node.shape, path.lanes)) for i in node.inputs]
+        holding = [self.provenance.carries(i) for i in node.inputs]
         if node.op in IDENTITIES:
-            self._pass(node, lanes, *inputs[0], alive)
-            self._later(*(*inputs[0], factor, factors, alive))
+            self._pass(node, *inputs[0], path)
         elif node.op in ("fadd", "add", "fsub", "sub"):
-            signs = (1.0, -1.0 if "sub" in node.op else 1.0)
-            for (i, before), sign in zip(inputs, signs, strict=False):
-                self._pass(node, lanes, i, before, alive)
-                self._later(*(i, before, factor * sign, factors, alive))
+            for (i, before), sign in zip(inputs, (1.0, -1.0 if "sub" in node.op else 1.0), strict=False):
+                self._pass(node, i, before, path, sign)
         elif node.op in ("fmul", "mul") and sum(holding) == 1:
-            self._factor(node, lanes, inputs[holding.index(True)], inputs[holding.index(False)], factor, factors, alive)
-        elif node.op in ("fdiv", "precise_divf", "libdevice div_rn", "libdevice fast_dividef") and holding == [
-            True,
-            False,
-        ]:
-            self._factor(node, lanes, inputs[0], inputs[1], factor, factors, alive, divides=True)
+            self._factor(node, inputs[holding.index(True)], inputs[holding.index(False)], path)
+        elif node.op in DIVISIONS and holding == [True, False]:
+            self._factor(node, inputs[0], inputs[1], path, divides=True)
         elif node.op == "fma" and sum(holding[:2]) <= 1:
-            self._fused(node, lanes, inputs, holding, factor, factors, alive)
+            self._fused(node, inputs, holding, path)
         elif node.op == "select":
             condition = self.provenance.values(inputs[0][0]).reshape(-1)[inputs[0][1]].astype(bool)
-            self._later(*(*inputs[1], factor, factors, alive & condition))
-            self._later(*(*inputs[2], factor, factors, alive & ~condition))
+            self._later(inputs[1][0], path.at(inputs[1][1]).where(condition))
+            self._later(inputs[2][0], path.at(inputs[2][1]).where(~condition))
         else:
-            self._unchanged(node, lanes, inputs, holding, factor, factors, alive)
+            self._unchanged(node, inputs, holding, path)
 
-    def _fused(self, node: Node, lanes: Array, inputs: Sequence[tuple[int, Array]], holding: Sequence[bool],
-               factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:  # fmt: skip
+    def _fused(self, node: Node, inputs: Sequence[tuple[int, Array]], holding: Sequence[bool], path: _Path) -> None:
         """a * b + c where a or b carries what is followed, or neither."""
         if any(holding[:2]):
             which = holding.index(True)
-            self._factor(node, lanes, inputs[which], inputs[1 - which], factor, factors, alive)
+            self._factor(node, inputs[which], inputs[1 - which], path)
         else:
-            share = self._values(*inputs[0]) * self._values(*inputs[1]) * factor
             sources = self.provenance.sources(inputs[0][0]) | self.provenance.sources(inputs[1][0])
-            self.addends.append(Addend(node.line, node.number, np.where(alive, share, 0.0).sum(axis=1), sources))
-        self._later(*(*inputs[2], factor, factors, alive))
+            self._add(node.line, node.number, self._values(*inputs[0]) * self._values(*inputs[1]), path, sources)
+        self._later(inputs[2][0], path.at(inputs[2][1]))
 
-    def _pass(self, node: Node, lanes: Array, source: int, before: Array, alive: Array) -> None:
+    def _pass(self, node: Node, source: int, before: Array, path: _Path, sign: float = 1.0) -> None:
+        """Goes on with an input, and keeps what became of its values here."""
+        self._note(node, source, before, path)
+        self._later(source, path.at(before, sign))
+
+    def _note(self, node: Node, source: int, before: Array, path: _Path) -> None:
         if self.provenance.carries(source):
-            self.passed.append(Passed(node.number, lanes, source, before, alive))
+            self.passed.append(Passed(node.number, path.lanes, source, before, path.alive))
 
-    def _factor(self, node: Node, lanes: Array, carried: tuple[int, Array], other: tuple[int, Array], factor: Array,
-                factors: tuple[Factor, ...], alive: Array, *, divides: bool = False) -> None:  # fmt: skip
-        values = self._values(*other)
-        sources = self.provenance.sources(other[0])
+    def _factor(
+        self, node: Node, carried: tuple[int, Array], other: tuple[int, Array], path: _Path, *, divides: bool = False
+    ) -> None:
+        values, sources = self._values(*other), self.provenance.sources(other[0])
         if "?" in sources:
             raise Untraceable("a factor of unknown origin")
-        each, places = np.broadcast_to(values, lanes.shape), np.broadcast_to(other[1], lanes.shape)
-        within = {tensor: self._origin((other[0], places), tensor) for tensor in sources}
+        each, places = (np.broadcast_to(one, path.lanes.shape) for one in (values, other[1]))
+        within = {tensor: self._origin(other[0], places, tensor) for tensor in sources}
         made = Factor(node.line, other[0], places, each[:, 0], sources, divides, node.number, within)
-        self._pass(node, lanes, *carried, alive)
-        if divides:
-            values = 1.0 / values
-        self._later(*(*carried, factor * values, (*factors, made), alive))
+        self._note(node, *carried, path)
+        factor = path.factor * (1.0 / values if divides else values)
+        self._later(carried[0], _Path(carried[1], factor, (*path.factors, made), path.alive))
 
-    def _unchanged(self, node: Node, lanes: Array, inputs: Sequence[tuple[int, Array]], holding: Sequence[bool],
-                   factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:  # fmt: skip
-        """An operation that the ledger does not know is passed where it changed no value."""
-        after = self._values(node.number, lanes)
+    def _unchanged(self, node: Node, inputs: Sequence[tuple[int, Array]], holding: Sequence[bool], path: _Path) -> None:
+        """An operation that is not known is passed where it changed no value."""
+        after = self._values(node.number, path.lanes)
         for (i, before), holds in zip(inputs, holding, strict=True):
-            if holds and np.array_equal(self._values(i, before)[alive], after[alive], equal_nan=True):
-                self._later(*(i, before, factor, factors, alive))
+            if holds and np.array_equal(self._values(i, before)[path.alive], after[path.alive], equal_nan=True):
+                self._later(i, path.at(before))
                 return
         raise Untraceable(node.op)
 
-    def _reduce(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
-        source = self.tape.nodes[node.inputs[0]]
+    def _reduce(self, node: Node, path: _Path) -> None:
+        source, axis = self.tape.nodes[node.inputs[0]], node.attribute[1]
         numbers = np.arange(source.size).reshape(source.shape)
-        axis = node.attribute[1]
         lined = (
             numbers.reshape(1, -1) if axis is None else np.moveaxis(numbers, axis, -1).reshape(-1, source.shape[axis])
         )
         length = lined.shape[1]
-        self._count(lanes.size * length)
-        before = lined[lanes].reshape(len(lanes), -1)
-        self._pass(node, lanes, source.number, before, np.repeat(alive, length, axis=1))
-        self._later(*(source.number, before, np.repeat(np.broadcast_to(factor, lanes.shape), length, axis=1), factors,
-                           np.repeat(alive, length, axis=1)))  # fmt: skip
+        self._count(path.lanes.size * length)
+        before = lined[path.lanes].reshape(len(path.lanes), -1)
+        longer = path.repeated(before, length)
+        if self.provenance.carries(source.number):
+            self.passed.append(Passed(node.number, path.lanes, source.number, before, longer.alive))
+        self._later(source.number, longer)
 
     def _sums(self, node: Node) -> bool:
         """Whether a reduction is a sum, by its name or, of a function of the student's own, by what it made of its input."""
@@ -226,22 +252,23 @@ class _Walk:
         products = PRODUCT in self.provenance.sources(first) | self.provenance.sources(second)
         return self.provenance.carries(first) != self.provenance.carries(second) and not products
 
-    def _alone(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
+    def _alone(self, node: Node, path: _Path) -> None:
         """Elements of the left tensor as they were loaded."""
-        values, nothing = self._values(node.number, lanes), np.full(lanes.shape, NONE, dtype=np.int64)
-        origins = [self._origin((node.number, lanes), self.provenance.left, masked=masked) for masked in (True, False)]
+        own = self._multiplied(node.number, path.lanes, self.provenance.left)
+        nothing = np.full(path.lanes.shape, NONE, dtype=np.int64)
+        one = Multiplied(node.number, path.lanes, np.ones(path.lanes.shape), nothing, nothing)
+        each = path.repeated(path.lanes, 1)
         self.beside.append(
-            Term(node.number, node.line, node.op, node.number, node.number, values, np.ones(lanes.shape), origins[0], nothing,
-                 origins[1], nothing, lanes, lanes, np.broadcast_to(factor, lanes.shape), factors, alive, lanes)
-        )  # fmt: skip
+            Term(node.number, node.line, node.op, own, one, each.factor, path.factors, path.alive, path.lanes)
+        )
 
     def _count(self, pairs: int) -> None:
         self.pairs += pairs
         if self.pairs > MAX_PAIRS:
             raise Untraceable("a product too large to follow")
 
-    def _product(self, node: Node, lanes: Array, factor: Array, factors: tuple[Factor, ...], alive: Array) -> None:
-        first, second = node.inputs[:2]
+    def _product(self, node: Node, path: _Path) -> None:
+        (first, second), lanes, depth = node.inputs[:2], path.lanes, 1
         if node.op == "dot":
             rows, columns, depth = node.shape[-2], node.shape[-1], self.tape.nodes[first].shape[-1]
             batch, row, column = lanes // (rows * columns), lanes // columns % rows, lanes % columns
@@ -249,35 +276,23 @@ class _Walk:
             k = np.arange(depth)
             one = ((batch * rows + row)[..., None] * depth + k).reshape(len(lanes), -1)
             other = ((batch[..., None] * depth + k) * columns + column[..., None]).reshape(len(lanes), -1)
-            if len(node.inputs) > 2:
-                accumulator = node.inputs[2]
-                self._pass(node, lanes, accumulator, lanes, alive)
-                self._later(*(accumulator, lanes, factor, factors, alive))
         else:
-            depth = 1
             one, other = (self._lanes(i, node.shape, lanes) for i in (first, second))
-            if node.op == "fma":
-                third = self._lanes(node.inputs[2], node.shape, lanes)
-                self._pass(node, lanes, node.inputs[2], third, alive)
-                self._later(*(node.inputs[2], third, factor, factors, alive))
-        swapped = self.provenance.left not in self.provenance.sources(first)
-        left, right = ((second, other), (first, one)) if swapped else ((first, one), (second, other))
+        if node.op in ("dot", "fma") and len(node.inputs) > 2:
+            self._pass(node, node.inputs[2], self._lanes(node.inputs[2], node.shape, lanes), path)
+        if self.provenance.left not in self.provenance.sources(first):
+            first, second, one, other = second, first, other, one
+        left = self._multiplied(first, one, self.provenance.left)
+        right = self._multiplied(second, other, self.provenance.right)
+        each = path.repeated(lanes, depth)
         terms = self.terms if self.provenance.is_product(node) else self.beside
-        terms.append(
-            Term(
-                node.number, node.line, node.op, left[0], right[0],
-                self._values(*left), self._values(*right),
-                self._origin(left, self.provenance.left), self._origin(right, self.provenance.right),
-                self._origin(left, self.provenance.left, masked=False),
-                self._origin(right, self.provenance.right, masked=False),
-                left[1], right[1],
-                np.repeat(np.broadcast_to(factor, lanes.shape), depth, axis=1), factors,
-                np.repeat(alive, depth, axis=1), lanes,
-            )
-        )  # fmt: skip
+        terms.append(Term(node.number, node.line, node.op, left, right, each.factor, path.factors, each.alive, lanes))
 
-    def _origin(self, operand: tuple[int, Array], tensor: str, *, masked: bool = True) -> Array:
-        origin = self.provenance.origin(operand[0], tensor, masked=masked)
-        if origin is None:
-            return np.full(operand[1].shape, NONE, dtype=np.int64)
-        return origin.reshape(-1)[operand[1]]
+    def _multiplied(self, number: int, lanes: Array, tensor: str) -> Multiplied:
+        at, asked = (self._origin(number, lanes, tensor, masked=masked) for masked in (True, False))
+        return Multiplied(number, lanes, self._values(number, lanes), at, asked)
+
+    def _origin(self, number: int, lanes: Array, tensor: str, *, masked: bool = True) -> Array:
+        origin = self.provenance.origin(number, tensor, masked=masked)
+        found: Array = np.full(lanes.shape, NONE, dtype=np.int64) if origin is None else origin.reshape(-1)[lanes]
+        return found

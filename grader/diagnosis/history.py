@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.diagnosis.provenance import Provenance, Untraceable, lanes_before
+from grader.diagnosis.provenance import Array, Provenance, Untraceable, lanes_before
 from grader.diagnosis.relation import Run
 from grader.diagnosis.tape import MOVES, Node, Tape
 
@@ -29,6 +29,8 @@ SYMBOLS = {
     "urem": "%", "fdiv": "/", "precise_divf": "/", "shl": "<<", "ashr": ">>", "lshr": ">>", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
 CASTS = ("int_cast", "fp_trunc", "fp_ext", "fp_to_fp", "fp_to_si", "fp_to_ui", "si_to_fp", "ui_to_fp", "bitcast")
+EXTRACTS = ("ashr", "lshr", "shl", "mul", "idiv", "sdiv", "udiv")
+"""Operations that bring one of a word's elements to where it is taken from."""
 MAX_STEPS = 8
 
 
@@ -113,3 +115,40 @@ def _number(value: float) -> str:
     if value == int(value) and 1 << 16 <= abs(value) < 1 << 32 if np.isfinite(value) else False:
         return f"{int(value) & 0xFFFFFFFF:#010x}"
     return f"{value:.7g}"
+
+
+def line_computed(run: Run, number: int) -> int | None:
+    """Where a value was last computed, whatever moved or converted it since."""
+    node = run.tape.nodes[number]
+    while node.op in (*MOVES, *CASTS) and node.inputs:
+        node = run.tape.nodes[node.inputs[0]]
+    return node.line
+
+
+def parting(run: Run, number: int, lanes: tuple[int, int], tensor: str) -> int | None:
+    """Where two elements of a value that come from one element of a tensor were told apart; None where they never were."""
+    at = np.array(lanes)
+    while True:
+        node = run.tape.nodes[number]
+        if node.op in MOVES:
+            before = lanes_before(run.provenance, node, at)
+            if len(before) > 1:
+                return node.line
+            number, at, _ = before[0]
+            continue
+        inputs = [(i, _broadcast(run, i, node)[at]) for i in node.inputs]
+        following = [(i, there) for i, there in inputs if tensor in run.provenance.sources(i)]
+        if len(following) != 1 or node.op in ("load", "dot", "reduce", "scan"):
+            return None
+        for i, there in inputs:
+            values = run.provenance.values(i).reshape(-1)[there]
+            if node.op in EXTRACTS and i != following[0][0] and values[0] != values[1]:
+                return line_computed(run, i)
+        number, at = following[0]
+
+
+def _broadcast(run: Run, number: int, node: Node) -> Array:
+    """For each lane of a node, the lane of one of its inputs."""
+    source = run.tape.nodes[number]
+    found: Array = np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)
+    return found

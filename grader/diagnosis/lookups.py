@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from grader.diagnosis.definition import line_of_base, line_of_exchange, line_of_order, line_of_step
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import NONE, Array, Untraceable, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of
+from grader.diagnosis.statements import line_of_pointer
 from grader.diagnosis.tape import Node
 
 
@@ -20,20 +22,60 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     another = products.live & (looked >= 0) & (looked != wanted)
     if another.any():
         e, p = first_of(products, another)
-        access = load_of(run, side, p)
-        loads = behind_index(run, access, side.operand.index) if access else []
-        line = loads[-1].line if loads else access.line if access else None
+        line = _line_of_element(run, products, e, p)
         text = f"{short}[{looked[e, p]}] says which columns of {letter} meet {element(run, other, e, p)}"
-        return [products.seen_at(e, p, "index", "element", line, text, f"{short}[{wanted[e, p]}]")]
+        return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p)]
     otherwise = products.live & (side.k != other.k) & (looked == wanted)
     if otherwise.any():
         e, p = first_of(products, otherwise)
         access = load_of(run, side, p)
+        line = _line_of_use(run, access, side) if access else None
         value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(looked[e, p])])
         text = f"with {short}[{looked[e, p]}] = {value}, {element(run, side, e, p)} meets {element(run, other, e, p)}"
         expected = f"{letter}[{products.m[e]}, {other.k[e, p]}]"
-        return [products.seen_at(e, p, "index", "use", access.line if access else None, text, expected)]
+        return [products.seen("index", "use", line, text, expected, p=p)]
     return []
+
+
+def _line_of_element(run: Run, products: Products, e: int, p: int) -> int | None:
+    """Where another element of the index was taken than the partner's, or another partner than the element's: the one that did not
+    move on, or where the index's pointer was made."""
+    side, before = products.left, np.flatnonzero(products.iteration == products.iteration[p] - 1)
+    access, partner = load_of(run, side, p), load_of(run, products.right, p)
+    if access is None or partner is None:
+        return None
+    if (exchanged := line_of_exchange(run, products, side, p, access)) is not None:
+        return exchanged
+    loads = behind_index(run, access, side.operand.index)
+    if not loads:
+        return access.line
+    if len(before):
+        previous, earlier = load_of(run, side, int(before[0])), load_of(run, products.right, int(before[0]))
+        indices = behind_index(run, previous, side.operand.index) if previous else []
+        moved = line_of_step(run, indices[-1], loads[-1]) if indices else None
+        others = line_of_step(run, earlier, partner) if earlier else None
+        if earlier is not None and _alike(earlier, partner):
+            return others or partner.line
+        stays = bool(indices) and _alike(indices[-1], loads[-1])
+        return moved or (others if stays else None) or loads[-1].line
+    return line_of_pointer(run.text, loads[-1].line or 0) or loads[-1].line
+
+
+def _alike(one: Node, other: Node) -> bool:
+    """Whether two loads have the same addresses."""
+    return one.offsets is not None and other.offsets is not None and np.array_equal(one.offsets, other.offsets)
+
+
+def _line_of_use(run: Run, access: Node, side: Side) -> int | None:
+    """Where places were made of an element of the index: where the lanes got their order, or where it was multiplied and added."""
+    assert access.offsets is not None
+    k = side.operand.place(run.problem, access.offsets)[1]
+    axis = next((axis for axis in range(k.ndim) if (np.diff(k, axis=axis) != 0).any()), None)
+
+    def looked(node: Node) -> bool:
+        return node.op == "load" and node.tensor == side.operand.index
+
+    return (None if axis is None else line_of_order(run, access, axis)) or line_of_base(run, access, axis, looked)
 
 
 def behind_index(run: Run, access: Node, tensor: str) -> list[Node]:

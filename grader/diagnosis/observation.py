@@ -93,7 +93,9 @@ class Observation:
         if self.iteration is not None:
             where.append(f"iteration {self.iteration}")
         expected = f", expected {self.expected.format(*self.numbers)}" if self.expected else ""
-        named = f". A kernel that {self.what} gives the same{f' ({self.hint})' if self.hint else ''}" if self.what else ""
+        named = (
+            f". A kernel that {self.what} gives the same{f' ({self.hint})' if self.hint else ''}" if self.what else ""
+        )
         return f"{', '.join(where)}: {self.found.format(*self.numbers)}{expected}{named}"
 
     def general(self, place: str) -> str:

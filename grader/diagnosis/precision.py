@@ -51,14 +51,12 @@ def _multiplied(run: Run, products: Products) -> Iterator[Observation]:
             if len(at):
                 a, b = (int(one.reshape(-1)[at[0]]) for one in (first, second))
                 text = f"{a} * {b} = {a * b} as {node.type} is {int(values.reshape(-1)[at[0]])}"
-                yield Observation(
-                    "precision", "product", node.line, text, "a product in int32", program=products.program
-                )
+                yield products.seen("precision", "product", node.line, text, "a product in int32")
         if node.op in ("dot", "fmul") and node.type in HALF:
             peak = _peak(values.astype(np.float64))
             inf = ": it is inf" if np.isinf(values.astype(np.float64)).any() else ""
             text = f"the product is {node.type}; at {plain(peak)} its steps are {_spacing(peak, node.type):g} wide{inf}"
-            yield Observation("precision", "product", node.line, text, "a product in fp32", program=products.program)
+            yield products.seen("precision", "product", node.line, text, "a product in fp32")
 
 
 def _passed(run: Run, products: Products) -> Iterator[Observation]:
@@ -87,7 +85,7 @@ def _narrowed(
     is_last: bool,
 ) -> Observation | None:
     def told(aspect: str, text: str, expected: str) -> Observation:
-        return Observation("precision", aspect, node.line, text, expected, program=products.program)
+        return products.seen("precision", aspect, node.line, text, expected)
 
     alive = np.broadcast_to(step.alive, before.shape) & np.isfinite(before)
     if node.op in IDENTITIES:

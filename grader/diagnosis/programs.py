@@ -9,11 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_axis, line_of_program
+from grader.diagnosis.definition import (
+    address_nodes,
+    is_program_id,
+    line_of_axis,
+    line_of_base,
+    line_of_count,
+    line_of_mask,
+)
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, replaced
+from grader.diagnosis.statements import line_of_idle, line_of_walk, loop_around
 from grader.diagnosis.stores import places_in_output, store_axes, stores_to_output
 from grader.diagnosis.tape import Node
 
@@ -79,7 +87,9 @@ def _none(run: Run) -> Observation:
     if store is not None:
         m, n, _ = places_in_output(run, store)
         text += f": the tile of program {next(iter(run.tape.programs))} begins at row {m[0]}, column {n[0]}, and its mask leaves it out"
-        line = line_of_program(run, store)
+        beyond, axes = int(not 0 <= n[0] < run.sizes[1]), store_axes(store, run.strides)
+        line = line_of_base(run, store, axes and axes[beyond])
+    line = line or line_of_idle(run.text, store.line if store else None)
     return Observation("programs", "none", line, text, "each element of Y stored once")
 
 
@@ -121,8 +131,11 @@ def _masked(run: Run, unwritten: Array) -> Observation | None:
         for store in stores_to_output(run, program):
             m, n, _ = places_in_output(run, store)
             assert store.active is not None
-            if not store.active.any():  # a tile beyond Y, whose address is one of another row
+            size = [1 + int(places.max() - places.min()) for places in (m, n)]
+            if store_axes(store, run.strides) is None:  # whose lanes lie nowhere in particular
                 continue
+            if not store.active.any() and (m[0] % max(2, size[0]) or n[0] % max(2, size[1])):
+                continue  # a tile beyond Y, whose address is one of another row
             inside = (m >= 0) & (m < run.sizes[0]) & (n >= 0) & (n < run.sizes[1]) & ~store.active.reshape(-1)
             left_out = inside & unwritten[np.clip(m, 0, run.sizes[0] - 1), np.clip(n, 0, run.sizes[1] - 1)]
             if left_out.any():
@@ -160,17 +173,50 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     if not unwritten[np.ix_(rows, columns)].all():
         text = f"nobody stores {int(unwritten.sum())} elements of Y, in rows {span(rows)} and columns {span(columns)}"
     if tiles is None:
-        return Observation("programs", "missing", None, text, "each element of Y stored once")
+        store = next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
+        return Observation(
+            "programs",
+            "missing",
+            None if store is None else line_of_base(run, store),
+            text,
+            "each element of Y stored once",
+        )
     programs, needed = math.prod(run.grid), tiles.count[0] * tiles.count[1] * run.config.split_k
-    if programs < needed and all(len(set(mine)) == 1 for mine in tiles.by_program.values()):
-        text += f": the grid has {programs} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
+    rule = _rule(run, tiles)
+    walks = loop_around(run.text, tiles.store.line or 0) is not None
+    flat = any(is_program_id(node) and run.grid[node.attribute] == 1 for node in address_nodes(run, tiles.store))
+    walks = loop_around(run.text, tiles.store.line or 0) is not None
+    few = programs < needed and not walks and all(len(set(mine)) == 1 for mine in tiles.by_program.values())
+    other_way = "row tile program_id(0) and column tile program_id(1)" in rule and run.grid[:2] != tiles.count
+    few = few or other_way or (flat and run.grid[1] == 1 and min(tiles.count) > 1)
+    if few:
+        text += f": the grid has {' x '.join(map(str, run.grid))} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
+    aspect = "grid" if few else "missing"
+    return Observation("programs", aspect, _line(run, tiles), text + rule, "each element of Y stored once")
+
+
+def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
+    """Programs of other tiles that add to the same elements of Y, where rows or columns were wrapped."""
+    corners = {int(part.store.offsets.reshape(-1)[0]): part for part in parts if part.store.offsets is not None}
+    if len(corners) < 2:
+        return None
+    one, other = list(corners.values())[:2]
+    (m, n, _), (row, column, _) = (places_in_output(run, part.store) for part in (one, other))
+    text = f"program {one.program}, whose tile begins at Y[{m[0]}, {n[0]}], and program {other.program}, whose tile begins at "
+    text += f"Y[{row[0]}, {column[0]}], both add to Y[{one.m[0]}, {one.n[0]}]"
     return Observation(
-        "programs", "missing", _line(run, tiles), text + _rule(run, tiles), "each element of Y stored once"
+        "programs", "wrapped", line_of_mask(run, other.store, np.zeros(1)), text, "programs of one tile alone"
     )
 
 
 def _line(run: Run, tiles: TileMap) -> int | None:
     """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
+    text, inside = run.text, tiles.store.line or 0
+    idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
+    if line := line_of_count(run, tiles.store, tiles.count) or (line_of_idle(text, inside) if idle else None):
+        return line
+    if all(len(set(mine)) == 1 for mine in tiles.by_program.values()) and (line := line_of_walk(text, inside)):
+        return line
     axes = store_axes(tiles.store, run.strides)
     stored = set(tiles.stored)
     for axis in (0, 1):
@@ -181,8 +227,8 @@ def _line(run: Run, tiles: TileMap) -> int | None:
             and axes[axis] is not None
             and any({t[axis] for t in stored if t[1 - axis] == one} != whole for one in others)
         ):
-            return line_of_program(run, tiles.store, axes[axis])
-    return line_of_program(run, tiles.store)
+            return line_of_base(run, tiles.store, axes[axis])
+    return line_of_base(run, tiles.store)
 
 
 def _rule(run: Run, tiles: TileMap) -> str:
@@ -194,13 +240,13 @@ def _rule(run: Run, tiles: TileMap) -> str:
     words = []
     for axis in (0, 1):
         places = np.array([single[int(program)][axis] for program in numbers])
-        words.append(_formula(run, numbers, places, tiles))
+        words.append(_formula(run, numbers, places))
     if not all(words):
         return ""
     return f" (program p stores row tile {words[0]} and column tile {words[1]}, and Y has {tiles.count[0]} x {tiles.count[1]} tiles)"
 
 
-def _formula(run: Run, programs: Array, places: Array, tiles: TileMap) -> str:
+def _formula(run: Run, programs: Array, places: Array) -> str:
     """The number of a tile as a function of the program's: a quotient, a remainder, a grid axis or a constant."""
     if (places == places[0]).all():
         return f"{places[0]}"
@@ -286,17 +332,19 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
     for axis, (noun, varies, found, own) in enumerate(
         (("rows", rows_vary, used["m"], along_m), ("columns", columns_vary, used["n"], along_n))
     ):
-        if varies and found != own:
+        if varies and found != own and store_axes(products.store, run.strides) is None:
             line = _store_line(run, products, found)
             text = f"neighbouring {noun} of the product are stored {{0}} apart"
-            return Observation("store", f"stride {noun}", line, text, f"stride_y{'mn'[axis]} = {own}", (named(run, found),),
-                               program=products.program)  # fmt: skip
+            return products.seen(
+                "store", f"stride {noun}", line, text, f"stride_y{'mn'[axis]} = {own}", numbers=(named(run, found),)
+            )
     if run.config.split_k > 1 or not check_programs(run) or not _loads_differ(run, followed):
         return None
     stored = f"rows {span(products.m)}, columns {span(products.n)} of Y"
     text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to {stored}"
-    return Observation("store", "place", line_of_program(run, products.store), text, f"Y[{m[0]}, {n[0]}] for its first element",
-                       program=products.program)  # fmt: skip
+    return products.seen(
+        "store", "place", line_of_base(run, products.store), text, f"Y[{m[0]}, {n[0]}] for its first element"
+    )
 
 
 def _store_line(run: Run, products: Products, step: int) -> int | None:

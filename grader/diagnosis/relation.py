@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from grader.diagnosis.flow import Flow, Term
+from grader.diagnosis.flow import Flow, Multiplied, Term
 from grader.diagnosis.following import follow, with_lost
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
@@ -123,12 +124,20 @@ class Products:
     def side(self, name: str) -> Side:
         return self.left if name == "left" else self.right
 
-    def seen_at(
-        self, e: int, p: int, column: str, aspect: str, line: int | None, found: str, expected: str
+    def seen(
+        self,
+        column: str,
+        aspect: str,
+        line: int | None,
+        found: str,
+        expected: str = "",
+        *,
+        p: int | None = None,
+        **more: Any,
     ) -> Observation:
-        """An observation of one product."""
-        iteration = int(self.iteration[p])
-        return Observation(column, aspect, line, found, expected, program=self.program, iteration=iteration)
+        """An observation of this program, and of the iteration of one product."""
+        iteration = None if p is None else int(self.iteration[p])
+        return Observation(column, aspect, line, found, expected, program=self.program, iteration=iteration, **more)
 
     def rows(self, side: Side) -> Array:
         """[E]: the row of an operand that belongs to each element of Y."""
@@ -183,7 +192,7 @@ def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequ
     if lost:
         flow = with_lost(run.tape, run.provenance, flow, lost)
     m, n, _ = places_in_output(run, store)
-    widths = [term.left.shape[1] for term in flow.terms]
+    widths = [term.alive.shape[1] for term in flow.terms]
     terms = np.repeat(np.arange(len(flow.terms)), widths)
     numbered = _iterations(flow.terms)
     iterations = np.array([numbered[t] for t in terms], dtype=np.int64)
@@ -194,23 +203,19 @@ def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequ
         flow,
         m[lanes],
         n[lanes],
-        _side(run, flow, run.expected.left, "left", m[lanes], iterations),
-        _side(run, flow, run.expected.right, "right", n[lanes], iterations),
+        *_sides(run, flow, m[lanes], n[lanes], iterations),
         terms,
         iterations,
         lane,
-        _joined(flow, "factor", len(lanes)),
-        _joined(flow, "alive", len(lanes)) > 0,
+        _joined([term.factor for term in flow.terms], len(lanes)),
+        _joined([term.alive for term in flow.terms], len(lanes)) > 0,
     )
 
 
 def replaced(run: Run, products: Products, m: Array, n: Array) -> Products:
     """The products with other places in Y, and their operands' places seen from there."""
-    sides = {
-        name: _side(run, products.flow, operand, name, rows, products.iteration)
-        for name, operand, rows in (("left", run.expected.left, m), ("right", run.expected.right, n))
-    }
-    return replace(products, m=m, n=n, left=sides["left"], right=sides["right"])
+    left, right = _sides(run, products.flow, m, n, products.iteration)
+    return replace(products, m=m, n=n, left=left, right=right)
 
 
 def _iterations(terms: Sequence[Term]) -> list[int]:
@@ -223,32 +228,27 @@ def _iterations(terms: Sequence[Term]) -> list[int]:
     return found
 
 
-def _joined(flow: Flow, name: str, elements: int) -> Array:
-    if not flow.terms:
-        return np.zeros((elements, 0))
-    return np.concatenate([getattr(term, name) for term in flow.terms], axis=1)
+def _joined(parts: Sequence[Array], elements: int) -> Array:
+    return np.concatenate(parts, axis=1) if parts else np.zeros((elements, 0))
 
 
-def _side(run: Run, flow: Flow, operand: Operand, name: str, wanted: Array, iterations: Array) -> Side:
-    elements = len(flow.lanes)
-    at = _joined(flow, f"{name}_at", elements).astype(np.int64)
-    asked = _joined(flow, f"{name}_asked", elements).astype(np.int64)
+def _sides(run: Run, flow: Flow, m: Array, n: Array, iterations: Array) -> tuple[Side, Side]:
+    """Both operands' columns, for elements of Y at m and n."""
+    left = _side(run, [term.left for term in flow.terms], run.expected.left, m, iterations)
+    return left, _side(run, [term.right for term in flow.terms], run.expected.right, n, iterations)
+
+
+def _side(run: Run, parts: Sequence[Multiplied], operand: Operand, wanted: Array, iterations: Array) -> Side:
+    count = len(wanted)
+    at, asked, lanes = (
+        _joined([getattr(part, name) for part in parts], count).astype(np.int64) for name in ("at", "asked", "lanes")
+    )
     addressed = (asked != NONE) & (asked != MIXED)
     offset = np.where(addressed, asked - OFFSET, 0)
-    row, k = operand.place(run.problem, offset)
-    row, k = _beyond(run, operand, offset, row, k, wanted[:, None], iterations)
-    nodes = [np.full(term.left.shape[1], getattr(term, f"{name}_node")) for term in flow.terms]
-    return Side(
-        operand,
-        _joined(flow, name, elements),
-        row,
-        k,
-        (at >= 0) & addressed,
-        offset,
-        addressed,
-        np.concatenate(nodes) if nodes else np.zeros(0, dtype=int),
-        _joined(flow, f"{name}_lanes", elements).astype(int),
-    )
+    row, k = _beyond(run, operand, offset, *operand.place(run.problem, offset), wanted[:, None], iterations)
+    values = _joined([part.values for part in parts], count)
+    node = np.repeat([part.node for part in parts], [part.at.shape[1] for part in parts]).astype(int)
+    return Side(operand, values, row, k, (at >= 0) & addressed, offset, addressed, node, lanes)
 
 
 def _beyond(
@@ -304,13 +304,13 @@ def beside(run: Run, products: Products) -> tuple[Array, Mapping[str, Array]]:
     shape = (len(products.m), run.sizes[2])
     weight, used = np.zeros(shape), {tensor: np.full(shape, NONE, dtype=np.int64) for tensor in tensors_beside(run)}
     for term in products.flow.beside:
-        at = term.left_at
+        at = term.left.at
         _, k = products.left.operand.place(run.problem, np.where(at >= 0, at - OFFSET, 0))
         use = (at >= 0) & term.alive & (k < shape[1])
         e, k = np.nonzero(use)[0], k[use]
-        np.add.at(weight, (e, k), (term.factor * term.right)[use])
+        np.add.at(weight, (e, k), (term.factor * term.right.values)[use])
         for tensor, known in used.items():
-            own = merge(_of_factors(term, tensor), _at_lanes(run, term.right_node, term.right_lanes, tensor))
+            own = merge(_of_factors(term, tensor), _at_lanes(run, term.right.node, term.right.lanes, tensor))
             known[e, k] = merge(known[e, k], own[use])
     return weight, {tensor: offsets_of(found) for tensor, found in used.items() if (found != NONE).any()}
 
@@ -323,7 +323,7 @@ def _at_lanes(run: Run, number: int, lanes: Array, tensor: str) -> Array:
 
 def _of_factors(term: Term, tensor: str) -> Array:
     """Origins in all factors of a term, [E, C]."""
-    found = np.full(term.left.shape, NONE, dtype=np.int64)
+    found = np.full(term.alive.shape, NONE, dtype=np.int64)
     for factor in term.factors:
         within = term.within(factor, tensor)
         found = found if within is None else merge(found, within)
@@ -335,8 +335,8 @@ def holder(run: Run, products: Products, side: Side, e: int, p: int, tensor: str
     if tensor in run.provenance.sources(int(side.node[p])):
         return int(side.node[p]), int(side.lanes[e, p])
     for term in (products.flow.terms[int(products.term[p])], *products.flow.beside):
-        if tensor in run.provenance.sources(term.right_node):
-            return term.right_node, int(term.right_lanes[e, 0])
+        if tensor in run.provenance.sources(term.right.node):
+            return term.right.node, int(term.right.lanes[e, 0])
         for factor in term.factors:
             if tensor in factor.sources:
                 return factor.node, int(factor.lanes[e, 0])

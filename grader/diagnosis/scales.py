@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from grader.diagnosis.definition import line_of_mask
 from grader.diagnosis.fit import fit
 from grader.diagnosis.history import way
 from grader.diagnosis.observation import Observation, plain
-from grader.diagnosis.provenance import Array
+from grader.diagnosis.provenance import PRODUCT, Array
 from grader.diagnosis.relation import Products, Run, factor_elements, held_elements, holder
+from grader.diagnosis.statements import line_of_value
 from grader.labs.relation import Scale, elements
 
 CLOSE = 4e-3
 """How near two factors are that differ by rounding to fp16 alone."""
+MULTIPLIES = ("fmul", "mul", "fdiv", "precise_divf", "fma")
 POWERS = (0, 1, 2, -1)
 
 
@@ -33,6 +36,9 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
         wrong = ~(np.abs(total / wanted - 1) <= CLOSE)
     if not wrong.any():
         return [rounded] if (rounded := _rounded(run, products, own, int(e[0]), int(p[0]))) else []
+    at = int(np.flatnonzero(wrong)[0])
+    if masked := _masked(run, products, own, total[at], int(e[at]), int(p[at]), at):
+        return [masked]
     found = []
     for scale in run.expected.scales:
         taken = taken_elements(run, products, scale.tensor)
@@ -43,7 +49,6 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
             found.append(_element_wrong(run, products, scale, taken[live], own[scale.tensor], amiss, (e, p)))
     if found:
         return found
-    at = int(np.flatnonzero(wrong)[0])
     return [_factor_wrong(run, products, total, wanted, own, wrong, int(e[at]), int(p[at]), at)]
 
 
@@ -57,9 +62,40 @@ def _rounded(run: Run, products: Products, own: Mapping[str, Array], e: int, p: 
         if len(alone) > 1 and exact and 1e-3 < abs(alone[-1].value / exact - 1) < CLOSE:
             changed = next((link for link in alone if abs(link.value / exact - 1) > 1e-3), alone[-1])
             text = f"{element_words(run, scale, int(own[scale.tensor][0]))} = {exact:.7g} becomes {changed.value:.7g} as {changed.type}"
-            return Observation(
-                "scale", f"{scale.tensor} rounded", changed.line, text, "the scale as it is", program=products.program
+            return products.seen("scale", f"{scale.tensor} rounded", changed.line, text, "the scale as it is")
+    return None
+
+
+def _masked(
+    run: Run, products: Products, own: Mapping[str, Array], total: float, e: int, p: int, at: int
+) -> Observation | None:
+    """A scale that counts as 0 because the mask of its load leaves it out."""
+    for scale in run.expected.scales if total == 0 else ():
+        held = holder(run, products, products.right, e, p, scale.tensor)
+        load = run.load_of(held[0], scale.tensor) if held else None
+        if load is None or load.offsets is None or load.active is None:
+            continue
+        here = load.offsets == own[scale.tensor][at]
+        if here.any() and not load.active[here].any():
+            words = element_words(run, scale, int(own[scale.tensor][at]))
+            text = f"the mask of a load leaves out {words}, which counts as 0 for Y[{products.m[e]}, {products.n[e]}]"
+            exact = float(elements(run.problem, scale.tensor, own[scale.tensor][at : at + 1])[0])
+            return products.seen(
+                "scale", f"{scale.tensor} masked", line_of_mask(run, load, load.offsets), text, plain(exact)
             )
+    return None
+
+
+def _line_of_factor(run: Run, tensor: str) -> int | None:
+    """Where some program multiplies or divides products by elements of a tensor."""
+    for node in run.tape.nodes:
+        sources = [run.provenance.sources(i) for i in node.inputs]
+        if (
+            node.op in MULTIPLIES
+            and any(PRODUCT in one for one in sources)
+            and any(tensor in one and PRODUCT not in one for one in sources)
+        ):
+            return node.line
     return None
 
 
@@ -100,8 +136,13 @@ def _element_wrong(
             text += f" (its index is {sum_of}{f' - {-base}' if parts and base < 0 else f' + {base}' if parts and base else ''})"
     held = holder(run, products, products.right, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
-    return Observation("scale", scale.tensor, load.line if load else None, text, element_words(run, scale, int(own[at])),
-                       program=products.program)  # fmt: skip
+    line = load.line if load else None
+    if (
+        load is not None and load.offsets is not None and np.isin(own[amiss], load.offsets).all()
+    ):  # loaded, and used for others
+        factors = products.flow.terms[int(products.term[p])].factors
+        line = next((factor.line for factor in factors if scale.tensor in factor.sources), line)
+    return products.seen("scale", scale.tensor, line, text, element_words(run, scale, int(own[at])))
 
 
 def _factor_wrong(
@@ -126,9 +167,13 @@ def _factor_wrong(
         made = f", {plain(float(ratio[0]))} times what belongs to it"
     text = f"the products of Y[{products.m[e]}, {products.n[e]}] are multiplied by {plain(total[at])}{made}"
     factors = terms[int(products.term[p])].factors
-    line = factors[0].line if factors else products.store.line
+    lost = [scale.tensor for scale, power in zip(run.expected.scales, powers or (), strict=False) if power == 0]
+    line = next((line for tensor in lost if (line := _line_of_factor(run, tensor))), None)
+    line = line or (
+        factors[0].line if factors else line_of_value(run.text, products.store.line or 0) or products.store.line
+    )
     aspect = "powers " + " ".join(map(str, powers)) if powers is not None else "factor"
-    return Observation("scale", aspect, line, text, f"{expected} = {plain(wanted[at])}", program=products.program)
+    return products.seen("scale", aspect, line, text, f"{expected} = {plain(wanted[at])}")
 
 
 def _powers(run: Run, total: Array, own: Mapping[str, Array]) -> tuple[int, ...] | None:

@@ -10,6 +10,7 @@ from grader.diagnosis.definition import start_of_sum
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
+from grader.diagnosis.statements import line_of_value
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
 
@@ -42,12 +43,13 @@ def check_kept(run: Run, products: Products, stores: Sequence[Node]) -> list[Obs
             line = reaching[0].line
         elif not reaching:
             text = "the product of X and W reaches no store"
-        found.append(Observation("sum", "lost", line, text, "the sum of all of them", program=products.program))
+            line = line_of_value(run.text, stores[-1].line or 0) or line
+        found.append(products.seen("sum", "lost", line, text, "the sum of all of them"))
     again = products.flow.again
     if again:
         line = start_of_sum(run, min(again))
         text = "a partial sum is added to the result, stays as it is, and is added once more with what comes next"
-        found.append(Observation("sum", "again", line, text, "each product once", program=products.program))
+        found.append(products.seen("sum", "again", line, text, "each product once"))
     return found
 
 
@@ -74,11 +76,7 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     text += f"W[{right.row[e, p]}, {right.k[e, p]}] in it, of the tile that the program stored before (from Y[{m[0]}, {n[0]}] on)"
     added = [step.node for step in products.flow.passed if run.tape.nodes[step.node].op in ("fadd", "add")]
     line = start_of_sum(run, min(added, default=products.flow.terms[int(products.term[p])].node))
-    return [
-        Observation(
-            "sum", "not reset", line, text, "a sum that begins with zero for each tile", program=products.program
-        )
-    ]
+    return [products.seen("sum", "not reset", line, text, "a sum that begins with zero for each tile")]
 
 
 def check_sums(run: Run, products: Products, held: Array) -> list[Observation]:
@@ -94,9 +92,7 @@ def _added(run: Run, products: Products) -> list[Observation]:
         what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
         whose = f", made of {' and '.join(names)} alone," if names and run.lab.output not in addend.sources else ""
         text = f"{what}{whose} is added to the sum for Y[{products.m[e]}, {products.n[e]}]"
-        found.append(
-            Observation("sum", "added", addend.line, text, "products of X and W alone", program=products.program)
-        )
+        found.append(products.seen("sum", "added", addend.line, text, "products of X and W alone"))
     return found[:1]
 
 
@@ -119,11 +115,11 @@ def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
     if doubled:
         line = run.tape.nodes[min(doubled)].line
         text = f"the products of iteration 0 are {plain(float(ratio[e]))} times in the sum for Y[{products.m[e]}, {products.n[e]}]"
-        return [Observation("sum", "doubled", line, text, "once", program=products.program)]
+        return [products.seen("sum", "doubled", line, text, "once")]
     line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
     text = f"for Y[{products.m[e]}, {products.n[e]}] the products of the first iteration are multiplied by {plain(float(ends[0][e]))}, "
     text += f"those of the last by {plain(float(ends[1][e]))}"
-    return [Observation("sum", "uneven", line, text, "one factor for all iterations", program=products.program)]
+    return [products.seen("sum", "uneven", line, text, "one factor for all iterations")]
 
 
 def _middle(values: Array) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from grader.diagnosis.history import HistoryStep, told, way
+from grader.diagnosis.history import HistoryStep, line_computed, parting, told, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, beside, held_elements, holder
@@ -97,8 +97,16 @@ def _needs_another(run: Run, products: Products, name: str, use: Array, taken: A
     short = side.operand.needs.removesuffix("_ptr")
     load = run.load_of(int(side.node[p]), side.operand.needs)
     text = f"{side.operand.letter}[{row[at]}, {side.k[e, p]}] is converted with {short}[{taken[at]}]"
-    return [Observation("scale", f"{side.operand.needs} in {side.operand.letter}", load.line if load else None, text,
-                        f"{short}[{row[at]}]", program=products.program, iteration=int(products.iteration[p]))]  # fmt: skip
+    return [
+        products.seen(
+            "scale",
+            f"{side.operand.needs} in {side.operand.letter}",
+            load.line if load else None,
+            text,
+            f"{short}[{row[at]}]",
+            p=p,
+        )
+    ]
 
 
 def _observed(
@@ -118,18 +126,34 @@ def _observed(
     values = dict(zip(zip(side.row[use].tolist(), columns.tolist(), strict=True), bare.tolist(), strict=True))
     before = None if expected.before is None else float(expected.before[at])
     bits = None if expected.bits is None else int(expected.bits[at])
-    line = line_of_change(links, right, before, bits)
-    return Observation(
-        "value", name, line or products.flow.terms[int(products.term[p])].line, text, plain(right), program=products.program,
-        iteration=int(products.iteration[p]), values=values,
-    )  # fmt: skip
+    line = _line_of_order(run, products, side, use, expected.value * factor, e, p) if bits is not None else None
+    line = line or line_of_change(run, links, right, before, bits)
+    return products.seen(
+        "value", name, line or products.flow.terms[int(products.term[p])].line, text, plain(right), values=values, p=p
+    )
+
+
+def _line_of_order(run: Run, products: Products, side: Side, use: Array, right: Array, e: int, p: int) -> int | None:
+    """Where the elements of a word got another order, if in every word the right one is at another place. right: of those in use."""
+    unit, k, wanted = side.operand.unit, np.zeros(use.shape, dtype=np.int64), np.full(use.shape, np.nan)
+    k[use] = (products.right if side is products.left else products.left).k[use]
+    wanted[use] = right
+    mine = use & (k % unit == k[e, p] % unit)
+    words = dict(zip(zip(side.row[mine], k[mine] // unit, strict=True), wanted[mine], strict=True))
+    alike = (products.term == products.term[p]) & (side.node == side.node[p]) & (k[e] // unit == k[e, p] // unit)
+    for q in np.flatnonzero(use[e] & alike & (k[e] != k[e, p])):
+        there = use & (k % unit == k[e, q] % unit)
+        of_word = np.array([words.get(one, np.nan) for one in zip(side.row[there], k[there] // unit, strict=True)])
+        if len(of_word) > unit and (np.abs(side.value[there] - of_word) <= LOOSE * np.abs(of_word)).all():
+            return parting(run, int(side.node[p]), (int(side.lanes[e, p]), int(side.lanes[e, q])), side.operand.tensor)
+    return None
 
 
 SHIFTS = ("ashr", "lshr", "shl")
 
 
 def line_of_change(
-    links: list[HistoryStep], right: float, before: float | None = None, bits: int | None = None
+    run: Run, links: list[HistoryStep], right: float, before: float | None = None, bits: int | None = None
 ) -> int | None:
     """Where an element stopped being the right number, if it ever was.
 
@@ -139,10 +163,16 @@ def line_of_change(
     """
     if not links:
         return None
-    for shift, masked in itertools.pairwise(links):
-        nibble = shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {masked.value:.7g}")
-        if bits is not None and nibble and masked.value != bits:
-            return shift.line
+    for at, (shift, masked) in enumerate(itertools.pairwise(links) if bits is not None else ()):
+        if shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {masked.value:.7g}"):
+            if masked.value != bits:
+                return line_computed(run, run.tape.nodes[shift.node].inputs[1])
+            table = next((link for link in links[at + 2 :] if link.op == "gather"), None)
+            if table is not None:
+                return line_computed(run, run.tape.nodes[table.node].inputs[0])
+    cut = [link for link in links if link.op in SHIFTS]
+    if bits is not None and cut and not -16 < cut[-1].value < 16 and not any(link.op == "and" for link in links):
+        return cut[-1].line
     known = {right} if before is None else {right, before, float(np.round(before))}
     was = [
         number
@@ -197,27 +227,14 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     kept = bits is None or (
         own and own[-1].value in (bits[0], bits[0] + 1024)
     )  # then what it was put together with is wrong
-    line = line_of_change(links if kept else own, float("nan"), bits=None if bits is None else int(bits[0]))
+    line = line_of_change(run, links if kept else own, float("nan"), bits=None if bits is None else int(bits[0]))
     line = line or products.flow.terms[int(products.term[p[at]])].line
-    return [
-        Observation(
-            "value",
-            "weight",
-            line,
-            text,
-            expected,
-            program=products.program,
-            iteration=int(products.iteration[p[at]]),
-            values=values,
-        )
-    ]
+    return [products.seen("value", "weight", line, text, expected, values=values, p=p[at])]
 
 
-def own_way(run: Run, products: Products, e: int, p: int, tensor: str) -> list[HistoryStep]:
-    """The way of an element of another tensor in one product, up to where it meets others."""
-    held = holder(run, products, products.right, e, p, tensor)
-    if held is None and tensor in run.provenance.sources(int(products.left.node[p])):
-        held = int(products.left.node[p]), int(products.left.lanes[e, p])
+def own_way(run: Run, products: Products, e: int, p: int, tensor: str, side: Side) -> list[HistoryStep]:
+    """The way of an element of another tensor in one product, up to where it meets others: in a side of it, else beside it."""
+    held = holder(run, products, side, e, p, tensor)
     links = way(run, *held, tensor) if held else []
     return [link for link in links if run.provenance.sources(link.node) <= {tensor}]
 
@@ -225,7 +242,7 @@ def own_way(run: Run, products: Products, e: int, p: int, tensor: str) -> list[H
 def _subtracted(run: Run, products: Products, e: int, p: int, n: int, k: int) -> Observation | None:
     """What is made of the element that is subtracted from a weight, where that is none of the numbers it may be."""
     for scale in run.expected.subtracted:
-        links = own_way(run, products, e, p, scale.tensor)
+        links = own_way(run, products, e, p, scale.tensor, products.right)
         if scale.numbers is None or not links:
             continue
         may = scale.numbers(run.problem, n, k)
@@ -234,17 +251,16 @@ def _subtracted(run: Run, products: Products, e: int, p: int, n: int, k: int) ->
         short = scale.tensor.removesuffix("_ptr")
         steps = told(links)
         text = f"of {short}, {plain(links[-1].value)} is made for W[{n}, {k}]" + (f" ({steps})" if steps else "")
-        line = line_of_change(links, may[0], bits=int(may[1]))
-        return Observation(
-            "value", short, line, text, plain(may[0]), program=products.program, iteration=int(products.iteration[p])
-        )
+        line = line_of_change(run, links, may[0], bits=int(may[1]))
+        return products.seen("value", short, line, text, plain(may[0]), p=p)
     return None
 
 
 def _changed(run: Run, products: Products, name: str, e: int, p: int, exact: float) -> Observation | None:
     """A scale that an operand is made with, where it is neither the element nor its reciprocal any more."""
     side = products.side(name)
-    links = own_way(run, products, e, p, side.operand.needs)
+    within = side.operand.needs in run.provenance.sources(int(side.node[p]))
+    links = own_way(run, products, e, p, side.operand.needs, side) if within else []
     if not links or not exact or any(abs(links[-1].value / one - 1) < 1e-6 for one in (exact, 1 / exact)):
         return None
     short, changed = (
@@ -254,8 +270,7 @@ def _changed(run: Run, products: Products, name: str, e: int, p: int, exact: flo
     if not changed:
         return None
     text = f"{short} is {plain(exact)} and becomes {links[-1].value:.7g} ({told(links)}) before it meets {side.operand.letter}"
-    return Observation("value", f"{name} {short}", changed[0].line, text, f"{exact:.7g} or its reciprocal", program=products.program,
-                       iteration=int(products.iteration[p]))  # fmt: skip
+    return products.seen("value", f"{name} {short}", changed[0].line, text, f"{exact:.7g} or its reciprocal", p=p)
 
 
 def _elements_wrong(
@@ -279,9 +294,6 @@ def _elements_wrong(
         load = run.load_of(held[0], scale.tensor) if held else None
         text = f"for W[{right.row[use][at]}, {k[at]}], {element_words(run, scale, int(chosen[at]))} is used"
         found.append(
-            Observation(
-                "scale", scale.tensor, load.line if load else None, text, element_words(run, scale, int(own[at])),
-                program=products.program, iteration=int(products.iteration[p[at]]),
-            )
+            products.seen("scale", scale.tensor, load.line if load else None, text, element_words(run, scale, int(own[at])), p=p[at])
         )  # fmt: skip
     return found

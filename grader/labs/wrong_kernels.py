@@ -1,4 +1,5 @@
-"""Which kernels of a lab are wrong, and what is wrong with them? Edits of right ones, as grader/labs/ID/mistakes.toml lists them.
+"""Which kernels of a lab are wrong, and what is wrong with them? Edits of right ones, as grader/labs/ID/mistakes.toml lists them, and
+grader/labs/mistakes.toml for all labs whose kernel they fit.
 
 The files are not among those that students get: the edits show what is right, and their bases are solved kernels.
 """
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.labs.contract import Lab
+from grader.labs import Lab, all_labs
 from grader.labs.edits import BadEdit, Edit, edited, read_edits
 
+SHARED = "grader/labs/mistakes.toml"
 ROOT = Path(__file__).parents[2]
 TYPES: dict[str, type] = {
     "name": str,
@@ -28,6 +30,7 @@ TYPES: dict[str, type] = {
     "names": list,
     "reason": str,
     "out_of_bounds": list,
+    "lines": list,
 }
 REQUIRED = ("name", "says", "names")
 
@@ -41,9 +44,9 @@ class WrongKernel:
     """One entry: a kernel with one mistake or with several.
 
     says: finishes the sentence "the kernel ...". source: the wrong kernel; base: the right one that `edits` change, None for a whole
-    file. names: what is to be named, in the order of the flow, alternatives as "a or b". fails: cases that fail with every config of
-    the base. case, config: the launch that shows all of `names`. reason: words of the first sentence. out_of_bounds: how the lines
-    begin that the memory check reports.
+    file, of which `lines` are wrong. names: what is to be named, in the order of the flow, alternatives as "a or b". fails: cases
+    that fail with every config of the base. case, config: the launch that shows all of `names`. reason: words of the first sentence.
+    out_of_bounds: how the lines begin that the memory check reports.
     """
 
     lab: str
@@ -59,6 +62,7 @@ class WrongKernel:
     config: int = 0
     reason: str = ""
     out_of_bounds: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
 
     @property
     def expected(self) -> set[str]:
@@ -77,24 +81,18 @@ def catalogue(lab_id: str, root: Path = ROOT) -> Path:
 
 
 def wrong_kernels(lab: Lab, root: Path = ROOT) -> tuple[WrongKernel, ...]:
-    """Every wrong kernel of a lab; none without its file. Raises BadMistake."""
+    """Every wrong kernel of a lab, its own first; none without its file. Raises BadMistake.
+
+    A lab's own entry takes the place of one for all labs that has its name.
+    """
     path = catalogue(lab.id, root)
     if not path.is_file():
         return ()
-    place = path.relative_to(root)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise BadMistake(f"{place}: {error}, expected TOML; correct that line") from None
-    if unknown := set(data) - {"base", "mistake"}:
-        raise BadMistake(f"{place}: `{min(unknown)}` at the top, expected `base` and [[mistake]] entries; remove it")
     found: dict[str, WrongKernel] = {}
     sources: dict[str, str] = {}
-    for number, entry in enumerate(data.get("mistake", []), 1):
-        where = f"{place}, `{entry.get('name', f'entry {number}')}`"
-        for fault in _faults(entry, lab):
-            raise BadMistake(f"{where}: {fault}")
-        kernel = _kernel(entry, lab.id, data.get("base", ""), root, where)
+    own = list(_own(lab, root))
+    names = {kernel.name for kernel, _ in own}
+    for kernel, where in (*own, *(one for one in _shared(lab, root) if one[0].name not in names)):
         if kernel.name in found:
             raise BadMistake(f"{where}: the name is there twice, expected once; rename one of the two")
         if kernel.source in sources:
@@ -103,8 +101,50 @@ def wrong_kernels(lab: Lab, root: Path = ROOT) -> tuple[WrongKernel, ...]:
     return tuple(found.values())
 
 
-def _faults(entry: Mapping[str, Any], lab: Lab) -> Iterator[str]:
-    """What is wrong with the form of an entry."""
+def _own(lab: Lab, root: Path) -> Iterator[tuple[WrongKernel, str]]:
+    """The entries of a lab's own file, and where each stands."""
+    data, place = _listed(catalogue(lab.id, root), root)
+    for entry, where in _entries(data, place):
+        for fault in _faults(entry, {case.name for case in lab.cases}):
+            raise BadMistake(f"{where}: {fault}")
+        yield _kernel(entry, lab.id, data.get("base", ""), root, where), where
+
+
+def _shared(lab: Lab, root: Path) -> Iterator[tuple[WrongKernel, str]]:
+    """The entries for all labs whose every edit finds its place in the lab's kernel, with the cases that the lab has."""
+    if not (root / SHARED).is_file():
+        return
+    data, place = _listed(root / SHARED, root)
+    known = {case.name for one in all_labs().values() for case in one.cases}
+    base = str(data.get("base", "")).format(lab=lab.id)
+    text = (root / base).read_text(encoding="utf-8") if (root / base).is_file() else ""
+    for entry, where in _entries(data, place):
+        for fault in _faults(entry, known):
+            raise BadMistake(f"{where}: {fault}")
+        cases = [case.name for case in lab.cases if case.name in entry.get("fails", ())]
+        if cases and all(text.count(edit.find) == 1 for edit in read_edits(entry.get("edits", ()))):
+            yield _kernel({**entry, "fails": cases}, lab.id, base, root, where), where
+
+
+def _listed(path: Path, root: Path) -> tuple[Mapping[str, Any], Path]:
+    """What a file holds, and how sentences call it."""
+    place = path.relative_to(root)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadMistake(f"{place}: {error}, expected TOML; correct that line") from None
+    if unknown := set(data) - {"base", "mistake"}:
+        raise BadMistake(f"{place}: `{min(unknown)}` at the top, expected `base` and [[mistake]] entries; remove it")
+    return data, place
+
+
+def _entries(data: Mapping[str, Any], place: Path) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for number, entry in enumerate(data.get("mistake", []), 1):
+        yield entry, f"{place}, `{entry.get('name', f'entry {number}')}`"
+
+
+def _faults(entry: Mapping[str, Any], cases: set[str]) -> Iterator[str]:
+    """What is wrong with the form of an entry. cases: those that there are."""
     for key, value in entry.items():
         if key not in TYPES:
             yield f"`{key}` is not known, expected one of {', '.join(TYPES)}; remove or rename it"
@@ -129,10 +169,9 @@ def _faults(entry: Mapping[str, Any], lab: Lab) -> Iterator[str]:
         for one in entry.get(key, ()):
             if not isinstance(one, str):
                 yield f"`{key}` holds {one!r}, expected text"
-    cases = {case.name for case in lab.cases}
     for name in (*entry.get("fails", ()), *([entry["case"]] if "case" in entry else [])):
         if name not in cases:
-            yield f"{lab.id} has no case `{name}`; its cases are in grader/labs/{lab.id}/lab.py"
+            yield f"there is no case `{name}`; a lab's cases are in its lab.py"
 
 
 def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, where: str) -> WrongKernel:
@@ -140,7 +179,9 @@ def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, whe
     name = entry.get("file") or entry.get("base") or default
     path = root / name
     if not path.is_file():
-        raise BadMistake(f"{where}: there is no file {name!r}, expected a kernel by its path in this repository; correct `base` or `file`")
+        raise BadMistake(
+            f"{where}: there is no file {name!r}, expected a kernel by its path in this repository; correct `base` or `file`"
+        )
     text = path.read_text(encoding="utf-8")
     try:
         source = edited(text, edits, name)
@@ -149,5 +190,5 @@ def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, whe
     return WrongKernel(
         lab_id, entry["name"], entry["says"], source, text if edits else None, edits, tuple(entry["names"]),
         entry.get("hint", ""), tuple(entry.get("fails", ())), entry.get("case"), entry.get("config", 0), entry.get("reason", ""),
-        tuple(entry.get("out_of_bounds", ())),
+        tuple(entry.get("out_of_bounds", ())), tuple(entry.get("lines", ())),
     )  # fmt: skip

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from grader.diagnosis.compare import followed_programs
+from grader.diagnosis.compare import compare, followed_programs
 from grader.diagnosis.fit import fit
 from grader.diagnosis.observation import COLUMNS, Number, Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
@@ -73,6 +73,35 @@ def test_one_deviation_of_each_kind_is_measured(lab, find, put, key, words):
 def test_two_deviations_are_told_in_the_order_of_the_flow():
     text = changed("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += stride_wk").replace("-128.0", "-127.0")
     assert [one.column for one in observed(text, "w8a8", "all_tails")] == ["k", "value"]
+
+
+ELSEWHERE = {
+    "w8a8_block_ptr all_tails": ("w_block = tl.advance(w_block, (BLOCK_K, 0))", "w_block = tl.advance(w_block, (0, BLOCK_K))"),
+    "w8a8_prefetched all_tails": ("f = x.to(tl.float32)", "f = x_next.to(tl.float32)"),
+    "w8a8_prefetched n_tail": ("wp += BLOCK_K * stride_wk", "wp += stride_wk"),
+    "dds_plain rectangular": ("range(start, end)", "range(start + 1, end)"),
+    "dds_value_pointers rectangular": ("v_ptrs += BLOCK * BLOCK", "v_ptrs += BLOCK"),
+    "dds_value_pointers long_row": ("offs_k = col * BLOCK + offs_b", "offs_k = col + offs_b"),
+    "w4a16_split_k long_k": ("offs_k += BLOCK_K * SPLIT_K", "offs_k += BLOCK_K"),
+    "w4a16_interleave all_tails": ("even = tl.interleave(n04, n26)", "even = tl.interleave(n26, n04)"),
+    "w4a16_interleave n_tail": ("w = k0 // 8 + tl", "w = k0 + tl"),
+    "w8a8_persistent all_tails": ("acc += tl.dot(q, w)", "acc = tl.dot(q, w)"),
+    "dds_while rectangular": ("p_col += 1", "p_col += 2"),
+    "dds_while long_row": ("stop = tl.load(crow_indices_ptr + i_n + 1)", "stop = tl.load(crow_indices_ptr + i_n + 1) - 1"),
+}
+"""Right kernels, and an edit whose effect shows in another line."""
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_the_line_is_that_of_the_edit(name):
+    style, case = name.split()
+    (find, put), right = ELSEWHERE[name], (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
+    assert right.count(find) == 1
+    edit = right[: right.index(find)].count("\n") + 1
+    source, bundle, _, run = recorded(right.replace(find, put), style.split("_")[0], case)
+    with np.errstate(all="ignore"):
+        first = compare(run)[0]
+    assert f"line {edit}" in source.locate(bundle.made.origin(first.line)), first
 
 
 @pytest.mark.parametrize("kernel", random.Random(5).sample(corpus(), 12), ids=lambda kernel: f"{kernel.lab}-{kernel.name}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from grader.authoring.new_lab import missing
 from grader.labs import get_lab
-from grader.labs.wrong_kernels import BadMistake, catalogue, wrong_kernels
+from grader.labs.wrong_kernels import ROOT, SHARED, BadMistake, catalogue, wrong_kernels
 from tests.submissions import LABS, corpus, plain, with_mistakes
 
 BASE = "one\ntwo\ntwo\nthree\n"
@@ -23,14 +25,18 @@ def made(root, *entries, top='base = "plain.py"'):
     path = catalogue("w8a8", root)
     path.parent.mkdir(parents=True, exist_ok=True)
     (root / "plain.py").write_text(BASE, encoding="utf-8")
-    tables = ["[[mistake]]\n" + "\n".join(f"{key} = {value}" for key, value in entry.items() if value) for entry in entries]
+    tables = [
+        "[[mistake]]\n" + "\n".join(f"{key} = {value}" for key, value in entry.items() if value) for entry in entries
+    ]
     path.write_text("\n\n".join([top, *tables]), encoding="utf-8")
     return wrong_kernels(get_lab("w8a8"), root)
 
 
 def test_edits_are_made_one_after_the_other(tmp_path):
     edits = '[{ find = "one\\ntwo", replace = "zwei" }, { find = "two", replace = "deux" }]'
-    (kernel,) = made(tmp_path, {**ENTRY, "edits": edits, "names": '["truncation", "no_clamp or zeros"]', "case": '"all_tails"'})
+    (kernel,) = made(
+        tmp_path, {**ENTRY, "edits": edits, "names": '["truncation", "no_clamp or zeros"]', "case": '"all_tails"'}
+    )
     assert kernel.source == "zwei\ndeux\nthree\n"
     assert kernel.base == BASE
     assert kernel.expected == {"truncation", "no_clamp", "zeros"}
@@ -50,8 +56,14 @@ def test_a_lab_without_the_file_has_none(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"edits": '[{ find = "two", replace = "x" }]'}, "'two' is 2 times in plain.py, expected once; give more of the lines around it"),
-        ({"edits": '[{ find = "four", replace = "x" }]'}, "'four' is 0 times in plain.py, expected once; look at the text"),
+        (
+            {"edits": '[{ find = "two", replace = "x" }]'},
+            "'two' is 2 times in plain.py, expected once; give more of the lines around it",
+        ),
+        (
+            {"edits": '[{ find = "four", replace = "x" }]'},
+            "'four' is 0 times in plain.py, expected once; look at the text",
+        ),
         ({"edits": '[{ find = "", replace = "x" }]'}, "times in plain.py, expected once"),
         ({"edits": '[{ find = "one" }]'}, "expected { find = text, replace = text }"),
         ({"edits": '[{ find = "one", replace = 1 }]'}, "expected { find = text, replace = text }"),
@@ -67,8 +79,8 @@ def test_a_lab_without_the_file_has_none(tmp_path):
         ({"names": "[1]"}, "`names` holds 1, expected text"),
         ({"config": "true"}, "`config` is True, expected a int"),
         ({"diagnosis": '"truncation"'}, "`diagnosis` is not known, expected one of name, says"),
-        ({"fails": '["one_tail"]'}, "w8a8 has no case `one_tail`"),
-        ({"case": '"dense_blocks"'}, "w8a8 has no case `dense_blocks`"),
+        ({"fails": '["one_tail"]'}, "there is no case `one_tail`; a lab's cases are in its lab.py"),
+        ({"case": '"dense_blocks"'}, "there is no case `dense_blocks`"),
         ({"fails": ""}, "neither `fails` nor `case`"),
     ],
 )
@@ -88,6 +100,30 @@ def test_names_and_kernels_are_there_once(tmp_path):
     assert len(made(tmp_path, ENTRY, {**other, "name": '"b"'})) == 2
 
 
+def test_an_entry_for_all_labs_is_one_of_each_whose_kernel_it_fits(tmp_path):
+    shared = tmp_path / "grader" / "labs" / "mistakes.toml"
+    shared.parent.mkdir(parents=True)
+    entries = [
+        '[[mistake]]\nname = "b"\nsays = "does it wrong"\nedits = [{ find = "three", replace = "3" }]\nnames = ["b"]\n'
+        'fails = ["one_tile", "one_block"]',
+        '[[mistake]]\nname = "a"\nsays = "is the lab\'s own"\nedits = [{ find = "three", replace = "4" }]\nnames = ["a"]\n'
+        'fails = ["one_tile"]',
+        '[[mistake]]\nname = "c"\nsays = "fits no kernel here"\nedits = [{ find = "two", replace = "3" }]\nnames = ["c"]\n'
+        'fails = ["one_tile"]',
+    ]
+    shared.write_text("\n\n".join(['base = "plain.py"', *entries]), encoding="utf-8")
+    own, other = made(tmp_path, ENTRY)
+    assert (own.name, own.says, other.name, other.fails) == ("a", "does it wrong", "b", ("one_tile",))
+    assert other.source == BASE.replace("three", "3")
+
+
+def test_an_entry_for_all_labs_fits_several():
+    entries = tomllib.loads((ROOT / SHARED).read_text(encoding="utf-8"))["mistake"]
+    for entry in entries:
+        labs = [kernel.lab for kernel in corpus() if kernel.name == entry["name"] and kernel.says == entry["says"]]
+        assert len(labs) > 1, entry["name"]
+
+
 @pytest.mark.parametrize(("top", "sentence"), [("base = ", "expected TOML"), ('bases = "x"', "`bases` at the top")])
 def test_a_bad_file_is_a_sentence(tmp_path, top, sentence):
     with pytest.raises(BadMistake, match=sentence):
@@ -99,7 +135,9 @@ def test_check_lab_says_so(tmp_path):
     catalogue("w8a8", tmp_path).write_text('[[mistake]]\nname = "a"\n', encoding="utf-8")
     assert any(must and "there is no `says`" in sentence for must, sentence in missing("w8a8", tmp_path))
     catalogue("w8a8", tmp_path).unlink()
-    assert (False, "grader/labs/w8a8/mistakes.toml: no wrong kernel shows that its cases catch one") in missing("w8a8", tmp_path)
+    assert (False, "grader/labs/w8a8/mistakes.toml: no wrong kernel shows that its cases catch one") in missing(
+        "w8a8", tmp_path
+    )
 
 
 def test_every_lab_here_has_wrong_kernels():
