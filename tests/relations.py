@@ -37,8 +37,7 @@ def recorded(text: str, lab_id: str, case_name: str, *, config: int = 0) -> tupl
     options = InterpretOptions(1, case_seconds=120, record=lambda count: range(min(count, RECORDED)))
     (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)
     assert outcome.flow, outcome.message
-    launch = bundle.launches[case_name, config]
-    run = run_of(lab, expected, bundle.configs[config], launch, problem, outcome, bundle.made.text)
+    run = run_of(lab, bundle, case_name, config, problem, outcome)
     return source, bundle, outcome, run
 
 

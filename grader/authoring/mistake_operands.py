@@ -145,8 +145,7 @@ def _of_case(
     if not outcome.flow:
         return {}
     with np.errstate(all="ignore"):
-        launch = bundle.launches[case.name, 0]
-        run = run_of(lab, expected, bundle.configs[0], launch, problem, outcome, bundle.made.text)
+        run = run_of(lab, bundle, case.name, 0, problem, outcome)
         if not run.wrong.any():
             return {}
         shapes = {"left": (case.M, case.K), "right": (case.N, case.K), "weight": (case.N, case.K)}

@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from grader.diagnosis.definition import (
-    line_of_axis,
+    axis_along,
+    line_along,
     line_of_base,
     line_of_exchange,
     line_of_loop,
@@ -133,13 +134,13 @@ class _Walk:
     def _row(self, access: Node, found: _Coefficients, column: str) -> Observation:
         along = "m" if self.name == "left" else "n"
         text = f"neighbouring rows of the tile of {self.side.operand.letter} (along {along}) are {{0}} apart"
-        line = _line_along(self.run, access, found.row, last=True)
+        line = line_along(self.run, access, found.row, last=True)
         expected = f"{self.side.operand.strides[0]} = {self.strides[0]}"
         return self.told(column, "row", line, text, expected, found.row)
 
     def _lane(self, access: Node, found: _Coefficients, column: str) -> Observation:
         text = f"neighbours along k in the tile of {self.side.operand.letter} are {{0}} apart"
-        line = _line_along(self.run, access, found.lane, last=False)
+        line = line_along(self.run, access, found.lane, last=False)
         expected = f"{self.side.operand.strides[1]} = {self.strides[1]}"
         return self.told(column, "lane", line, text, expected, found.lane)
 
@@ -168,12 +169,12 @@ class _Walk:
             low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
             text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
             text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
-            axis = _axis_along(access, along_row, last=True)
+            axis = axis_along(access, along_row, last=True)
             line = line_of_base(self.run, access, axis, right=self.products.store)
             return self.told(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
             return None
-        line = _line_along(self.run, access, along_k, last=False)
+        line = line_along(self.run, access, along_k, last=False)
         begin = found.base // along_k * self.side.operand.unit
         return self.told(column, "k begins", line, f"{letter} begins at k = {{0}}", "k = 0", begin)
 
@@ -288,7 +289,7 @@ def _begin_apart(walks: list[_Walk]) -> Observation | None:
     if begins[0] // products.right.operand.unit == begins[1] // products.right.operand.unit or access is None:
         return None
     text = f"the slice begins with k = {begins[0]} of X and k = {begins[1]} of W"
-    line, expected = _line_along(run, access, behind.strides[1], last=False), f"k = {max(begins)} of both"
+    line, expected = line_along(run, access, behind.strides[1], last=False), f"k = {max(begins)} of both"
     return products.seen("k", f"{behind.name} slice", line, text, expected)
 
 
@@ -302,7 +303,7 @@ def line_of_slice(run: Run, products: Products) -> int | None:
     """Where a program's place along k was computed, by the left operand's addresses."""
     walk = _Walk(run, products, "left")
     access = load_of(run, walk.side, 0)
-    return line_of_base(run, access, _axis_along(access, walk.strides[1], last=False)) if access else None
+    return line_of_base(run, access, axis_along(access, walk.strides[1], last=False)) if access else None
 
 
 def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:
@@ -313,22 +314,3 @@ def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:
         return None
     tile = walk.found.depth
     return walk.line_of_step if begins[1] - begins[0] == tile and walk.found.step == tile * walk.strides[1] else None
-
-
-def _axis_along(access: Node, step: int, *, last: bool) -> int | None:
-    """The axis of a load's tile along which its addresses move by `step`."""
-    offsets = access.offsets
-    if offsets is None:
-        return None
-    found = [
-        axis
-        for axis in range(offsets.ndim)
-        if offsets.shape[axis] > 1 and int(np.diff(offsets, axis=axis).reshape(-1)[0]) == step
-    ]
-    return found[-1 if last else 0] if found else None
-
-
-def _line_along(run: Run, access: Node, step: int, *, last: bool) -> int | None:
-    """The line where the offsets along the rows, or along k, of a load's tile were made."""
-    axis = _axis_along(access, step, last=last)
-    return access.line if axis is None else line_of_axis(run, access, axis)

@@ -46,6 +46,25 @@ def behind(run: Run, number: int, stop: Callable[[Node], bool] = lambda node: Fa
     return [run.tape.nodes[i] for i in sorted(seen)]
 
 
+def axis_along(access: Node, step: int, *, last: bool) -> int | None:
+    """The axis of a load's tile along which its addresses move by `step`."""
+    offsets = access.offsets
+    if offsets is None:
+        return None
+    found = [
+        axis
+        for axis in range(offsets.ndim)
+        if offsets.shape[axis] > 1 and int(np.diff(offsets, axis=axis).reshape(-1)[0]) == step
+    ]
+    return found[-1 if last else 0] if found else None
+
+
+def line_along(run: Run, access: Node, step: int, *, last: bool) -> int | None:
+    """The line where the offsets along the rows, or along k, of a load's tile were made."""
+    axis = axis_along(access, step, last=last)
+    return access.line if axis is None else line_of_axis(run, access, axis)
+
+
 def line_of_axis(run: Run, access: Node, axis: int) -> int | None:
     """Where what varies along one axis of an access's tile was last computed by itself, before it met the other axes."""
     found = None

@@ -24,7 +24,7 @@ from grader.labs import Lab
 from grader.labs.problems import generator_for
 from grader.labs.relation import Relation, relation_of
 from grader.labs.slices import slices
-from grader.model import Config, KernelBundle, KernelSource, Launch, Outcome, Problem
+from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.cpu import InterpretOptions, interpret
 
 MAX_LAUNCHES = 5
@@ -183,26 +183,16 @@ def _recorded(
     }
     how = replace(failure.how, record=programs_to_record)
     outcomes = interpret(lab, failure.source, replace(bundle, launches=launches), problems, pairs, how)
+    known = catalogue if own_values else Catalogue()
     found = []
     for (case, config), name, outcome in zip(chosen, names, outcomes, strict=True):
-        sizes = tuple(problems[name].scalars[size] for size in ("M", "N", "K"))
         try:
             with np.errstate(all="ignore"):
-                found.append(
-                    _read(
-                        failure,
-                        expected,
-                        problems[name],
-                        case,
-                        config,
-                        outcome,
-                        catalogue if own_values else Catalogue(),
-                    )
-                )
+                found.append(_read(failure, case, config, problems[name], outcome, known))
         except (
             Exception
-        ) as error:  # a stranger's kernel made the record: whatever trips the reader costs nobody more than a reason
-            found.append(_Launch((sizes[0], sizes[1], sizes[2]), defect=defect(case, config, error)))
+        ) as error:  # a stranger's kernel made the record: what trips the reader costs nobody more than a reason
+            found.append(_Launch(sizes_of(problems[name]), defect=defect(case, config, error)))
     return found
 
 
@@ -218,80 +208,55 @@ def programs_to_record(count: int) -> tuple[int, ...]:
 
 
 def _read(
-    failure: Failure,
-    expected: Relation,
-    problem: Problem,
-    case: str,
-    config: int,
-    outcome: Outcome,
-    catalogue: Catalogue,
+    failure: Failure, case: str, config: int, problem: Problem, outcome: Outcome, catalogue: Catalogue
 ) -> _Launch:
-    sizes = (problem.scalars["M"], problem.scalars["N"], problem.scalars["K"])
+    sizes, made = sizes_of(problem), failure.bundle.made
     if not outcome.flow:
         return _Launch(sizes)
-    lab, bundle = failure.lab, failure.bundle
-    run = run_of(
-        lab,
-        expected,
-        bundle.configs[config],
-        bundle.launches[case, config],
-        problem,
-        outcome,
-        bundle.made.text,
-    )
+    run = run_of(failure.lab, failure.bundle, case, config, problem, outcome)
     if not (run.wrong.any() or outcome.overrun):
         return _Launch(sizes)
-    variables = variables_of(bundle.made.text)
     found = []
     for one in compare(run):
-        named = catalogue.named(case, one)
-        caller = run.tape.caller(one.line)
-        line = None if one.line is None else bundle.made.origin(one.line)
+        caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
         if one.aspect == "grid" and failure.source.grid:
             line = line_of_result(failure.source.module, failure.source.grid)
-        found.append(
-            replace(
-                named,
-                case=case,
-                line=line,
-                caller=None if caller is None else bundle.made.origin(caller),
-                variable=variables.get(one.line or 0, ""),
-            )
-        )
+        variable = variables_of(made.text).get(one.line or 0, "")
+        found.append(replace(catalogue.named(case, one), case=case, line=line, caller=caller, variable=variable))
     return _Launch(sizes, tuple(found), "" if found else unreadable(run))
 
 
-def run_of(
-    lab: Lab,
-    expected: Relation,
-    config: Config,
-    launch: Launch,
-    problem: Problem,
-    outcome: Outcome,
-    text: str,
-) -> Run:
+def sizes_of(problem: Problem) -> tuple[int, int, int]:
+    """M, N and K."""
+    return problem.scalars["M"], problem.scalars["N"], problem.scalars["K"]
+
+
+def run_of(lab: Lab, bundle: KernelBundle, case: str, config: int, problem: Problem, outcome: Outcome) -> Run:
     """One recorded launch to be compared; of one that broke off, all is taken for wrong. Raises ValueError for a bad record."""
-    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
+    expected, launch = relation_of(lab.id), bundle.launches[case, config]
+    M, N, K = sizes_of(problem)
     if outcome.y is None:
         y, wrong = torch.full((M, N), torch.nan), torch.ones(M, N, dtype=torch.bool)
     else:
-        reference = lab.reference(problem, slices(lab, config, launch, M, N, K))
+        reference = lab.reference(problem, slices(lab, bundle.configs[config], launch, M, N, K))
         y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
     assert outcome.flow is not None
+    assert expected is not None
     tape = parse(outcome.flow)
     provenance = Provenance(tape, expected.left.tensor, expected.right.tensor, alone=bool(expected.subtracted))
+    ended = outcome.y is not None
     return Run(
         lab,
         expected,
         problem,
-        config,
+        bundle.configs[config],
         launch.grid,
         tape,
         provenance,
         y.numpy(),
         wrong.numpy(),
-        outcome.y is not None,
-        text,
+        ended,
+        bundle.made.text,
     )
 
 

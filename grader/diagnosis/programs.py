@@ -12,7 +12,7 @@ import numpy as np
 from grader.diagnosis.definition import (
     address_nodes,
     is_program_id,
-    line_of_axis,
+    line_along,
     line_of_base,
     line_of_count,
     line_of_mask,
@@ -333,7 +333,7 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
         (("rows", rows_vary, used["m"], along_m), ("columns", columns_vary, used["n"], along_n))
     ):
         if varies and found != own and store_axes(products.store, run.strides) is None:
-            line = _store_line(run, products, found)
+            line = line_along(run, products.store, found, last=False)
             text = f"neighbouring {noun} of the product are stored {{0}} apart"
             return products.seen(
                 "store", f"stride {noun}", line, text, f"stride_y{'mn'[axis]} = {own}", numbers=(named(run, found),)
@@ -345,20 +345,6 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
     return products.seen(
         "store", "place", line_of_base(run, products.store), text, f"Y[{m[0]}, {n[0]}] for its first element"
     )
-
-
-def _store_line(run: Run, products: Products, step: int) -> int | None:
-    store = products.store
-    assert store.offsets is not None
-    for axis in range(len(store.shape)):
-        if store.shape[axis] > 1:
-            found = int(
-                np.take(store.offsets, 1, axis=axis).reshape(-1)[0]
-                - np.take(store.offsets, 0, axis=axis).reshape(-1)[0]
-            )
-            if found == step:
-                return line_of_axis(run, store, axis)
-    return store.line
 
 
 def _loads_differ(run: Run, followed: Sequence[Products]) -> bool:
