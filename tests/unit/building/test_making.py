@@ -145,7 +145,7 @@ def test_the_interpreters_reading_of_a_docstring_cannot_differ():
 
 HIJACK = """
 import sys
-student = sys.modules["student"]
+student = sys.modules["grader.building.sandboxed.student_module"]
 original = student.report
 def lie(value, depth=0):
     said = original(value, depth)
@@ -187,7 +187,7 @@ def test_a_constant_keeps_the_value_that_it_is_written_with():
 
 SAYS = """
 import sys
-StudentModule = sys.modules["student"].StudentModule
+StudentModule = sys.modules["grader.building.sandboxed.student_module"].StudentModule
 original = StudentModule.describe
 def lie(self, contract, problems):
     said = original(self, contract, problems)
