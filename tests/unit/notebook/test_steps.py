@@ -92,7 +92,7 @@ WRONG = [
     ("gptq", "loop", "range(0, K, ", "range(0, K // BLOCK_K * BLOCK_K, ", "without the last tile along K"),
     ("dds", "find", "block_row + 1)", "block_row + 1) - 1", "one too small"),
     ("dds", "find", "block_row + 1)", "block_row)", "the start twice"),
-    ("dds", "loop", "tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)", "0", "`acc` is one number, the product [16, 32]"),
+    ("dds", "loop", "tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)", "0", "`acc` is one number, but the product is [16, 32]"),
     ("dds", "dot", "tl.dot(x, block, acc)", "tl.dot(x, block, acc).to(tl.float16)", "leave the .to(tl.float16) out"),
     ("dds", "find", ", tl.load(crow_indices_ptr + block_row + 1)", "",
      "does not fit its call in the check, `first, last = find_blocks(crow_ptr, block_row)`: one value"),
