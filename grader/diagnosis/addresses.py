@@ -80,7 +80,7 @@ class _Walk:
         made = fit(side.offset[:, use], {"row": rows[:, None], "lane": lanes[None, :], "step": iteration[None, :]})
         if made is None:
             return None
-        vary, moves = bool((rows != rows[0]).any()), bool((iteration != iteration[0]).any())
+        vary, moves = bool((rows != rows[0]).any()), products.iterates and bool((iteration != iteration[0]).any())
         base = made[""] - (0 if vary else int(rows[0]) * self.strides[0])
         return _Coefficients(
             made["row"], made["lane"], made["step"], base, len(np.unique(lanes)), vary, moves, len(set(lines)) == 1
@@ -151,14 +151,14 @@ class _Walk:
         if line is None and found.step == 0:  # where the other operand moves on, this one should as well
             line = _Walk(self.run, self.products, "right" if self.name == "left" else "left").line_of_step
         line = line or access.line
-        if found.step % along_k == 0 and (found.lane == along_k or found.depth == 1):
-            first, then = (span(self.covered(i)) for i in (0, 1))
-            text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
+        before, after = (self.covered(i) for i in (0, 1))
+        if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
+            text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
             return self.told(
                 column, "step", line, text, "{1}", found.step // along_k * unit, found.depth * unit, iteration=1
             )
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
-        expected = f"{{1}} * {side.operand.strides[1]} (= {along_k})"
+        expected = f"{{1}} times {side.operand.strides[1]} = {along_k}"
         return self.told(column, "step", line, text, expected, found.step, found.depth, iteration=1)
 
     def _base(self, access: Node, found: _Coefficients, column: str) -> Observation | None:
@@ -176,7 +176,7 @@ class _Walk:
             return None
         line = line_along(self.run, access, along_k, last=False)
         begin = found.base // along_k * self.side.operand.unit
-        return self.told(column, "k begins", line, f"{letter} begins at k = {{0}}", "k = 0", begin)
+        return self.told(column, "k begins", line, f"the first product takes {letter} from k = {{0}} on", "k = 0", begin)
 
     def told(
         self,
@@ -189,10 +189,11 @@ class _Walk:
         iteration: int | None = None,
     ) -> Observation:
         coefficients = tuple(named(self.run, number) for number in numbers)
-        program = self.products.program
+        program, iterates = self.products.program, self.products.iterates
         return Observation(
-            column, f"{self.name} {aspect}", line, text, expected, coefficients, program=program, iteration=iteration
-        )
+            column, f"{self.name} {aspect}", line, text, expected, coefficients, program=program,
+            iteration=iteration if iterates else None,
+        )  # fmt: skip
 
     @property
     def line_of_step(self) -> int | None:
@@ -257,7 +258,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     blamed = [walk for walk in walks if not (walk.regular or walk.takes_turns)] or walks
     told = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if told:
-        return told
+        return told if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in told]
     e, p = first_of(products, wrong)
     line = line_of_place(run, products, blamed[0].side, e, p, "k")
     text = f"for Y[{products.m[e]}, {products.n[e]}], {element(run, left, e, p)} meets {element(run, right, e, p)}"
@@ -296,7 +297,13 @@ def _begin_apart(walks: list[_Walk]) -> Observation | None:
 def check_steps(run: Run, products: Products) -> list[Observation]:
     """Of operands that meet at the same k, and not at every k once: whether both move on by something else than a tile."""
     walks = [_Walk(run, products, name) for name in ("left", "right")]
-    return [one for walk in walks if walk.amiss == ["step"] for one in walk.observed(products.live, "k")]
+    told = [one for walk in walks if walk.amiss == ["step"] for one in walk.observed(products.live, "k")]
+    return [_expecting(one, "each k once") for one in told]
+
+
+def _expecting(one: Observation, expected: str) -> Observation:
+    """An observation of a step; what one operand should move by depends on the other one, which is wrong too."""
+    return replace(one, expected=expected) if one.aspect.endswith(" step") else one
 
 
 def line_of_slice(run: Run, products: Products) -> int | None:

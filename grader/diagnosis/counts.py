@@ -103,7 +103,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     text = f"k = {span(missing)} is never multiplied for {where}{_together(parts)}"
     numbers: tuple[Number, ...] = ()
     alone = len(stores_to_output(run, one.program)) == 1
-    if made and depth and alone and len({term.line for term in one.flow.terms}) == 1:
+    if made and depth and alone and one.iterates and len({term.line for term in one.flow.terms}) == 1:
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
     chosen = line_of_choice(run.text, one.flow.terms[0].line or 0) if one.flow.terms else None

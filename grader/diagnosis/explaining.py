@@ -222,7 +222,10 @@ def _read(
         if one.aspect == "grid" and failure.source.grid:
             line = line_of_result(failure.source.module, failure.source.grid)
         variable = variables_of(made.text).get(one.line or 0, "")
-        found.append(replace(catalogue.named(case, one), case=case, line=line, caller=caller, variable=variable))
+        text = made.text.split("\n")[one.line - 1] if one.line else ""
+        numbers = tuple(number.within(text) for number in one.numbers)
+        named = replace(catalogue.named(case, one), numbers=numbers)
+        found.append(replace(named, case=case, line=line, caller=caller, variable=variable))
     return _Launch(sizes, tuple(found), "" if found else unreadable(run))
 
 

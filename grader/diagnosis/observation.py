@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -35,8 +36,20 @@ class Number:
     names: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        name = min(self.names, key=lambda one: (len(one), one), default="")
-        return f"{name} = {self.value}" if name else f"{self.value}"
+        """With its name, of the shortest ones, where that is the only one: two that are equal here need not be equal in meaning."""
+        shortest = {name for name in self.names if _parts(name) == min(map(_parts, self.names))}
+        return f"{shortest.pop()} = {self.value}" if len(shortest) == 1 else f"{self.value}"
+
+    def within(self, text: str) -> Number:
+        """Of several names those alone whose parts all stand in a text, the student's line; all of them where none does."""
+        words = set(re.findall(r"\w+", text))
+        standing = frozenset(name for name in self.names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words)
+        return replace(self, names=standing or self.names)
+
+
+def _parts(name: str) -> int:
+    """How many names a product or a quotient is made of."""
+    return len(name.split(" "))
 
 
 @dataclass(frozen=True)

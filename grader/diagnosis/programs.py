@@ -234,7 +234,7 @@ def _line(run: Run, tiles: TileMap) -> int | None:
 def _rule(run: Run, tiles: TileMap) -> str:
     """By which quotients and remainders of its number a program chooses its tile, where one fits."""
     single = {program: mine[0] for program, mine in tiles.by_program.items() if len(set(mine)) == 1}
-    if len(single) < 3 or len(single) < len(tiles.by_program):
+    if len(single) < 3 or len(single) < math.prod(run.grid):  # what holds of some programs need not be the rule
         return ""
     numbers = np.array(sorted(single))
     words = []

@@ -16,6 +16,7 @@ from grader.diagnosis.flow import Flow, Multiplied, Term
 from grader.diagnosis.following import follow, with_lost
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
+from grader.diagnosis.statements import in_one_loop
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node, Tape
 from grader.labs import Lab
@@ -101,7 +102,8 @@ class Products:
     """E elements of Y (m, n: [E]) of one store of one program, and their P products.
 
     term: [P], which of flow.terms; iteration: [P], how many multiplications the program made in that line before; lane: [P], the
-    place along k within the multiplication. factor: [E, P], what the product is multiplied with on its way.
+    place along k within the multiplication. factor: [E, P], what the product is multiplied with on its way. iterates: whether each
+    of these multiplications is made once in each iteration of one loop, so that `iteration` numbers those.
     """
 
     program: int
@@ -116,6 +118,7 @@ class Products:
     lane: Array
     factor: Array
     alive: Array
+    iterates: bool
 
     @property
     def live(self) -> Array:
@@ -136,7 +139,7 @@ class Products:
         **more: Any,
     ) -> Observation:
         """An observation of this program, and of the iteration of one product."""
-        iteration = None if p is None else int(self.iteration[p])
+        iteration = None if p is None or not self.iterates else int(self.iteration[p])
         return Observation(column, aspect, line, found, expected, program=self.program, iteration=iteration, **more)
 
     def rows(self, side: Side) -> Array:
@@ -209,7 +212,12 @@ def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequ
         lane,
         _joined([term.factor for term in flow.terms], len(lanes)),
         _joined([term.alive for term in flow.terms], len(lanes)) > 0,
+        all(_in_one_loop(run, line, store.line) for line in {term.line for term in flow.terms}),
     )
+
+
+def _in_one_loop(run: Run, line: int | None, stored: int | None) -> bool:
+    return line is not None and in_one_loop(run.text, line, run.tape.caller(line), stored)
 
 
 def replaced(run: Run, products: Products, m: Array, n: Array) -> Products:

@@ -165,7 +165,8 @@ def _factor_wrong(
     ratio = total[wrong] / wanted[wrong]
     if not made and np.allclose(ratio, ratio[0], rtol=CLOSE):
         made = f", {plain(float(ratio[0]))} times what belongs to it"
-    text = f"the products of Y[{products.m[e]}, {products.n[e]}] are multiplied by {plain(total[at])}{made}"
+    mine = wrong[np.nonzero(products.live)[0] == e]
+    text = f"{'the' if mine.all() else 'some'} products of Y[{products.m[e]}, {products.n[e]}] are multiplied by {plain(total[at])}{made}"
     factors = terms[int(products.term[p])].factors
     lost = [scale.tensor for scale, power in zip(run.expected.scales, powers or (), strict=False) if power == 0]
     line = next((line for tensor in lost if (line := _line_of_factor(run, tensor))), None)

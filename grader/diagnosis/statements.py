@@ -58,6 +58,23 @@ def loops_around(text: str, line: int) -> list[ast.For | ast.While]:
     return [node for node in around(text, line) if isinstance(node, ast.For | ast.While)]
 
 
+def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
+    """Whether a line, or the line that called its function, runs once an iteration of one loop: of those that do not hold the store there is
+    one, and not one of a written number of rounds. Then the line's n-th run is that loop's n-th iteration."""
+    outside = {loop.lineno for loop in loops_around(text, stored or 0)}
+    loops = {loop.lineno: loop for at in (line, called) if at for loop in loops_around(text, at)}
+    inside = [loop for number, loop in loops.items() if number not in outside]
+    return len(inside) == 1 and not (isinstance(inside[0], ast.For) and _unrolled(inside[0]))
+
+
+def _unrolled(loop: ast.For) -> bool:
+    """Whether a loop's number of rounds is written down: tl.static_range, or a range of numbers alone."""
+    call = loop.iter
+    return ast.unparse(getattr(call, "func", call)).endswith("static_range") or not any(
+        map(_uses, getattr(call, "args", [call]))
+    )
+
+
 def last_loop(text: str, line: int) -> ast.For | ast.While | None:
     """The last loop that ends above a line."""
     loops = [node for node in ast.walk(parse(text)) if isinstance(node, ast.For | ast.While) and _last(node) < line]

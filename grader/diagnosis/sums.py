@@ -114,12 +114,12 @@ def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
     doubled = products.flow.doubled
     if doubled:
         line = run.tape.nodes[min(doubled)].line
-        text = f"the products of iteration 0 are {plain(float(ratio[e]))} times in the sum for Y[{products.m[e]}, {products.n[e]}]"
+        text = f"the products that are made first are {plain(float(ratio[e]))} times in the sum for Y[{products.m[e]}, {products.n[e]}]"
         return [products.seen("sum", "doubled", line, text, "once")]
     line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
-    text = f"for Y[{products.m[e]}, {products.n[e]}] the products of the first iteration are multiplied by {plain(float(ends[0][e]))}, "
-    text += f"those of the last by {plain(float(ends[1][e]))}"
-    return [products.seen("sum", "uneven", line, text, "one factor for all iterations")]
+    text = f"for Y[{products.m[e]}, {products.n[e]}] the products that are made first are multiplied by {plain(float(ends[0][e]))}, "
+    text += f"those made last by {plain(float(ends[1][e]))}"
+    return [products.seen("sum", "uneven", line, text, "one factor for all")]
 
 
 def _middle(values: Array) -> Array:

@@ -252,7 +252,7 @@ def _subtracted(run: Run, products: Products, e: int, p: int, n: int, k: int) ->
         steps = told(links)
         text = f"of {short}, {plain(links[-1].value)} is made for W[{n}, {k}]" + (f" ({steps})" if steps else "")
         line = line_of_change(run, links, may[0], bits=int(may[1]))
-        return products.seen("value", short, line, text, plain(may[0]), p=p)
+        return products.seen("value", short, line, text, f"one of {', '.join(map(plain, may))}", p=p)
     return None
 
 
