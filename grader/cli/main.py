@@ -8,6 +8,7 @@ import typer
 
 from grader.cli.grade import grade, watch
 from grader.cli.machine import calibrate, doctor
+from grader.cli.run import run
 
 app = typer.Typer(
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
@@ -18,6 +19,7 @@ app = typer.Typer(
 app.command()(grade)
 app.command()(watch)
 app.command()(doctor)
+app.command()(run)
 if (Path(__file__).parents[1] / "classroom").is_dir():  # a student's copy has no classroom and no authoring
     from grader.cli.class_commands import batch, secrets
     from grader.cli.nbgrader_commands import course

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-WIDTHS = {"fp16": 2, "fp32": 4, "i8": 1, "i32": 4}
-"""Bytes of an element."""
+WIDTHS = {
+    "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "fp8e4nv": 1, "fp8e5": 1, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+    "u8": 1, "u16": 2, "u32": 4, "u64": 8,
+}  # fmt: skip
+"""Bytes of an element, by Triton's name for its type."""
 
 
 class HostTensor:
@@ -17,7 +20,7 @@ class HostTensor:
     """
 
     def __init__(self, buffer: np.ndarray[Any, Any], kind: str, offset: int) -> None:
-        """kind: "fp16", "fp32", "i8" or "i32", the type of its elements."""
+        """kind: the type of its elements, one of WIDTHS."""
         self.buffer, self.kind, self.width, self.offset = buffer, kind, WIDTHS[kind], offset
 
     def data_ptr(self) -> int:

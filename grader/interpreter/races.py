@@ -113,12 +113,16 @@ class Races:
         known, brought = area.reader[elements], access.brought
         if not reads:
             late = (known != 0) & (known != program + 1)
+            rounded = np.zeros_like(late)
             if late.any() and brought is not None:
-                late &= changes(area, elements, brought)[0]
-            if late.any():
-                at = np.flatnonzero(late)[0]
-                pair = (int(known[at]) - 1, program) if known[at] != -SEVERAL else ()
-                self.found.place("race", "load", area, int(elements[at]), pair, differs=True, at=area.read_at)
+                another, apart = changes(area, elements, brought)
+                rounded = self._doubt(area, elements, apart, late)
+                late &= another
+            for these, doubtful in ((late, False), (rounded, True)):
+                if these.any():
+                    at = np.flatnonzero(these)[0]
+                    pair = (int(known[at]) - 1, program) if known[at] != -SEVERAL else ()
+                    self.found.place("race", "load", area, int(elements[at]), pair, doubtful=doubtful, differs=True, at=area.read_at)
         if reads or used:
             area.read_at = self.found.here() if area.read_at[0] is None else area.read_at
             first = access.before == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lines_table import PARTS, rows, shown
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -108,3 +109,16 @@ def test_lines_are_as_the_formatter_makes_them(package):
         ends = {number for number, line in enumerate(text.split("\n"), 1) if re.search(r"# fmt: (skip|off)", line)}
         tables = {node.end_lineno for node in ast.parse(text).body if _is_table(node)}
         assert ends <= tables, f"{path}: `# fmt: skip` in lines {sorted(ends - tables)}, where no table ends"
+
+
+def test_the_lines_in_the_tree_are_todays():
+    """`python -m tests.lines_table` writes them; a tenth of a thousand is no news."""
+    today = {names: lines for names, _, lines, _, _ in rows()}
+    assert shown().keys() == today.keys()
+    assert {names: lines for names, lines in shown().items() if abs(lines - today[names]) > 0.15} == {}
+
+
+def test_every_package_has_a_budget():
+    named = {name for part in PARTS for name in part.names}
+    folders = {path.parent.name for path in (ROOT / "grader").glob("*/__init__.py")}
+    assert named == folders | {path.name for path in (ROOT / "grader").glob("[!_]*.py")}

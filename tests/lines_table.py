@@ -1,0 +1,100 @@
+"""The tree of the grader with the lines of each package beside its budget, as docs/architecture.md shows it.
+
+    python -m tests.lines_table        writes it there
+
+Lines are those of Python files, with docstrings and blank ones. A test wants what is shown to be no further than 0.1 thousand from today.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- lines: python -m tests.lines_table -->\n", "<!-- end of lines -->\n"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Packages that share a budget, in thousand lines; `why`: what makes it more."""
+
+    names: tuple[str, ...]
+    budget: float
+    what: str
+    why: str = ""
+
+
+PARTS = (
+    Part(("model.py", "parsing.py"), 0.6, "what travels"),
+    Part(("reading",), 1.3, "path -> KernelSource"),
+    Part(("sandbox",), 2.0, "the walls: confined processes, warm pool, limits, wire format"),
+    Part(
+        ("interpreter",), 3.6, "Triton's interpreter made to agree with the compiler, and its watchers",
+        "corrections 1.7, watchers 1.5, speed (lockstep, plans) 0.8, records 0.4, anybody's kernels (command, fixture) 0.7",
+    ),
+    Part(
+        ("building",), 2.6, "KernelSource -> KernelBundle; sandboxed/ is what of it runs in a sandbox",
+        "sandboxed/ also reads PTX and turns Triton's errors into data: 0.5 that were counted in sandbox/",
+    ),
+    Part(("compile_errors",), 2.0, "what Triton's errors mean"),
+    Part(("running", "timing", "gpu"), 2.4, "launches, the clock, devices"),
+    Part(("judging",), 1.3, "right or wrong, rubric, score", "what slices add, and points for kept verdicts"),
+    Part(
+        ("diagnosis",), 3.2, "the relation, the fit, the catalogue, the sentences",
+        "the engine (tape, provenance, following, flow) is 0.8; of nine columns, addresses, programs and values are a third",
+    ),
+    Part(("labs",), 5.5, "contract and recipes; each lab's folder"),
+    Part(("notebook", "exercises"), 1.9, "check, steps, predictions, pictures in cells"),
+    Part(("traffic", "reporting"), 3.4, "what a launch does to memory; how a report looks"),
+    Part(("pipeline", "cli", "authoring"), 2.5, "the stages in order; commands; how students' files are made"),
+    Part(
+        ("classroom",), 5.4, "batch, roster, exports, nbgrader, Gradescope; the course server",
+        "the roster, the account of every file, marks, Classroom 50",
+    ),
+)  # fmt: skip
+
+
+def lines(name: str) -> int:
+    """Of a package, or of a module beside the packages."""
+    place = ROOT / "grader" / name
+    files = [place] if place.is_file() else place.rglob("*.py")
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+
+
+def everything() -> int:
+    """Of all of grader/, what has no budget of its own among it."""
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "grader").rglob("*.py"))
+
+
+def rows() -> list[tuple[str, float, float, str, str]]:
+    """Packages, budget, thousand lines today, what they are, and why they are more."""
+    found = []
+    for part in PARTS:
+        today = sum(map(lines, part.names)) / 1000
+        names = ", ".join(f"`{name}`" if name.endswith(".py") else f"`{name}/`" for name in part.names)
+        found.append((names, part.budget, today, part.what, part.why if today >= part.budget + 0.05 else ""))
+    return [*found, ("all of `grader/`", 38.0, everything() / 1000, "", "")]
+
+
+def table() -> str:
+    """As Markdown."""
+    head = "| thousand lines | budget | today | what | why more |\n|---|---|---|---|---|\n"
+    return head + "".join(f"| {names} | {budget:.1f} | {today:.1f} | {what} | {why} |\n" for names, budget, today, what, why in rows())
+
+
+def shown() -> dict[str, float]:
+    """What the page says, by packages."""
+    text = PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0]
+    return {names: float(today) for names, today in re.findall(r"^\| ([^|]+) \| [\d.]+ \| ([\d.]+) \|", text, re.MULTILINE)}
+
+
+def main() -> None:
+    """Writes the page."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{table()}{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

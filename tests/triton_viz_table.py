@@ -1,0 +1,172 @@
+"""What triton-viz's sanitizer and the watched interpreter say of the same launches, side by side; docs/triton-viz.md has the table.
+
+    pip install -e '.[viz]'        into an environment of its own: triton-viz 3.0 needs Triton 3.6
+    python -m tests.triton_viz_table --out build/triton_viz.json [NAME ...]
+    python -m tests.triton_viz_table --table build/triton_viz.json
+
+Each kernel is launched once by each, in a process of its own: the module that the grader generates from its text, the smallest public case
+whose rows end inside a tile, the first config. The sanitizer runs as it does by default, but goes on after its first finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SECONDS = 60.0
+"""By the clock, for a launch of either."""
+
+
+def kernels() -> Iterator[tuple[str, str, str, str, bool]]:
+    """Lab, name, text, suffix, and whether it is right: every style, and every wrong kernel of the labs' lists."""
+    from tests.submissions import all_mistakes, styles
+
+    for path in styles():
+        yield path.stem.split("_")[0], path.stem, path.read_text(encoding="utf-8"), path.suffix, True
+    for one in all_mistakes():
+        yield one.lab, f"{one.lab}_{one.name}", one.source, ".py", False
+
+
+def prepare(lab_id: str, text: str, suffix: str, folder: Path) -> str:
+    """Writes a kernel's module and one launch into a folder; why not, where there is none."""
+    from grader.building import BuildOptions, read_by_triton
+    from grader.labs import get_lab
+    from grader.labs.problems import make_problem
+    from grader.model import KernelBundle
+    from grader.pipeline.grading import launch_pairs
+    from grader.reading import read
+    from grader.running.cpu import arrives_zeroed
+
+    lab, source = get_lab(lab_id), folder / f"{lab_id}{suffix}"
+    source.write_text(text, encoding="utf-8")
+    bundle = read_by_triton(lab, read(source, [lab]).labs[lab_id], BuildOptions((90,), "check", 1))
+    if not isinstance(bundle, KernelBundle):
+        return str(bundle)
+    cases = {case.name: case for case in lab.cases if case.M % 16 and not case.hidden}
+    pairs = [
+        pair for pair in launch_pairs(lab, bundle, compiled=False) if pair[0] in cases and pair not in bundle.refused
+    ]
+    if not pairs:
+        return "no launch of a small case"
+    name, config = min(pairs, key=lambda pair: (cases[pair[0]].M * cases[pair[0]].N * cases[pair[0]].K, pair[1]))
+    problem, launch = make_problem(lab, cases[name], 3), bundle.launches[name, config]
+    (folder / "generated.py").write_text(bundle.made.text, encoding="utf-8")
+    header = {
+        "kernel": bundle.made.kernel, "case": name, "grid": list(launch.grid), "scalars": dict(problem.scalars), "output": lab.output,
+        "constants": {**lab.constants, **bundle.configs[config].constants}, "zeroed": arrives_zeroed(lab, bundle.configs[config]),
+        "strides": {key: list(tensor.stride()) for key, tensor in problem.tensors.items()},
+    }  # fmt: skip
+    (folder / "launch.json").write_text(json.dumps(header), encoding="utf-8")
+    np.savez(folder / "tensors.npz", **{key: tensor.numpy() for key, tensor in problem.tensors.items()})
+    return ""
+
+
+def asked(tool: str, folder: Path) -> dict[str, Any]:
+    """What a tool says of the launch in the folder: {"lines": {line: words}} or {"error": why it says nothing}."""
+    command = [sys.executable, "-m", "tests.triton_viz_table", "--one", tool, str(folder)]
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {SECONDS:.0f} s"}
+    answer = folder / f"{tool}.json"
+    if answer.is_file():
+        return json.loads(answer.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][:300]}
+
+
+def one(tool: str, folder: Path) -> dict[str, Any]:
+    """In a process of its own: the launch, by one of the tools."""
+    import torch
+
+    from grader.interpreter.child_process import module_at
+
+    header = json.loads((folder / "launch.json").read_text(encoding="utf-8"))
+    module = module_at(folder / "generated.py", "__main__")
+    kernel = getattr(module, header["kernel"])
+    kernel.fn.__annotations__.update(dict.fromkeys(header["constants"], "constexpr"))
+    tensors = {}
+    with np.load(folder / "tensors.npz") as held:
+        for name, strides in header["strides"].items():
+            data = torch.from_numpy(held[name])
+            extent = 1 + sum((size - 1) * step for size, step in zip(data.shape, strides, strict=True))
+            tensors[name] = torch.zeros(extent, dtype=data.dtype).as_strided(data.shape, strides).copy_(data)
+    arguments = {**tensors, **header["scalars"], **header["constants"]}
+    if tool == "watched":
+        from grader.interpreter.watched_launch import watched_launch
+
+        empty = [] if header["zeroed"] else [header["output"]]
+        result = watched_launch(kernel, header["grid"], arguments, empty=empty, seconds=SECONDS)
+        return {"lines": _by_line(text.split("generated.py", 1)[1] for text in result.sentences)}
+    import triton_viz
+    from triton_viz.clients import Sanitizer
+
+    sanitizer = Sanitizer(abort_on_error=False)
+    traced = triton_viz.trace(client=sanitizer)(kernel)
+    storage = {
+        name: tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,))
+        for name, tensor in tensors.items()
+    }
+    traced[tuple(header["grid"])](**{**arguments, **storage})  # it takes contiguous tensors only
+    return {"lines": _by_line(_viz_sentence(record) for record in sanitizer.records)}
+
+
+def _by_line(texts: Any) -> dict[str, str]:
+    """The first of the sentences on each line; "" is the launch as a whole."""
+    found: dict[str, str] = {}
+    for text in texts:
+        line, _, words = (
+            text.removeprefix(":").partition(": ") if text.startswith(":") and text[1:2].isdigit() else ("", "", text)
+        )
+        found.setdefault(line, words)
+    return found
+
+
+def _viz_sentence(record: Any) -> str:
+    place = next((str(at.lineno) for at in record.user_code_tracebacks if at.filename.endswith("generated.py")), "")
+    return f":{place}: {record.op_type.__name__} of {getattr(record, 'tensor_name', None) or 'a tensor'} out of bounds"
+
+
+def main() -> None:
+    """Reads the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="kernels; all without any")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--one", nargs=2, metavar=("TOOL", "FOLDER"))
+    options = parser.parse_args()
+    if options.one:
+        tool, folder = options.one[0], Path(options.one[1])
+        answer = one(tool, folder)
+        (folder / f"{tool}.json").write_text(json.dumps(answer), encoding="utf-8")
+        return
+    known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
+    for lab, name, text, suffix, right in kernels():
+        if (options.names and name not in options.names) or name in known:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            why = prepare(lab, text, suffix, Path(place))
+            row = {"lab": lab, "right": right, "launch": why}
+            if not why:
+                row.update({tool: asked(tool, Path(place)) for tool in ("watched", "viz")})
+        known[name] = row
+        options.out.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        print(name, *(_short(row.get(tool)) for tool in ("watched", "viz")), flush=True)
+
+
+def _short(answer: dict[str, Any] | None) -> str:
+    if answer is None:
+        return "-"
+    return answer["error"] if "error" in answer else f"{len(answer['lines'])} lines"
+
+
+if __name__ == "__main__":
+    main()
