@@ -66,7 +66,10 @@ class AccessLog:
             return
         self.count += pointers.size
         if self.count > MAX_LANES or len(self.rows) >= MAX_ACCESSES:
-            raise LaunchEnded("size", f"asks for more than {MAX_LANES} elements in all, too many to count one by one; choose smaller sizes")
+            raise LaunchEnded(
+                "size",
+                f"asks for more than {MAX_LANES} elements in all, too many to count one by one; choose smaller sizes",
+            )
         lowest, highest = int(active.min()), int(active.max())
         tensor = (lowest >> WINDOW_BITS) - 1
         if tensor != (highest >> WINDOW_BITS) - 1 or not 0 <= tensor < len(self.areas):

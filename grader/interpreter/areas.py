@@ -28,8 +28,17 @@ class Area:
     stored to last, and after how many barriers; `readers`: the same of the last load.
     """
 
-    def __init__(self, name: str, buffer: np.ndarray, width: int, shape: Sequence[int],
-                 strides: Sequence[int], offset: int, poisoned: bool, output: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        buffer: np.ndarray,
+        width: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+        poisoned: bool,
+        output: bool = False,
+    ) -> None:
         self.name, self.width, self.shape, self.strides = name, width, tuple(shape), tuple(strides)
         self.poisoned, self.output = poisoned, output
         self.buffer, self.size = buffer, buffer.nbytes
@@ -112,7 +121,11 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
         else:
             uneven.append((step, moved))
     for step, moved in uneven:
-        near = {d: step // stride for d, stride in enumerate(area.strides) if stride and step % stride == 0 and d not in moves}
+        near = {
+            d: step // stride
+            for d, stride in enumerate(area.strides)
+            if stride and step % stride == 0 and d not in moves
+        }
         fitting = [d for d, apart in near.items() if apart <= MOST_APART]
         if not fitting:
             return None

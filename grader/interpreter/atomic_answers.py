@@ -11,7 +11,13 @@ def lines_of_use(path: str) -> frozenset[int]:
     """Lines of the module on which it does; a helper that returns an atomic's answer is not among them."""
     with open(path, encoding="utf-8") as file:
         nodes = list(ast.walk(ast.parse(file.read())))
-    renamed = {alias.asname for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names if "atomic_" in alias.name}
+    renamed = {
+        alias.asname
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if "atomic_" in alias.name
+    }
     unused = _left_alone(nodes)
     calls = [node for node in nodes if isinstance(node, ast.Call) and node not in unused and _is_atomic(node, renamed)]
     return frozenset(line for node in calls for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))

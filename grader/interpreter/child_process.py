@@ -60,11 +60,16 @@ def launch_in_child(
     tensors = {name: value for name, value in arguments.items() if is_tensor(value)}
     guarded = [GuardedTensor.of(name, value, empty=name in empty) for name, value in tensors.items()]
     request = {
-        "file": inspect.getsourcefile(function), "module": function.__module__, "kernel": function.__name__,
-        "grid": list(grid(meta) if callable(grid) else grid), "config": config, "empty": list(empty), "seconds": seconds,
+        "file": inspect.getsourcefile(function),
+        "module": function.__module__,
+        "kernel": function.__name__,
+        "grid": list(grid(meta) if callable(grid) else grid),
+        "config": config,
+        "empty": list(empty),
+        "seconds": seconds,
         "values": {name: value for name, value in arguments.items() if name not in tensors},
         "tensors": [[one.name, one.kind, one.shape, one.strides, one.offset] for one in guarded],
-    }  # fmt: skip
+    }
     answer, after = _ask(request, {one.name: one.buffer for one in guarded}, PATIENCE * seconds)
     if answer["error"]:
         raise TypeError(answer["error"])

@@ -228,10 +228,10 @@ def silent(*_: Any, **__: Any) -> None:
     """`print` in a jit function is device_print, which a grader does not read."""
 
 
+FUNCTIONS = assigned, constant, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled
 NAMESPACE = SimpleNamespace(
-    assigned=assigned, constant=constant, truth=truth, iterates=iterates, choose=choose, every=every, some=some, negated=negated,
-    returned=returned, value_of=value_of, loop=loop, unrolled=unrolled, min=smallest, max=largest, print=silent,
-)  # fmt: skip
+    min=smallest, max=largest, print=silent, **{function.__name__: function for function in FUNCTIONS}
+)
 
 
 class _Reading(ast.NodeTransformer):

@@ -71,7 +71,11 @@ def _lines(error: BaseException, path: str) -> list[int]:
     """The lines of a file that were running, outermost first: the interpreter wraps an error anew in every function that it leaves."""
     lines = []
     while True:
-        lines += [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path and frame.lineno]
+        lines += [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == path and frame.lineno
+        ]
         if type(error).__name__ != "InterpreterError" or error.__cause__ is None:
             return lines
         error = error.__cause__

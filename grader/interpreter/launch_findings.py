@@ -42,7 +42,9 @@ class Findings:
         line, *callers = lines_in(self.path) or [None]
         return line, callers  # type: ignore[return-value]
 
-    def add(self, key: tuple[Any, ...], finding: dict[str, Any], at: Place | None = None, doubtful: str | None = None) -> None:
+    def add(
+        self, key: tuple[Any, ...], finding: dict[str, Any], at: Place | None = None, doubtful: str | None = None
+    ) -> None:
         """Keeps a finding. at: its place; None: where the kernel is. doubtful: the tensor of one that `settle` may make certain."""
         line, callers = at or self.here()
         key = (line, *key)
@@ -60,15 +62,32 @@ class Findings:
             self._kept[key] = {"line": line, "callers": callers, **finding}
 
     def place(
-        self, fault: str, kind: str, area: Area, element: int, programs: Sequence[int] = (), *, at: Place | None = None,
-        doubtful: bool = False, **more: Any,
-    ) -> None:  # fmt: skip
+        self,
+        fault: str,
+        kind: str,
+        area: Area,
+        element: int,
+        programs: Sequence[int] = (),
+        *,
+        at: Place | None = None,
+        doubtful: bool = False,
+        **more: Any,
+    ) -> None:
         """Adds what is wrong with an element of a tensor; nothing where it is between its elements."""
         if not area.valid[element]:
             return
         index = index_at(element - area.offset, area)
         self.add(
             (fault, kind, area.name, more.get("differs")),
-            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "programs": list(programs), "lanes": 1, **more},
-            at, area.name if doubtful else None,
-        )  # fmt: skip
+            {
+                "kind": kind,
+                "fault": fault,
+                "tensor": area.name,
+                "index": index,
+                "programs": list(programs),
+                "lanes": 1,
+                **more,
+            },
+            at,
+            area.name if doubtful else None,
+        )

@@ -47,7 +47,9 @@ def interpret_one(
     size = 1 if watched else lockstep.batch_size(grid, request["constants"])
     if size > 1:
         given = _Given(module, request, blobs)
-        together = lockstep.Lockstep(given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked)
+        together = lockstep.Lockstep(
+            given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked
+        )
         together.contributions = _contributions(given, request)
         started = time.process_time()
         # Whatever goes wrong there is told by the launch one program after the other.
@@ -70,13 +72,21 @@ class _Given:
             name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
             self.arguments[name] = HostTensor(buffer, tensor["type"], offset)
             areas[name] = Area(
-                name, buffer, self.arguments[name].width, shape, strides, offset, name == request.get("unwritten"),
+                name,
+                buffer,
+                self.arguments[name].width,
+                shape,
+                strides,
+                offset,
+                name == request.get("unwritten"),
                 name == request.get("output", name),
-            )  # fmt: skip
+            )
         known, before = constants(request["constants"]), dict(module.jit.fn.__annotations__)
         for name in self.arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
             module.jit.fn.__annotations__.pop(name, None)
-        module.jit.fn.__annotations__.update(dict.fromkeys(known, "constexpr"))  # and these it knows, an argument that is 1 among them
+        module.jit.fn.__annotations__.update(
+            dict.fromkeys(known, "constexpr")
+        )  # and these it knows, an argument that is 1 among them
         if module.jit.fn.__annotations__ != before:
             module.jit.rewritten_fn.pop(module.jit.fn, None)  # was made for the constants of the launch before
         self.arguments.update(known)
@@ -110,7 +120,9 @@ def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | No
     return Contributions(factor, output, math.prod(request["grid"])) if factor and output else None
 
 
-def _one_after_the_other(module: LoadedModule, request: dict[str, Any], given: _Given) -> tuple[dict[str, Any], list[bytes]]:
+def _one_after_the_other(
+    module: LoadedModule, request: dict[str, Any], given: _Given
+) -> tuple[dict[str, Any], list[bytes]]:
     """Program by program, checked at each access."""
     programs = math.prod(request["grid"])
     check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), programs, given.poison_masked)
@@ -130,7 +142,11 @@ def _one_after_the_other(module: LoadedModule, request: dict[str, Any], given: _
             module.jit[tuple(request["grid"])](*given.arguments.values())
     except Exception as error:
         seconds = time.process_time() - started
-        found = {**faults.describe(error, module.path, check.out_of_time), "seconds": seconds, "memory": check.findings()}
+        found = {
+            **faults.describe(error, module.path, check.out_of_time),
+            "seconds": seconds,
+            "memory": check.findings(),
+        }
         return found, [recorder.answer()] if recorder else []
     answer, out = _answer(given, check, started)
     return answer, [*out, recorder.answer()] if recorder else out

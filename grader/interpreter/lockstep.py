@@ -53,8 +53,9 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: dict[str, A
     """
     builder, dims = interpreter.interpreter_builder, (*grid, *(1,) * (3 - len(grid)))
     given = {
-        name: value if name in function.__annotations__ else interpreter._implicit_cvt(value) for name, value in arguments.items()
-    }  # fmt: skip
+        name: value if name in function.__annotations__ else interpreter._implicit_cvt(value)
+        for name, value in arguments.items()
+    }
     builder.set_grid_dim(*dims)
     programs = math.prod(dims)
     for first in range(0, programs, size):
@@ -227,4 +228,6 @@ def _is_truthy(original: Any) -> Any:
 def _splat(self: Any, target: Any, scalar: Any) -> Any:
     if not isinstance(scalar.data, PerProgram):
         return TensorHandle(np.full(target.shape, scalar.data.item(), dtype=scalar.data.dtype), scalar.dtype.scalar)
-    return TensorHandle(np.broadcast_to(scalar.data.reshape((1,) * len(target.shape)), target.shape), scalar.dtype.scalar)
+    return TensorHandle(
+        np.broadcast_to(scalar.data.reshape((1,) * len(target.shape)), target.shape), scalar.dtype.scalar
+    )

@@ -50,9 +50,16 @@ class MemoryAccess:
 
 
 def access_of(
-    kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, width: int, values: Any,
+    kind: str,
+    area: Area,
+    active: np.ndarray,
+    program: int,
+    pointers: np.ndarray,
+    mask: np.ndarray,
+    width: int,
+    values: Any,
     operation: str,
-) -> MemoryAccess:  # fmt: skip
+) -> MemoryAccess:
     """active: the addresses of the lanes that the mask lets through, width: the bytes of each."""
     elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
     if width > area.width:
@@ -61,4 +68,6 @@ def access_of(
     elements = elements[within]
     if area.writer is None:
         area.writer = np.zeros(len(area.valid), dtype=np.int64)
-    return MemoryAccess(kind, operation, area, program, pointers, mask, values, elements, within, area.writer[elements], width)
+    return MemoryAccess(
+        kind, operation, area, program, pointers, mask, values, elements, within, area.writer[elements], width
+    )

@@ -56,7 +56,12 @@ class MemoryCheck:
     """
 
     def __init__(
-        self, areas: Sequence[Area], path: str, seconds: float | None = None, programs: int = 1, poison_masked: bool = False
+        self,
+        areas: Sequence[Area],
+        path: str,
+        seconds: float | None = None,
+        programs: int = 1,
+        poison_masked: bool = False,
     ) -> None:
         self.areas, self.path, self.seconds, self.programs = list(areas), path, seconds, programs
         self.poison_masked = poison_masked
@@ -75,7 +80,11 @@ class MemoryCheck:
         """Replaces the interpreter's memory functions and its conversion of tensors to addresses."""
         from triton.runtime import interpreter
 
-        memory, convert, load = interpreter._interpreter, interpreter._implicit_cvt, interpreter.InterpreterBuilder.create_masked_load
+        memory, convert, load = (
+            interpreter._interpreter,
+            interpreter._implicit_cvt,
+            interpreter.InterpreterBuilder.create_masked_load,
+        )
         remaining = enumerate(self.areas)
 
         def convert_tensor(argument: Any) -> Any:
@@ -90,7 +99,11 @@ class MemoryCheck:
         interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
-        LoopEvents.iteration, LoopEvents.before, LoopEvents.barrier = self._iteration, self._before_loop, self.races.threads.barrier
+        LoopEvents.iteration, LoopEvents.before, LoopEvents.barrier = (
+            self._iteration,
+            self._before_loop,
+            self.races.threads.barrier,
+        )
         BrokenPromises.report = self._broken
         self._set_clock()
         try:
@@ -105,7 +118,8 @@ class MemoryCheck:
     def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
         """The compiler was promised what is not so."""
         self.found.add(
-            (kind, promised), {"kind": "promise", "fault": kind, "index": list(seen), "offset": promised, "lanes": 1, "differs": True}
+            (kind, promised),
+            {"kind": "promise", "fault": kind, "index": list(seen), "offset": promised, "lanes": 1, "differs": True},
         )
 
     def watched(self, memory: Any) -> NativeMemory:
@@ -124,7 +138,9 @@ class MemoryCheck:
     def _before_loop(self, iterations: int) -> None:
         """A loop of so many iterations begins."""
         if self.misled is not None and iterations > MISLED_ITERATIONS:
-            raise LaunchEnded("memory", f"a loop of {iterations} iterations began after a number was read outside {self.misled}")
+            raise LaunchEnded(
+                "memory", f"a loop of {iterations} iterations began after a number was read outside {self.misled}"
+            )
 
     def _iteration(self) -> None:
         """An iteration of a loop begins."""
@@ -218,7 +234,9 @@ class MemoryCheck:
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
                     return real, mask & ~stray, stray
         if self.contributions and kind == "load":
-            self.contributions.load(area, (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width, program)
+            self.contributions.load(
+                area, (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width, program
+            )
         if kind != "load" or area.writer is not None or area.output:
             self.races.follow(kind, area, active, program, pointers, mask, width, values, operation, self.contributions)
         return pointers + np.uint64(area.shift), mask, None
@@ -262,7 +280,9 @@ class MemoryCheck:
         """
         area = pointed_at(self.path, self.areas)
         if area is None:
-            self.found.add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(bad.sum()), "misled": self.misled})
+            self.found.add(
+                (kind, None), {"kind": kind, "fault": "wild", "lanes": int(bad.sum()), "misled": self.misled}
+            )
         else:
             self._report(kind, area, pointers, mask, bad)
         where = "outside all tensors" if area is None else f"outside {area.name}"
@@ -288,9 +308,19 @@ class MemoryCheck:
             fault, dimension = ("past", None) if low or begins else ("beyond", outside[0])
         self.found.add(
             (fault, kind, area.name, dimension),
-            {"kind": kind, "fault": fault, "tensor": area.name, "index": index, "dimension": dimension,
-             "lanes": int(bad.sum()), "offset": offset, "steps": steps_of(offsets), "misled": self.misled},
-        )  # fmt: skip
+            {
+                "kind": kind,
+                "fault": fault,
+                "tensor": area.name,
+                "index": index,
+                "dimension": dimension,
+                "lanes": int(bad.sum()),
+                "offset": offset,
+                "steps": steps_of(offsets),
+                "misled": self.misled,
+            },
+        )
+
 
 def _poisoning(load: Any) -> Any:
     """The builder's masked load, in which lanes that are left out are poison where no `other` says what they are."""
@@ -364,5 +394,7 @@ class _Watched(NativeMemory):
     def _checked(self, pointers: Any, mask: Any, values: Any, operation: str) -> tuple[Any, Any, Any]:
         """Real addresses and the mask of an atomic, and the lanes whose element other programs had changed (None: none)."""
         self._check.races.shared = None
-        real, allowed, _ = self._check.check("atomic", pointers, mask, values.itemsize, self._program(), values, operation)
+        real, allowed, _ = self._check.check(
+            "atomic", pointers, mask, values.itemsize, self._program(), values, operation
+        )
         return real, allowed, self._check.races.shared

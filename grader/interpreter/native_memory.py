@@ -32,7 +32,9 @@ def atomic_rmw(memory: Any, operation: Any, pointers: Any, values: Any, mask: An
         return memory.atomic_rmw(operation, pointers, values, mask, order)
     before = memory.load(pointers, mask, np.zeros_like(values), values.dtype)
     added, there = values[mask].astype(np.float32), before[mask].astype(np.float32)
-    if np.abs(added).sum() + np.abs(there).max() <= np.finfo(np.float16).max:  # so is any order, and no NaN is among them
+    if (
+        np.abs(added).sum() + np.abs(there).max() <= np.finfo(np.float16).max
+    ):  # so is any order, and no NaN is among them
         return memory.atomic_rmw(operation, pointers, values, mask, order)
     with np.errstate(over="ignore", invalid="ignore"):
         if len(np.unique(pointers[mask])) == len(added):

@@ -161,7 +161,9 @@ def _aligned(values: Sequence[Any], rank: int = 0) -> list[Any]:
     """Stacks that broadcast against each other, and against the arrays that are the same for all, as the arrays of one program do."""
     rank = max(rank, *(np.ndim(value) for value in values))
     return [
-        value.stack.reshape(len(value.stack), *(1,) * (rank - value.ndim), *value.shape) if isinstance(value, PerProgram) else value
+        value.stack.reshape(len(value.stack), *(1,) * (rank - value.ndim), *value.shape)
+        if isinstance(value, PerProgram)
+        else value
         for value in values
     ]
 
@@ -171,7 +173,8 @@ def _one_by_one(function: Any) -> Callable[..., PerProgram]:
         programs = programs_of(*_leaves((arguments, tuple(options.values()))))
         assert programs is not None
         made = [
-            function(*_of_one(arguments, at), **{name: _of_one(value, at) for name, value in options.items()}) for at in range(programs)
+            function(*_of_one(arguments, at), **{name: _of_one(value, at) for name, value in options.items()})
+            for at in range(programs)
         ]
         if not all(isinstance(one, (np.ndarray, np.generic)) for one in made):
             raise NeedsOneByOne(f"{function.__name__} of programs together")

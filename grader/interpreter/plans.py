@@ -16,7 +16,9 @@ from typing import Any
 import triton.language as tl
 from triton.runtime import interpreter
 
-HANDLES = tuple(vars(interpreter)[name] for name in ("TensorHandle", "BlockPointerHandle") if hasattr(interpreter, name))
+HANDLES = tuple(
+    vars(interpreter)[name] for name in ("TensorHandle", "BlockPointerHandle") if hasattr(interpreter, name)
+)
 """What the builder's values are; Triton 3.9 has no block pointers."""
 PLAIN = (int, bool, str, type(None))
 MAX_PLANS = 4096
@@ -146,7 +148,9 @@ class _Operation:
             result = self.function(*arguments, **options, _semantic=self.semantic)
         finally:
             self.semantic.builder, _Tracing.current = builder, None
-        one_value_twice = len({id(tensor.handle) for tensor in operands}) < len(operands)  # which is meant then, cannot be seen
+        one_value_twice = len({id(tensor.handle) for tensor in operands}) < len(
+            operands
+        )  # which is meant then, cannot be seen
         if len(self.plans) < MAX_PLANS and not one_value_twice:
             try:
                 self.plans[key] = tracing.plan(result)

@@ -20,14 +20,18 @@ def pointed_at(path: str, areas: Sequence[Area]) -> Area | None:
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == path:
-            found = {area.name: area for area in _reached(tree, frame.f_code.co_name, frame.f_lineno, frame.f_locals, areas)}
+            found = {
+                area.name: area for area in _reached(tree, frame.f_code.co_name, frame.f_lineno, frame.f_locals, areas)
+            }
             if found:
                 return next(iter(found.values())) if len(found) == 1 else None
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
 
-def _reached(tree: ast.Module, function: str, line: int, known: dict[str, Any], areas: Sequence[Area]) -> Iterator[Area]:
+def _reached(
+    tree: ast.Module, function: str, line: int, known: dict[str, Any], areas: Sequence[Area]
+) -> Iterator[Area]:
     """The tensors at which pointers point that the statement at a line names, or of which it names what was made. known: the variables."""
     body = [part for node in tree.body if getattr(node, "name", "") == function for part in ast.walk(node)]
     waiting = [name for node in body if isinstance(node, _SIMPLE) and _holds(node, line) for name in _names(node)]
@@ -42,7 +46,9 @@ def _reached(tree: ast.Module, function: str, line: int, known: dict[str, Any], 
         if area is not None:
             yield area
             continue
-        waiting += [other for node in body if isinstance(node, _ASSIGNMENTS) and _assigns(node, name) for other in _names(node)]
+        waiting += [
+            other for node in body if isinstance(node, _ASSIGNMENTS) and _assigns(node, name) for other in _names(node)
+        ]
 
 
 _ASSIGNMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign)

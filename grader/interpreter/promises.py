@@ -33,7 +33,10 @@ def checked(kind: str) -> Callable[..., Any]:
 
     def hint(input: Any, values: Any, _semantic: Any = None, **_: Any) -> Any:
         if BrokenPromises.report is not None and isinstance(input, tl.core.tensor):
-            whole = [int(getattr(value, "value", value)) for value in (values if isinstance(values, (list, tuple, tl.tuple)) else [values])]
+            whole = [
+                int(getattr(value, "value", value))
+                for value in (values if isinstance(values, (list, tuple, tl.tuple)) else [values])
+            ]
             for promised, seen in breaks(kind, input.handle, whole):
                 BrokenPromises.report(kind, promised, seen)
         return input
@@ -92,7 +95,7 @@ def _no_neighbours(lines: np.ndarray, promised: int, unit: int) -> Seen:
     past = lanes >= at[:, None]
     around = np.maximum((last - behind) // unit + 1, 1)
     again = behind + unit * ((lanes - at[:, None]) % around)
-    harmless = (((chunks == behind) | ~past).all(axis=1) | ((chunks == again) | ~past).all(axis=1))
+    harmless = ((chunks == behind) | ~past).all(axis=1) | ((chunks == again) | ~past).all(axis=1)
     harmless &= ((behind == last) | ((behind < last) & ((behind == 0) | (unit > 1))))[:, 0]
     bad = np.flatnonzero(~harmless)
     return (int(last[bad[0], 0]), int(behind[bad[0], 0])) if len(bad) else ()

@@ -40,9 +40,18 @@ class Races:
         self._atomics: dict[str, int] = {}
 
     def follow(
-        self, kind: str, area: Area, active: np.ndarray, program: int, pointers: np.ndarray, mask: np.ndarray, width: int,
-        values: Any, operation: str, contributions: Contributions | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        kind: str,
+        area: Area,
+        active: np.ndarray,
+        program: int,
+        pointers: np.ndarray,
+        mask: np.ndarray,
+        width: int,
+        values: Any,
+        operation: str,
+        contributions: Contributions | None = None,
+    ) -> None:
         """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
         access = access_of(kind, area, active, program, pointers, mask, width, values, operation)
         if kind == "store" or operation == "XCHG":
@@ -81,13 +90,19 @@ class Races:
             another, apart = changes(access.area, access.elements, brought)
             rounded = self._doubt(access.area, access.elements, apart, changed)
             changed &= another
-        for fault, differs, lanes in (("mixed", True, added), ("race", True, changed), ("race", False, others & ~added & ~changed)):
+        for fault, differs, lanes in (
+            ("mixed", True, added),
+            ("race", True, changed),
+            ("race", False, others & ~added & ~changed),
+        ):
             if lanes.any():
                 self._race_between(fault, access, lanes, differs=differs)
         if rounded.any():
             self._race_between("race", access, rounded, differs=True, doubtful=True)
 
-    def _race_between(self, fault: str, access: MemoryAccess, lanes: np.ndarray, *, differs: bool, doubtful: bool = False) -> None:
+    def _race_between(
+        self, fault: str, access: MemoryAccess, lanes: np.ndarray, *, differs: bool, doubtful: bool = False
+    ) -> None:
         """The first of the lanes whose element another program has written."""
         at = np.flatnonzero(lanes)[0]
         other = abs(access.before[at])
@@ -122,11 +137,15 @@ class Races:
                 if these.any():
                     at = np.flatnonzero(these)[0]
                     pair = (int(known[at]) - 1, program) if known[at] != -SEVERAL else ()
-                    self.found.place("race", "load", area, int(elements[at]), pair, doubtful=doubtful, differs=True, at=area.read_at)
+                    self.found.place(
+                        "race", "load", area, int(elements[at]), pair, doubtful=doubtful, differs=True, at=area.read_at
+                    )
         if reads or used:
             area.read_at = self.found.here() if area.read_at[0] is None else area.read_at
             first = access.before == 0
-            area.reader[elements] = np.where(~first | (known == program + 1), known, np.where(known == 0, program + 1, -SEVERAL))
+            area.reader[elements] = np.where(
+                ~first | (known == program + 1), known, np.where(known == 0, program + 1, -SEVERAL)
+            )
 
     def _check_lanes(self, access: MemoryAccess, active: np.ndarray) -> None:
         """One store that brings different numbers to one element: on a GPU its lanes come in no order. active: their addresses."""
@@ -168,7 +187,9 @@ class Races:
         area.operation[elements] = np.where((before == 0) | (before == number), number, -1)
         return ((before != 0) & (before != number)) | (operation in EXCHANGES)
 
-    def _race(self, fault: str, access: MemoryAccess, element: int, *programs: int, differs: bool, doubtful: bool = False) -> None:
+    def _race(
+        self, fault: str, access: MemoryAccess, element: int, *programs: int, differs: bool, doubtful: bool = False
+    ) -> None:
         """An element of two programs, or of more (`programs` is empty then).
 
         A lane that was meant for beyond the end of a row lies in the next row: `dimension` and `meant` say which end it
@@ -183,9 +204,21 @@ class Races:
             if along and beyond.any():
                 lane = tuple(np.argwhere(beyond)[0])
                 meant = [int(index[lane]) for index in along]
-                self.found.place(fault, kind, area, element, programs, doubtful=doubtful, differs=differs, dimension=dimension, meant=meant)
+                self.found.place(
+                    fault,
+                    kind,
+                    area,
+                    element,
+                    programs,
+                    doubtful=doubtful,
+                    differs=differs,
+                    dimension=dimension,
+                    meant=meant,
+                )
                 return
-        self.found.place(fault, kind, area, element, programs, doubtful=doubtful, differs=differs, steps=steps_of(offsets))
+        self.found.place(
+            fault, kind, area, element, programs, doubtful=doubtful, differs=differs, steps=steps_of(offsets)
+        )
 
 
 def _keep_writers(access: MemoryAccess) -> None:

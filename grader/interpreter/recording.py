@@ -97,7 +97,14 @@ class Recorder:
             place += len(raw)
         names = [area.name for area in self.areas]
         calls = [[line, sorted(callers)] for line, callers in self.calls.items()]
-        document = {"tensors": names, "nodes": self.nodes, "arrays": table, "programs": self.spans, "stores": self.stores, "calls": calls}
+        document = {
+            "tensors": names,
+            "nodes": self.nodes,
+            "arrays": table,
+            "programs": self.spans,
+            "stores": self.stores,
+            "calls": calls,
+        }
         text = json.dumps(document).encode()
         return b"".join([struct.pack("<I", len(text)), text, *blobs])
 
@@ -121,8 +128,16 @@ class Recorder:
 
     # ---- nodes: [op, line, inputs, type, shape, attribute, array, array of offsets, array of active lanes, tensor]
 
-    def _add(self, op: str, inputs: Sequence[int], handle: Any, attribute: Any = None, *,
-             value: bool = True, extra: Sequence[Any] = (-1, -1, -1)) -> int:  # fmt: skip
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        handle: Any,
+        attribute: Any = None,
+        *,
+        value: bool = True,
+        extra: Sequence[Any] = (-1, -1, -1),
+    ) -> int:
         data = np.asarray(handle.data) if handle is not None else np.zeros(0)
         at = -1
         if value and handle is not None and data.dtype != object:
@@ -220,8 +235,11 @@ class Recorder:
         offsets, tensor = self._elements(addresses, active)
         if tensor >= 0 and np.asarray(result.data).itemsize > self.areas[tensor].width:
             tensor = -1  # several elements in one: whose they are cannot be said of a lane
-        inputs = [self._number(handle) for handle in (pointers, mask, other) if hasattr(handle, "dtype") and
-                  hasattr(handle, "attr")]  # fmt: skip
+        inputs = [
+            self._number(handle)
+            for handle in (pointers, mask, other)
+            if hasattr(handle, "dtype") and hasattr(handle, "attr")
+        ]
         extra = (self._keep(offsets), self._keep(active), tensor)
         self._add("load", inputs, result, extra=extra)
 
@@ -236,7 +254,9 @@ class Recorder:
         name = "store" if op == "masked_store" else f"atomic {getattr(args[0], 'name', args[0])}".lower()
         if len(self.stores) < MAX_STORES and active.any():
             seen = offsets[active]
-            self.stores.append([self.program, name, self._line(), tensor, int(seen.min()), int(seen.max()), int(seen.size)])
+            self.stores.append(
+                [self.program, name, self._line(), tensor, int(seen.min()), int(seen.max()), int(seen.size)]
+            )
         if self.recording and not self.full and hasattr(value, "dtype"):
             data = [self._number(value), self._number(pointers)]
             extra = (self._keep(offsets), self._keep(active), tensor)
@@ -248,13 +268,21 @@ class Recorder:
 
         from grader.interpreter import reductions
 
-        names = {id(getattr(tl.standard, name, None)): kind for name, kind in (
-            ("_sum_combine", "sum"), ("_elementwise_max", "max"), ("_elementwise_min", "min"), ("_prod_combine", "prod"),
-        )}  # fmt: skip
+        names = {
+            id(getattr(tl.standard, name, None)): kind
+            for name, kind in (
+                ("_sum_combine", "sum"),
+                ("_elementwise_max", "max"),
+                ("_elementwise_min", "min"),
+                ("_prod_combine", "prod"),
+            )
+        }
         for name, op in (("reduced", "reduce"), ("scanned", "scan")):
             original = getattr(reductions, name)
 
-            def call(inputs: Any, axis: Any, combine_fn: Any, *rest: Any, original: Any = original, op: str = op) -> Any:
+            def call(
+                inputs: Any, axis: Any, combine_fn: Any, *rest: Any, original: Any = original, op: str = op
+            ) -> Any:
                 if not self.recording or self.full or self.quiet:
                     return original(inputs, axis, combine_fn, *rest)
                 numbers = [self._number(tensor.handle) for tensor in inputs]

@@ -161,8 +161,9 @@ def scanned(inputs: list[Any], axis: int, combine_fn: Any, reverse: bool) -> tup
 
 def _known_scan(combine: Any, part: np.ndarray) -> np.ndarray | None:
     functions: dict[Any, Callable[..., np.ndarray]] = {
-        tl.standard._sum_combine: np.cumsum, tl.standard._prod_combine: np.cumprod
-    }  # fmt: skip
+        tl.standard._sum_combine: np.cumsum,
+        tl.standard._prod_combine: np.cumprod,
+    }
     function = functions.get(combine)
     plainly = part.dtype.kind in "iu" or part.dtype in (np.float32, np.float64)
     return function(part, axis=0, dtype=part.dtype) if function is not None and plainly else None

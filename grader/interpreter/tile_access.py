@@ -60,14 +60,20 @@ def _check_descriptor(self: Any) -> None:
     width = max(1, self.base.dtype.element_ty.primitive_bitwidth // 8)
     beside = int(self.base.data.reshape(-1)[0]) % ROW_ALIGNMENT
     if beside:
-        raise LaunchEnded("undefined", f"a tensor descriptor begins {beside} bytes behind a multiple of {ROW_ALIGNMENT}; {USE_POINTERS}")
+        raise LaunchEnded(
+            "undefined",
+            f"a tensor descriptor begins {beside} bytes behind a multiple of {ROW_ALIGNMENT}; {USE_POINTERS}",
+        )
     *outer, last = [int(stride.data.reshape(-1)[0]) for stride in self.strides]
     if last != 1:
         raise LaunchEnded("undefined", f"a tensor descriptor has {last} as its last stride, expected 1; {USE_POINTERS}")
     for stride in outer:
         if stride * width % ROW_ALIGNMENT:
             found = f"a stride of {stride} elements, {stride * width} bytes"
-            raise LaunchEnded("undefined", f"a tensor descriptor has {found}, expected a multiple of {ROW_ALIGNMENT} bytes; {USE_POINTERS}")
+            raise LaunchEnded(
+                "undefined",
+                f"a tensor descriptor has {found}, expected a multiple of {ROW_ALIGNMENT} bytes; {USE_POINTERS}",
+            )
 
 
 def _descriptor_tile(self: Any, offsets: Sequence[Any]) -> Any:

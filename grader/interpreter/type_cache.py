@@ -19,7 +19,12 @@ _broadcasts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int] | None] = {
 
 def install() -> None:
     """Replaces what makes types and tensors, once a process. The results are the same."""
-    block_type, tensor, constexpr, handle = tl.core.block_type, tl.core.tensor, tl.core.constexpr, interpreter.TensorHandle
+    block_type, tensor, constexpr, handle = (
+        tl.core.block_type,
+        tl.core.tensor,
+        tl.core.constexpr,
+        interpreter.TensorHandle,
+    )
     make_type, make_tensor, make_handle = block_type.__init__, tensor.__init__, handle.__init__
     semantic = type(interpreter.interpreter_semantic)
     broadcast, same_type = semantic.broadcast_impl_value, semantic.binary_op_type_checking_impl
@@ -72,9 +77,22 @@ def install() -> None:
             return value
         return tensor(self.builder.create_broadcast(value.handle, shape), block_type(value.dtype, shape))
 
-    def new_same_type(self: Any, lhs: Any, rhs: Any, allow_lhs_ptr: bool = False, allow_rhs_ptr: bool = False,
-                      arithmetic_check: bool = True, div_or_mod: bool = False) -> Any:  # fmt: skip
-        if type(lhs) is tensor and type(rhs) is tensor and lhs.dtype is rhs.dtype and not div_or_mod and not lhs.dtype.is_ptr():
+    def new_same_type(
+        self: Any,
+        lhs: Any,
+        rhs: Any,
+        allow_lhs_ptr: bool = False,
+        allow_rhs_ptr: bool = False,
+        arithmetic_check: bool = True,
+        div_or_mod: bool = False,
+    ) -> Any:
+        if (
+            type(lhs) is tensor
+            and type(rhs) is tensor
+            and lhs.dtype is rhs.dtype
+            and not div_or_mod
+            and not lhs.dtype.is_ptr()
+        ):
             return self.broadcast_impl_value(lhs, rhs)
         return same_type(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
 
