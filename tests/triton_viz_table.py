@@ -1,8 +1,8 @@
 """What triton-viz's sanitizer and the watched interpreter say of the same launches, side by side; docs/triton-viz.md has the table.
 
     pip install -e '.[viz]'        into an environment of its own: triton-viz 3.0 needs Triton 3.6
-    python -m tests.triton_viz_table --out build/triton_viz.json [NAME ...]
-    python -m tests.triton_viz_table --table build/triton_viz.json
+    python -m tests.triton_viz_table --out tests/triton_viz.json [NAME ...]
+    python -m tests.triton_viz_table --page --out tests/triton_viz.json          writes docs/triton-viz.md
 
 Each kernel is launched once by each, in a process of its own: the module that the grader generates from its text, the smallest public case
 whose rows end inside a tile, the first config. The sanitizer runs as it does by default, but goes on after its first finding.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,52 @@ import numpy as np
 
 SECONDS = 60.0
 """By the clock, for a launch of either."""
+
+RECORD, PAGE = Path(__file__).with_name("triton_viz.json"), Path(__file__).parents[1] / "docs" / "triton-viz.md"
+OF_DATA = "the sanitizer is symbolic: what comes of loaded numbers, an operation that it has no symbol for, or a bound of a loop ends it"
+NO_ANSWER = {
+    "MakeBlockPtr": "it has no block pointers",
+    "SymbolicExprDataWrapper": OF_DATA,
+    "Unsupported const value": OF_DATA,
+    "Concretize for op": OF_DATA,
+    "to_py must be": OF_DATA,
+    "equal ranks": OF_DATA,
+    "axes don't match": OF_DATA,
+    "is not implemented": OF_DATA,
+    "object has no attribute 'to'": "Triton's own interpreter: an assigned number is no tensor there; corrected here in `control_flow`",
+    "`_semantic` argument": "a function of the language is called there that it does not patch",
+    "not done after": "its solver, or its walk through every iteration, was not done in time",
+}
+"""By words of its error, why triton-viz says nothing of a launch."""
+
+NOT_SEEN = {
+    "programs run in no order": "a race: triton-viz 3.0 has no race detector (its clients are sanitizer, profiler and tracer)",
+    "debug_barrier": "a race of threads: triton-viz 3.0 has no race detector",
+    "undefined: mask all lanes": "a race of lanes: triton-viz 3.0 has no race detector",
+    "never stored to": "an element that nobody stores to is no access",
+    "nothing was stored yet": "what memory holds is not followed",
+    "promises": "promises to the compiler are not checked",
+    "outside its shape": "the address lies in the storage of one of the tensors, in which a symbolic address may be",
+    "between the elements": "it takes contiguous tensors only, and was given the storage",
+}
+"""By words of a sentence of the watched interpreter, why triton-viz does not have it."""
+
+FALSE_ALARM = (
+    "a false alarm of triton-viz, on the right kernel as well: to its solver the loop variable of the mask is any of its values, "
+    "and the pointer is that of one iteration"
+)
+
+HEAD = """# The watched interpreter and triton-viz
+
+[triton-viz](https://github.com/Deep-Learning-Profiling-Tools/triton-viz) 3.0 runs Triton kernels on the same interpreter; its
+sanitizer asks a solver whether an address can lie outside every tensor. `python -m tests.triton_viz_table` launches styles
+(right kernels) and wrong kernels under both, each once, in a small case whose last rows end inside a tile. It needs an
+environment of its own with the extra `viz` (Triton 3.6: with 3.9 triton-viz 3.0 does not import). The sanitizer takes
+contiguous tensors only, so it was given each tensor's storage. PyPI's 3.0 has no race detector.
+
+Lines are those of the generated module. Written by `python -m tests.triton_viz_table --page`.
+
+"""
 
 
 def kernels() -> Iterator[tuple[str, str, str, str, bool]]:
@@ -81,7 +128,8 @@ def asked(tool: str, folder: Path) -> dict[str, Any]:
     answer = folder / f"{tool}.json"
     if answer.is_file():
         return json.loads(answer.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-    return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][:300]}
+    ends = [line for line in done.stderr.splitlines() if re.match(r"[\w.]+(Error|Exception|Exit)\b", line)]
+    return {"error": (ends or [f"exit status {done.returncode}"])[-1][:300]}
 
 
 def one(tool: str, folder: Path) -> dict[str, Any]:
@@ -136,17 +184,67 @@ def _viz_sentence(record: Any) -> str:
     return f":{place}: {record.op_type.__name__} of {getattr(record, 'tensor_name', None) or 'a tensor'} out of bounds"
 
 
+def difference(row: dict[str, Any], right: dict[str, Any]) -> str:
+    """Why the two say something else of a launch; "same" where they do not, "" where nobody knows. right: the lab's plain style."""
+    watched, viz = row["watched"], row["viz"]
+    if "error" in watched:
+        return ""
+    if "error" in viz:
+        return next((why for words, why in NO_ANSWER.items() if words in viz["error"]), "")
+    reasons = []
+    for line, words in watched["lines"].items():
+        if line not in viz["lines"]:
+            reasons.append(next((why for part, why in NOT_SEEN.items() if part in words), ""))
+    accused = {words for line, words in viz["lines"].items() if line not in watched["lines"]}
+    if accused:
+        reasons.append(FALSE_ALARM if row["right"] or accused <= set(right["viz"].get("lines", {}).values()) else "")
+    return "; ".join(dict.fromkeys(reasons)) if all(reasons) and reasons else "" if reasons else "same"
+
+
+def page(rows: dict[str, dict[str, Any]]) -> str:
+    """docs/triton-viz.md: what each says, and why they differ."""
+    launched = {name: row for name, row in rows.items() if not row["launch"]}
+    answers = [row for row in launched.values() if "error" not in row["viz"]]
+    why = {name: difference(row, rows[f"{row['lab']}_plain"]) for name, row in launched.items()}
+    same = sum(one == "same" for one in why.values())
+    lines = [
+        f"{len(launched)} launches; triton-viz comes to an end in {len(answers)} of them, and both say the same in {same}.",
+        "",
+        "| kernel | | watched interpreter | triton-viz | why they differ |",
+        "|---|---|---|---|---|",
+    ]
+    for name, row in launched.items():
+        kind = "right" if row["right"] else "wrong"
+        lines.append(
+            f"| `{name}` | {kind} | {_cell(row['watched'])} | {_cell(row['viz'])} | {why[name].replace('same', '')} |"
+        )
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _cell(answer: dict[str, Any]) -> str:
+    if "error" in answer:
+        return f"no answer: {answer['error'][:90]}".replace("|", "/")
+    return (
+        "; ".join(f"{f'line {line}: ' if line else ''}{words.split(';')[0]}" for line, words in answer["lines"].items())
+        or "nothing"
+    )
+
+
 def main() -> None:
     """Reads the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="kernels; all without any")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RECORD)
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--one", nargs=2, metavar=("TOOL", "FOLDER"))
     options = parser.parse_args()
     if options.one:
         tool, folder = options.one[0], Path(options.one[1])
         answer = one(tool, folder)
         (folder / f"{tool}.json").write_text(json.dumps(answer), encoding="utf-8")
+        return
+    if options.page:
+        PAGE.write_text(page(json.loads(options.out.read_text(encoding="utf-8"))), encoding="utf-8")
         return
     known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
     for lab, name, text, suffix, right in kernels():
