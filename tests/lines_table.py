@@ -40,14 +40,20 @@ PARTS = (
     ),
     Part(("compile_errors",), 2.0, "what Triton's errors mean"),
     Part(("running", "timing", "gpu"), 2.4, "launches, the clock, devices"),
-    Part(("judging",), 1.3, "right or wrong, rubric, score", "what slices add, and points for kept verdicts"),
+    Part(
+        ("judging",), 1.3, "right or wrong, rubric, score",
+        "with `judge`, which was the pipeline's; what slices add; the sentences of the memory check are a quarter",
+    ),
     Part(
         ("diagnosis",), 3.2, "the relation, the fit, the catalogue, the sentences",
         "the engine (tape, provenance, following, flow) is 0.8; of nine columns, addresses, programs and values are a third",
     ),
     Part(("labs",), 5.5, "contract and recipes; each lab's folder"),
     Part(("notebook", "exercises"), 1.9, "check, steps, predictions, pictures in cells"),
-    Part(("traffic", "reporting"), 3.4, "what a launch does to memory; how a report looks"),
+    Part(
+        ("traffic", "reporting"), 3.4, "what a launch does to memory; how a report looks",
+        "pictures are 1.2: one function draws one picture and its text for those who cannot see it",
+    ),
     Part(("pipeline", "cli", "authoring"), 2.5, "the stages in order; commands; how students' files are made"),
     Part(
         ("classroom",), 5.4, "batch, roster, exports, nbgrader, Gradescope; the course server",

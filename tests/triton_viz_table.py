@@ -38,6 +38,8 @@ NO_ANSWER = {
     "axes don't match": OF_DATA,
     "is not implemented": OF_DATA,
     "object has no attribute 'to'": "Triton's own interpreter: an assigned number is no tensor there; corrected here in `control_flow`",
+    "cannot evaluate": OF_DATA,
+    "cannot convert None": "Triton's own interpreter: it has no libdevice; added here in `libdevice_on_host`",
     "`_semantic` argument": "a function of the language is called there that it does not patch",
     "not done after": "its solver, or its walk through every iteration, was not done in time",
 }
@@ -175,7 +177,7 @@ def _by_line(texts: Any) -> dict[str, str]:
         line, _, words = (
             text.removeprefix(":").partition(": ") if text.startswith(":") and text[1:2].isdigit() else ("", "", text)
         )
-        found.setdefault(line, words)
+        found.setdefault(line, words.removeprefix(": "))
     return found
 
 

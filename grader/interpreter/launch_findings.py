@@ -19,23 +19,23 @@ class Findings:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._doubtful: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._found)
 
     def listed(self) -> list[dict[str, Any]]:
         """As JSON, at most MAX_FINDINGS."""
-        return list(self._kept.values())[:MAX_FINDINGS]
+        return list(self._found.values())[:MAX_FINDINGS]
 
     def last_tensor(self) -> str:
         """The tensor of the newest finding; "" where it has none."""
-        return list(self._kept.values())[-1].get("tensor") or ""
+        return list(self._found.values())[-1].get("tensor") or ""
 
     def settle(self, tensor: str) -> None:
         """What was in doubt about a tensor holds, and costs more than what is known already."""
-        self._kept = {**self._doubtful.pop(tensor, {}), **self._kept}
+        self._found = {**self._doubtful.pop(tensor, {}), **self._found}
 
     def here(self) -> Place:
         """The place where the kernel is."""
@@ -53,13 +53,13 @@ class Findings:
             if len(kept) < MAX_FINDINGS:
                 kept.setdefault(key, {"line": line, "callers": callers, **finding})
             return
-        if key in self._kept:
-            self._kept[key]["lanes"] += finding["lanes"]
+        if key in self._found:
+            self._found[key]["lanes"] += finding["lanes"]
             return
-        if len(self._kept) >= MAX_FINDINGS and finding.get("differs"):  # what costs points is not crowded out
-            self._kept.pop(next((known for known, one in self._kept.items() if not one.get("differs")), None), None)
-        if len(self._kept) < MAX_FINDINGS:
-            self._kept[key] = {"line": line, "callers": callers, **finding}
+        if len(self._found) >= MAX_FINDINGS and finding.get("differs"):  # what costs points is not crowded out
+            self._found.pop(next((known for known, one in self._found.items() if not one.get("differs")), None), None)
+        if len(self._found) < MAX_FINDINGS:
+            self._found[key] = {"line": line, "callers": callers, **finding}
 
     def place(
         self,

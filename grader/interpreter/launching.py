@@ -35,7 +35,7 @@ def interpret_one(
     blob (contributions.py), announced by "contributions" in the answer; not together with a record.
     request["poison_masked"], when there, makes poison of what a mask without `other` leaves out, and request["shuffled"] is a seed of
     other orders where Triton leaves one open (orders.py).
-    request["unwritten"] names the tensor that holds poison, request["output"] the one that may be written. The answer's "memory" lists
+    request["unwritten"] names the tensors that hold poison, request["output"] the one that may be written. The answer's "memory" lists
     what memory_check found, "strayed" the tensors far beside which something was stored and inputs that were changed, "written"
     tells whether no poison can be left, "additions" how often atomics added to an element, "left_open" (what, line) of the orders that
     were.
@@ -78,7 +78,7 @@ class _Given:
                 shape,
                 strides,
                 offset,
-                name == request.get("unwritten"),
+                name in request.get("unwritten", ()),
                 name == request.get("output", name),
             )
         known, before = constants(request["constants"]), dict(module.jit.fn.__annotations__)

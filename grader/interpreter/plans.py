@@ -61,7 +61,10 @@ class _Tracing:
             return real
 
         def call(*arguments: Any, **options: Any) -> Any:
-            given = [self._kept(one) for one in arguments], {key: self._kept(one) for key, one in options.items()}
+            given = (
+                [self._recorded(one) for one in arguments],
+                {key: self._recorded(one) for key, one in options.items()},
+            )
             made = real(*arguments, **options)
             values = made if isinstance(made, (tuple, list)) else [made]
             if made is None or all(isinstance(one, HANDLES) for one in values):
@@ -73,12 +76,12 @@ class _Tracing:
 
         return call
 
-    def _kept(self, argument: Any) -> Any:
+    def _recorded(self, argument: Any) -> Any:
         """An argument as a plan keeps it: values as slots, in lists too."""
         if isinstance(argument, HANDLES):
             return _Slot(self._number(argument))
         if isinstance(argument, (list, tuple)) and any(isinstance(one, HANDLES) for one in argument):
-            return [self._kept(one) for one in argument]
+            return [self._recorded(one) for one in argument]
         return argument
 
     def _number(self, handle: Any) -> int:
@@ -230,9 +233,9 @@ def install() -> None:
 
 
 def _noticed(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def looking(tensor: Any) -> Any:
+    def reading(tensor: Any) -> Any:
         if _Tracing.current is not None:
             _Tracing.current.sees_values = True
         return original(tensor)
 
-    return looking
+    return reading

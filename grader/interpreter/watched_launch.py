@@ -67,7 +67,7 @@ def watched_launch(
         "constants": {name: given[name] for name in known},
         "grid": _three(grid(given) if callable(grid) else grid),
         "seconds": seconds,
-        "unwritten": next(iter(empty), None),
+        "unwritten": list(empty),
     }
     path = function.fn.__code__.co_filename
     answer, blobs = launching.interpret_one(
@@ -134,7 +134,7 @@ def _result(
         replace(one, buffer=np.frombuffer(blob, dtype=np.uint8)) for one, blob in zip(guarded, blobs, strict=False)
     )
     for one in after:
-        if one.name in empty and one.poisoned:
+        if one.name in empty and one.poisoned and not answer["written"]:
             left = f"{one.poisoned} of {one.data.size} elements of {one.name}"
             said.append(f"{file}: {left} were never stored to; check the grid and the mask of the store")
     notes = [sentence(finding, shapes, file) for finding in answer["memory"] if is_harmless(finding)]

@@ -259,7 +259,7 @@ def _request(
         "scalars": {name: value for name, value in problem.scalars.items() if name not in folded},
         "constants": as_data({**kernel.constants, **chosen.constants, **folded}),
         "grid": list(launch.grid),
-        "unwritten": None if arrives_zeroed(kernel, chosen) else kernel.output,
+        "unwritten": [] if arrives_zeroed(kernel, chosen) else [kernel.output],
         "output": kernel.output,
         "seconds": 0.8 * options.case_seconds,
     }

@@ -27,7 +27,7 @@ CHUNK = 1 << 20
 RESTARTS = 2
 """How often work is done again whose process was ended from outside."""
 
-KEPT_BYTES = 64 << 20
+REPLAYED_BYTES = 64 << 20
 """Requests are kept, for a process that takes its place, as long as they are no longer than this together."""
 
 CORRUPTING = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGTRAP)
@@ -56,7 +56,7 @@ class Sandbox:
         self._kind = interpret, bwrap
         self._process = pool().start(*self._kind)
         self._asked: list[tuple[dict[str, Any], Sequence[bytes], float]] = []
-        self._kept = 0
+        self._request_bytes = 0
         self._killed = False
         self.spent = 0.0
         """Seconds that its answers have taken so far; time in which it was ready to run and got no CPU does not count."""
@@ -100,17 +100,17 @@ class Sandbox:
             try:
                 answer = self._ask(header, blobs, timeout)
             except SandboxLost:
-                if self._killed or attempt == RESTARTS or self._kept > KEPT_BYTES:
+                if self._killed or attempt == RESTARTS or self._request_bytes > REPLAYED_BYTES:
                     raise
                 self._begin_again()
             else:
-                self._keep(header, blobs, timeout)
+                self._remember(header, blobs, timeout)
                 return answer
         raise AssertionError("unreachable")
 
-    def _keep(self, header: dict[str, Any], blobs: Sequence[bytes], timeout: float) -> None:
-        self._kept += sum(map(len, blobs))
-        if self._kept > KEPT_BYTES:
+    def _remember(self, header: dict[str, Any], blobs: Sequence[bytes], timeout: float) -> None:
+        self._request_bytes += sum(map(len, blobs))
+        if self._request_bytes > REPLAYED_BYTES:
             self._asked.clear()
         else:
             self._asked.append((header, blobs, timeout))
