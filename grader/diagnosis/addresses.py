@@ -255,7 +255,12 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     walks = [_Walk(run, products, name) for name in ("left", "right")]
     if all(walk.regular for walk in walks) and (apart := _step_apart(walks) or _begin_apart(walks)):
         return [apart]
-    blamed = [walk for walk in walks if not (walk.regular or walk.takes_turns)] or walks
+    blamed = [walk for walk in walks if not walk.regular] or walks
+    words = right.k[0][products.term == products.term.min()]
+    if walks[0].takes_turns:  # neither walks as one is known here: the words in their order are right
+        blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
+    elif not right.operand.strides:  # whose rows are right
+        blamed = [walks[0]]
     told = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if told:
         return told if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in told]

@@ -221,13 +221,10 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
     along = side.operand.place(run.problem, access.offsets)[column == "k"]
     axes = [axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()]
     sliced = run.config.split_k > 1 and column == "k"
-    made = (
-        line_of_bound(run.text, access.line or 0, "start")
-        if sliced
-        else line_of_lanes(run, access, axes[0])
-        if axes
-        else None
-    )
+    strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
+    made = line_of_bound(run.text, access.line or 0, "start") if sliced else None
+    if axes and not sliced:
+        made = line_of_lanes(run, access, axes[0], strides[column == "k"])
     return (
         (line_of_order(run, access, axes[0]) if axes else None)
         or made
@@ -242,10 +239,16 @@ def line_of_order(run: Run, access: Node, axis: int) -> int | None:
     return None if not distances or (distances[-1][1] == distances[-1][1][0]).all() else _first_alike(distances)
 
 
-def line_of_lanes(run: Run, access: Node, axis: int) -> int | None:
-    """Where the lanes along one axis got the numbers that they have in the end, up to a factor."""
+def line_of_lanes(run: Run, access: Node, axis: int, stride: int) -> int | None:
+    """Where the lanes along one axis got the numbers that, times a stride, are in the addresses."""
     made = _along(run, access, axis)
-    return _first_alike([one for one in made if one[0].op not in ("make_range", *MOVES)] or made)
+    final = made[-1][1] if made else np.zeros(0)
+    same = [
+        node.line
+        for node, one in made
+        if node.line and node.op not in ("make_range", *MOVES) and (one * stride == final).all()
+    ]
+    return same[0] if same else None
 
 
 def _first_alike(made: Sequence[tuple[Node, Array]]) -> int | None:

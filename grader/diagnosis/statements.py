@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 
 from grader.parsing import parse
 
@@ -15,7 +15,7 @@ Around = ast.For | ast.While | ast.If
 Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
 
 
-@cache
+@lru_cache(16)
 def variables_of(text: str) -> dict[int, str]:
     """For each line of a module's text: the name that is assigned by the statement that stands there, "" for several."""
     found: dict[int, str] = {}
@@ -28,7 +28,7 @@ def variables_of(text: str) -> dict[int, str]:
 
 def line_of_result(text: str, name: str) -> int | None:
     """Where a function of this name says what it returns."""
-    for node in ast.walk(parse(text)):
+    for node in ast.walk(_tree(text)):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return max((one.lineno for one in ast.walk(node) if isinstance(one, ast.Return)), default=node.lineno)
         if isinstance(node, Assigns) and name in _targets(node):
@@ -38,7 +38,7 @@ def line_of_result(text: str, name: str) -> int | None:
 
 def around(text: str, line: int) -> list[Around]:
     """The loops and conditions that a line stands in, the innermost first."""
-    found = [node for node in ast.walk(parse(text)) if isinstance(node, Around) and node.lineno < line <= _last(node)]
+    found = [node for node in ast.walk(_tree(text)) if isinstance(node, Around) and node.lineno < line <= _last(node)]
     return sorted(found, key=lambda node: -node.lineno)
 
 
@@ -77,7 +77,7 @@ def _unrolled(loop: ast.For) -> bool:
 
 def last_loop(text: str, line: int) -> ast.For | ast.While | None:
     """The last loop that ends above a line."""
-    loops = [node for node in ast.walk(parse(text)) if isinstance(node, ast.For | ast.While) and _last(node) < line]
+    loops = [node for node in ast.walk(_tree(text)) if isinstance(node, ast.For | ast.While) and _last(node) < line]
     return max(loops, key=lambda node: node.lineno, default=None)
 
 
@@ -185,16 +185,20 @@ def line_of_idle(text: str, stored: int | None) -> int | None:
     """The condition that may keep a program from a store, of any line where none is given: around it, or one to return above it."""
     calls = [
         node
-        for node in ast.walk(parse(text))
+        for node in ast.walk(_tree(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("store", "atomic_add"))
     ]
     line = stored or max((call.lineno for call in calls), default=0)
     start = max(
-        (node.lineno for node in ast.walk(parse(text)) if isinstance(node, ast.FunctionDef) and node.lineno < line),
+        (node.lineno for node in ast.walk(_tree(text)) if isinstance(node, ast.FunctionDef) and node.lineno < line),
         default=0,
     )
-    above = [node for node in ast.walk(parse(text)) if isinstance(node, ast.If) and start < node.lineno < line]
-    found = [node for node in above if line <= _last(node) or any(isinstance(one, ast.Return) for one in node.body)]
+    above = [node for node in ast.walk(_tree(text)) if isinstance(node, ast.If) and start < node.lineno < line]
+    found = [
+        node
+        for node in above
+        if (line <= _last(node) and not node.orelse) or any(isinstance(one, ast.Return) for one in node.body)
+    ]
     return found[0].lineno if found else None
 
 
@@ -222,7 +226,7 @@ def line_of_value(text: str, line: int) -> int | None:
 
 def _calls(text: str, line: int) -> list[ast.Call]:
     """The calls that stand at a line."""
-    return [node for node in ast.walk(parse(text)) if isinstance(node, ast.Call) and node.lineno <= line <= _last(node)]
+    return [node for node in ast.walk(_tree(text)) if isinstance(node, ast.Call) and node.lineno <= line <= _last(node)]
 
 
 def _behind(text: str, line: int, loop: ast.For | ast.While) -> Iterator[Assigns]:
@@ -243,15 +247,20 @@ def _behind(text: str, line: int, loop: ast.For | ast.While) -> Iterator[Assigns
 
 def _before(text: str, line: int) -> list[Assigns]:
     """The assignments above a line of the same function."""
-    starts = (node.lineno for node in ast.walk(parse(text)) if isinstance(node, ast.FunctionDef))
+    starts = (node.lineno for node in ast.walk(_tree(text)) if isinstance(node, ast.FunctionDef))
     first = max((start for start in starts if start < line), default=0)
     return [one for one in _made(text) if first < one.lineno < line]
 
 
-@cache
+@lru_cache(16)
+def _tree(text: str) -> ast.Module:
+    return parse(text)
+
+
+@lru_cache(16)
 def _made(text: str) -> list[Assigns]:
     """Every assignment of a module, from its first line to its last."""
-    return sorted((node for node in ast.walk(parse(text)) if isinstance(node, Assigns)), key=lambda node: node.lineno)
+    return sorted((node for node in ast.walk(_tree(text)) if isinstance(node, Assigns)), key=lambda node: node.lineno)
 
 
 def _targets(one: Assigns) -> set[str]:
