@@ -28,7 +28,7 @@ BEGIN, END = "<!-- students: begin -->", "<!-- students: end -->"
 
 
 @dataclass(frozen=True)
-class Run:
+class ClassRun:
     """One class on so many cores. seconds: of the whole command, from the start of Python to its end; memory_gb: by how much the
     memory in use grew at most, all processes together; distinct: how many different kernels of each lab; cpu_seconds: of all processes,
     None where no control group can be made that counts them."""
@@ -47,13 +47,13 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Record:
+class ClassRecord:
     """What was measured on one machine."""
 
     device: str
     date: str
     versions: dict[str, str]
-    runs: tuple[Run, ...]
+    runs: tuple[ClassRun, ...]
 
 
 def hand_in(folder: Path, students: int, equal: float) -> int:
@@ -101,7 +101,7 @@ class Counted:
         return int(text) / 1e9 if text.strip().isdigit() else int(text.split()[1]) / 1e6
 
 
-def timed(cores: Sequence[int], students: int, equal: float, device: str) -> Run:
+def timed(cores: Sequence[int], students: int, equal: float, device: str) -> ClassRun:
     """Grades a class on these cores. Raises CalledProcessError where the command fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -142,12 +142,12 @@ def timed(cores: Sequence[int], students: int, equal: float, device: str) -> Run
         assert len(graded) == students
         assert len({entry["points"] for entry in graded if device == "cpu"}) <= 1
     used = None if cpu_seconds is None else round(cpu_seconds, 1)
-    return Run(len(cores), students, distinct, round(seconds, 1), round((most - before) / 1e9, 1), used)
+    return ClassRun(len(cores), students, distinct, round(seconds, 1), round((most - before) / 1e9, 1), used)
 
 
 def measure(
     device: Device, wanted: Sequence[int], students: int | None, equal: float, listen: Callable[[str], None]
-) -> Record:
+) -> ClassRecord:
     """A class for each number of cores; students: how many, by default as many as cores, so that each takes about as long."""
     import torch
     import triton
@@ -160,23 +160,23 @@ def measure(
         runs.append(run)
     versions = {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__}
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return Record(device.name if device.kind == "cuda" else "no GPU", date, versions, tuple(runs))
+    return ClassRecord(device.name if device.kind == "cuda" else "no GPU", date, versions, tuple(runs))
 
 
-def to_json(record: Record) -> str:
+def to_json(record: ClassRecord) -> str:
     return json.dumps(asdict(record), indent=1) + "\n"
 
 
-def loaded() -> list[Record]:
+def loaded() -> list[ClassRecord]:
     """The records of bench/results/."""
     found = []
     for path in sorted(RESULTS.glob("students_*.json")):
         data = json.loads(path.read_text(encoding="utf-8"))
-        found.append(Record(data["device"], data["date"], data["versions"], tuple(Run(**run) for run in data["runs"])))
+        found.append(ClassRecord(data["device"], data["date"], data["versions"], tuple(ClassRun(**run) for run in data["runs"])))
     return found
 
 
-def table(records: Sequence[Record]) -> str:
+def table(records: Sequence[ClassRecord]) -> str:
     """The records as Markdown."""
     lines = [
         "| machine | cores | students | distinct | seconds | students a minute | CPU s a student | memory |",

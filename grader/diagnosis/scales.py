@@ -161,7 +161,7 @@ def _factor_wrong(
     names = [element_words(run, scale, int(own[scale.tensor][at])) for scale in run.expected.scales]
     expected = " * ".join(names) or "1"
     powers = _powers(run, total[wrong], {tensor: offsets[wrong] for tensor, offsets in own.items()})
-    made = f" = {_formula(names, powers)}" if powers is not None else ""
+    made = f" = {_formula(names, powers)}" if powers is not None and any(powers) else ""
     ratio = total[wrong] / wanted[wrong]
     if not made and np.allclose(ratio, ratio[0], rtol=CLOSE):
         made = f", {plain(float(ratio[0]))} times what belongs to it"

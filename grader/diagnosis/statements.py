@@ -59,8 +59,8 @@ def loops_around(text: str, line: int) -> list[ast.For | ast.While]:
 
 
 def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
-    """Whether a line, or the line that called its function, runs once an iteration of one loop: of those that do not hold the store there is
-    one, and not one of a written number of rounds. Then the line's n-th run is that loop's n-th iteration."""
+    """Whether a line, or the line that called its function, runs once an iteration of one loop: of the loops that do not hold the
+    store there is one, and not one of a written number of rounds. Then the line's n-th run is that loop's n-th iteration."""
     outside = {loop.lineno for loop in loops_around(text, stored or 0)}
     loops = {loop.lineno: loop for at in (line, called) if at for loop in loops_around(text, at)}
     inside = [loop for number, loop in loops.items() if number not in outside]

@@ -418,7 +418,7 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
     )
     shape, strides = " x ".join(map(str, tensor.shape)), " and ".join(map(str, own))
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, own, strict=True)) if tensor.numel() else -1
-    of, own_mask = f"{name} ({shape})" if tensor.dim() > 1 else name, "its mask, " if masked else ""
+    of = f"{name} ({shape})" if tensor.dim() > 1 else name
     elements = f"the last is {last}" if last >= 0 else "there is none"
     beside = next((d for d, (i, n) in enumerate(zip(finding.index, tensor.shape, strict=True)) if not 0 <= i < n), None)
     if (
@@ -426,12 +426,12 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
     ):  # the end of a row, not that of the tensor
         noun = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[beside]
         fact = f"{noun} {finding.index[beside]} of {of}: the tile begins outside"
-        return fact, f"check {own_mask}the tile's offset, the end of the loop and the grid"
+        return fact, "check the tile's offset, the end of the loop and the grid"
     if finding.fault == "past":
         side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
         return (
             f"{side} element of {of}: the tile begins outside, element {offset} is accessed and {elements}{turned}",
-            f"check {'its strides, ' if turned else ''}{own_mask}the tile's offset, the end of the loop and the grid",
+            f"check {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
         )
     between = (
         f", which is between two rows (its strides are {strides})"
