@@ -176,7 +176,9 @@ class _Walk:
             return None
         line = line_along(self.run, access, along_k, last=False)
         begin = found.base // along_k * self.side.operand.unit
-        return self.told(column, "k begins", line, f"the first product takes {letter} from k = {{0}} on", "k = 0", begin)
+        return self.told(
+            column, "k begins", line, f"the first product takes {letter} from k = {{0}} on", "k = 0", begin
+        )
 
     def told(
         self,

@@ -187,7 +187,11 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     flat = any(is_program_id(node) and run.grid[node.attribute] == 1 for node in address_nodes(run, tiles.store))
     walks = loop_around(run.text, tiles.store.line or 0) is not None
     few = programs < needed and not walks and all(len(set(mine)) == 1 for mine in tiles.by_program.values())
-    other_way = "row tile program_id(0) and column tile program_id(1)" in rule and run.grid[:2] != tiles.count
+    _, wide, deep = run.grid
+    own = ({(p // (wide * deep), p // deep % wide)} == set(mine) for p, mine in tiles.by_program.items())
+    other_way = (
+        wide > 1 and run.grid[:2] != tiles.count and all(own)
+    )  # the tile of its own place in the grid, as far as Y goes
     few = few or other_way or (flat and run.grid[1] == 1 and min(tiles.count) > 1)
     if few:
         text += f": the grid has {' x '.join(map(str, run.grid))} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
