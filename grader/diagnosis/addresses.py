@@ -304,7 +304,8 @@ def _begin_apart(walks: list[_Walk]) -> Observation | None:
 def check_steps(run: Run, products: Products) -> list[Observation]:
     """Of operands that meet at the same k, and not at every k once: whether both move on by something else than a tile."""
     walks = [_Walk(run, products, name) for name in ("left", "right")]
-    told = [one for walk in walks if walk.amiss == ["step"] for one in walk.observed(products.live, "k")]
+    live = products.live
+    told = [one for walk in walks if live.any() and walk.amiss == ["step"] for one in walk.observed(live, "k")]
     return [_expecting(one, "each k once") for one in told]
 
 

@@ -80,8 +80,10 @@ class Contributions:
                 self.slice_of[program] = len(self.slices)
                 self.slices.append(self.ranks[program].copy())
                 self.begin(np.array([program]))
-        self.additions.append((self.slice_of[programs], self.place_of[elements], values.copy()))
-        self.count += len(values)
+        places = self.place_of[elements]
+        inside = places >= 0  # what lies between two rows of Y is none of its elements
+        self.additions.append((self.slice_of[programs][inside], places[inside], values[inside]))
+        self.count += int(inside.sum())
         self.complete = self.count <= MAX_ADDITIONS and len(self.slices) * self.factor.shape[1] <= MAX_RANKS
 
     def answer(self) -> bytes:

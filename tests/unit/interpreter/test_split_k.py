@@ -1,0 +1,27 @@
+"""What is added between two rows of a strided Y is no addition to any of its elements, and leaves the record one that can be read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from grader.interpreter.split_k import Contributions
+
+
+def area(shape, strides):
+    size = 1 + sum((length - 1) * step for length, step in zip(shape, strides, strict=True))
+    return SimpleNamespace(shape=shape, strides=strides, offset=0, valid=np.ones(size, dtype=bool))
+
+
+def test_additions_between_rows_are_left_out():
+    factor, output = area((2, 4), (4, 1)), area((2, 3), (5, 1))
+    record = Contributions(factor, output, programs=1)
+    record.begin(np.array([0]))
+    record.load(factor, np.arange(4), 0)
+    record.add(output, np.array([2, 3, 5]), np.array([1, 2, 3], dtype=np.float16), 0)
+    answer = record.answer()
+    slices, additions, K = np.frombuffer(answer, np.int64, 3)
+    assert (slices, additions, K) == (1, 2, 4)
+    assert np.frombuffer(answer[24 + 2 * 4 + 4 * 2 :][: 4 * 2], np.int32).tolist() == [2, 3]
+    assert len(answer) == 24 + 2 * 4 + 10 * 2
