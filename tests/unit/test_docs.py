@@ -86,8 +86,10 @@ OF_OTHERS |= {"--generate", "--private", "--template", "--limit", "--json", "--j
 
 
 def options() -> set[str]:
-    """Every option of a command of this repository."""
-    found = {"--help", "--write", "--compare"}
+    """Every option of a command of this repository, those of the tests' own programs included."""
+    found = {"--help"}
+    for program in (ROOT / "tests").glob("*.py"):
+        found |= set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', program.read_text(encoding="utf-8")))
     for group in map(typer.main.get_command, (app, racing, modelling)):
         for command in (group, *group.commands.values()):
             found |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
