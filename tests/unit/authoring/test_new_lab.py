@@ -156,7 +156,7 @@ def test_an_id_that_is_taken_is_refused(tmp_path):
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
     )  # fmt: skip
     assert done.returncode == 2
-    assert "solutions/w9.py is there already" in " ".join(done.stderr.split())
+    assert "solutions/w9.py exists already" in " ".join(done.stderr.split())
     assert (tmp_path / "solutions" / "w9.py").read_text(encoding="utf-8") == "# mine\n"
 
 

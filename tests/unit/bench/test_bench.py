@@ -226,7 +226,7 @@ def test_the_cpu_time_of_a_group_is_that_of_its_processes():
 
 
 def test_rows_have_rates_by_the_minute():
-    run = students.Run(cores=16, students=20, distinct=16, seconds=60.0, memory_gb=9.0, cpu_seconds=None)
-    text = students.table([students.Record("H", "", {}, (run, dataclasses.replace(run, seconds=120.0, cpu_seconds=600.0)))])
+    run = students.ClassRun(cores=16, students=20, distinct=16, seconds=60.0, memory_gb=9.0, cpu_seconds=None)
+    text = students.table([students.ClassRecord("H", "", {}, (run, dataclasses.replace(run, seconds=120.0, cpu_seconds=600.0)))])
     assert "| H | 16 | 20 | 16 | 60 | 20.0 |  | 9.0 GB |" in text
     assert "| H | 16 | 20 | 16 | 120 | 10.0 | 30 | 9.0 GB |" in text

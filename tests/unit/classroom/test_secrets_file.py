@@ -114,7 +114,7 @@ def test_the_command_writes_where_the_others_find_it(repository):
     text = path.read_text()
     again = invoked("secrets")
     assert again.exit_code == 2
-    assert "repository/secrets.toml is there already" in again.stderr
+    assert "repository/secrets.toml exists already" in again.stderr
     assert path.read_text() == text
 
 
