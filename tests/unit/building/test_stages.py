@@ -19,7 +19,8 @@ BOTH_WAYS = """
 import json, sys
 import triton
 from triton.backends.compiler import GPUTarget
-from grader.sandbox.inside import compiling, made
+from grader.building.sandboxed import triton_stages as compiling
+from grader.interpreter import generated_module as made
 
 asked = json.load(sys.stdin)
 module = made.load(asked["path"], asked["kernel"], 90)
