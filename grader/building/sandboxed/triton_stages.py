@@ -154,9 +154,8 @@ def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any,
     ir.load_dialects(context)
     backend.load_dialects(context)
     source = _source(module, request)
-    _ = (
-        source.fn.cache_key
-    )  # for which Triton reads what the kernel uses, and refuses assignments that it cannot follow there
+    # for its key Triton reads what the kernel uses, and refuses assignments that it cannot follow there
+    _ = source.fn.cache_key
     made = source.make_ir(
         target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
     )
