@@ -48,7 +48,7 @@ class Number:
 
 
 def _parts(name: str) -> int:
-    """How many names a product or a quotient is made of."""
+    """How many words a name has: one, or three of a product or a quotient."""
     return len(name.split(" "))
 
 

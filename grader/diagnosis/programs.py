@@ -183,7 +183,6 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         )
     programs, needed = math.prod(run.grid), tiles.count[0] * tiles.count[1] * run.config.split_k
     rule = _rule(run, tiles)
-    walks = loop_around(run.text, tiles.store.line or 0) is not None
     flat = any(is_program_id(node) and run.grid[node.attribute] == 1 for node in address_nodes(run, tiles.store))
     walks = loop_around(run.text, tiles.store.line or 0) is not None
     few = programs < needed and not walks and all(len(set(mine)) == 1 for mine in tiles.by_program.values())
