@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -47,11 +48,16 @@ def race(
 
 @app.command()
 def encoder(
-    relative_positions: Annotated[bool, typer.Option("--relative-positions", help="Add relative positions to attention's scores.")] = False,
-    compiling: Annotated[bool, typer.Option("--compile/--no-compile", help="Whether to time torch.compile too.")] = True,
+    relative_positions: Annotated[
+        bool, typer.Option("--relative-positions", help="Add relative positions to attention's scores.")
+    ] = False,
+    compiling: Annotated[
+        bool, typer.Option("--compile/--no-compile", help="Whether to time torch.compile too.")
+    ] = True,
     seconds: Annotated[float, typer.Option(help="What is not compiled by then is left out.")] = 300.0,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/encoder_<gpu>.json.")
+        Path | None,
+        typer.Option("--json", help="Where to write the record; default: bench/results/encoder_<gpu>.json."),
     ] = None,
 ) -> None:
     """Time a ViT-H encoder in fp16, bf16 and int8, in three steps and fused, on this GPU."""
@@ -61,13 +67,16 @@ def encoder(
     device = graphics_card("timing the encoder")
     out = _model_file(json_file, "encoder_positions" if relative_positions else "encoder", device)
     sizes = EncoderSizes(relative_positions=relative_positions)
-    _write_model(measure(sizes, device, compiling=compiling, seconds=seconds, listen=lambda text: errors.print(text)), out)
+    _write_model(
+        measure(sizes, device, compiling=compiling, seconds=seconds, listen=lambda text: errors.print(text)), out
+    )
 
 
 @app.command()
 def decoder(
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/decoder_<gpu>.json.")
+        Path | None,
+        typer.Option("--json", help="Where to write the record; default: bench/results/decoder_<gpu>.json."),
     ] = None,
 ) -> None:
     """Time a decoder layer of a model of 7 B in fp16 and with every lab's layer on this GPU."""
@@ -98,25 +107,34 @@ def _write_model(record: ModelRecord, out: Path) -> None:
 
 @app.command()
 def students(
-    wanted: Annotated[str, typer.Option("--cores", help="Numbers of cores, with commas between.")] = "",
+    wanted: Annotated[
+        str, typer.Option("--cores", help="Numbers of cores, with commas between; 16:2 is 16 cores and two GPUs.")
+    ] = "",
     count: Annotated[int | None, typer.Option("--students", min=1, help="How many; default: as many as cores.")] = None,
     equal: Annotated[float, typer.Option(min=0, max=1, help="The share that hands in the same kernels.")] = 0.0,
     device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
+    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    add: Annotated[bool, typer.Option("--add", help="Keep the runs that the record has.")] = False,
 ) -> None:
     """Grade classes with so many cores each; writes bench/results/students_<device>.json and the table of docs/instructor.md."""
     from bench.students import BEGIN, END, RESULTS, loaded, measure, table, to_json
-    from grader.gpu.devices import UnusableDevice, choose
+    from grader.gpu.devices import UnusableDevice, choose, visible_gpus
     from grader.judging.rubric import slug
 
     try:
         chosen, _ = choose(device.value)
-        numbers = [int(number) for number in wanted.split(",")] if wanted else [cores()]
+        pairs = [one.partition(":") for one in wanted.split(",")] if wanted else []
+        numbers = [(int(count), int(gpus or 1)) for count, _, gpus in pairs] or [(cores(), 1)]
     except (UnusableDevice, ValueError) as problem:
         raise refuse(str(problem)) from None
-    if not all(0 < number <= cores() for number in numbers):
-        raise refuse(f"--cores {wanted}: this process may use {cores()} cores")
-    record = measure(chosen, numbers, count, equal, lambda text: errors.print(text))
-    write_whole(RESULTS / f"students_{slug(record.device)}.json", to_json(record))
+    most = visible_gpus() if chosen.kind == "cuda" else 1
+    if not all(0 < number <= cores() and 0 < gpus <= most for number, gpus in numbers):
+        raise refuse(f"--cores {wanted}: this process may use {cores()} cores and {most} GPUs")
+    record = measure(chosen, numbers, count, equal, engine, lambda text: errors.print(text))
+    path = RESULTS / f"students_{slug(record.device)}.json"
+    kept = next((old.runs for old in loaded() if old.device == record.device), ()) if add else ()
+    record = replace(record, runs=(*kept, *record.runs))
+    write_whole(path, to_json(record))
     document = Path("docs") / "instructor.md"
     text = document.read_text(encoding="utf-8")
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]

@@ -450,7 +450,8 @@ class SpeedSample:
 
     Times are medians per launch in microseconds; `bytes_moved` and `operations` are the fewest that one launch can
     make do with, and `floor_us` is the time those bytes take at the device's peak bandwidth.
-    `message`: why it was not timed, or a note beside the time. `gpu_seconds`: what the kernel's launches took in all.
+    `message`: why it was not timed, or a note beside the time. `gpu_seconds`: what the kernel's launches took in all. `gpu`: which one
+    timed it, as CUDA_VISIBLE_DEVICES names it.
     """
 
     case: str
@@ -466,6 +467,7 @@ class SpeedSample:
     config_us: Mapping[int, float] = field(default_factory=dict)
     message: str = ""
     gpu_seconds: float = 0.0
+    gpu: str = ""
 
 
 # ---------------------------------------------------------------- check, score, report

@@ -15,12 +15,12 @@ from grader.classroom.batch.coordinating import Plan, run_batch
 from grader.classroom.batch.engine import EngineFailed
 from grader.classroom.batch.intake import UnusableSubmissions
 from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
-from grader.classroom.batch.local import LocalEngine, visible_gpus
+from grader.classroom.batch.local import LocalEngine
 from grader.classroom.batch.standing import Graded
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
 from grader.classroom.hidden_cases import Secrets
-from grader.gpu.devices import choose
+from grader.gpu.devices import choose, visible_gpus
 from grader.model import LabReport
 
 CASES = ("one_tile", "one_block", "single_token", "every_config")

@@ -1,6 +1,6 @@
 """Same verdict on both devices: every mistake, style and exploit of the tests, on this machine's GPU and on the interpreter.
 
-    python -m tests.verdicts --write FILE [--every N]      # on a GPU machine: grades them and writes what came of each
+python -m tests.verdicts --write FILE [--every N [--first I]]   # on a GPU machine: grades them and writes what came of each
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from grader.building import BuildOptions, build
@@ -52,12 +53,9 @@ class Verdict:
         return not self.differs or bool(self.reason)
 
 
-def submissions(every: int = 1) -> Iterator[tuple[str, str, str]]:
-    """(name, lab, source text) of everything that the tests hand in, but for exploits that must not end in time.
-
-    every: of the mistakes only one in so many.
-    """
-    for mistake in mistakes()[::every]:
+def submissions() -> Iterator[tuple[str, str, str]]:
+    """(name, lab, source text) of everything that the tests hand in, but for exploits that must not end in time."""
+    for mistake in mistakes():
         yield f"mistakes/{mistake.lab}/{mistake.name}", mistake.lab, mistake.source
     for path in styles():
         if path.suffix == ".py":
@@ -76,8 +74,8 @@ def source_of(lab: Lab, text: str) -> KernelSource | None:
     return found if isinstance(found, KernelSource) else None
 
 
-def compare_all(device: Device, jobs: int, every: int = 1) -> list[Verdict]:
-    """Every submission on the GPU and on the interpreter, with the same inputs."""
+def compare_all(device: Device, jobs: int, first: int = 0, every: int = 1) -> list[Verdict]:
+    """Every submission on the GPU and on the interpreter, with the same inputs; or one in so many, from the first of these."""
     from grader.running.cuda import CudaRunner
 
     assert device.capability is not None
@@ -91,11 +89,17 @@ def compare_all(device: Device, jobs: int, every: int = 1) -> list[Verdict]:
         if source is None or not isinstance(built, KernelBundle):
             return None
         problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-        return name, lab, source, built, interpret(lab, source, built, problems, launch_pairs(lab, built), InterpretOptions(1))
+        return (
+            name,
+            lab,
+            source,
+            built,
+            interpret(lab, source, built, problems, launch_pairs(lab, built), InterpretOptions(1)),
+        )
 
     verdicts = []
     with CudaRunner() as runner, ThreadPoolExecutor(jobs) as pool:
-        for done in pool.map(prepared, submissions(every)):
+        for done in pool.map(prepared, islice(submissions(), first, None, every)):
             if done is None:
                 continue
             name, lab, source, built, watched = done
@@ -132,10 +136,11 @@ def _verdict(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, required=True)
-    parser.add_argument("--every", type=int, default=1, help="of the mistakes only one in so many")
+    parser.add_argument("--every", type=int, default=1, help="only one in so many")
+    parser.add_argument("--first", type=int, default=0, help="where these begin")
     arguments = parser.parse_args()
     device = choose("cuda")[0]
-    verdicts = compare_all(device, max(1, len(os.sched_getaffinity(0)) - 2), arguments.every)
+    verdicts = compare_all(device, max(1, len(os.sched_getaffinity(0)) - 2), arguments.first, arguments.every)
     record = {
         "device": asdict(device),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -148,7 +153,9 @@ def main() -> None:
     print(f"{record['agree']} of {record['submissions']} submissions have the same verdict on both devices")
     for verdict in verdicts:
         if verdict.differs:
-            print(f"  {verdict.name}: GPU {verdict.gpu_points:g}, CPU {verdict.cpu_points:g}: {verdict.differs[:4]} {verdict.reason[:100]}")
+            print(
+                f"  {verdict.name}: GPU {verdict.gpu_points:g}, CPU {verdict.cpu_points:g}: {verdict.differs[:4]} {verdict.reason[:100]}"
+            )
 
 
 if __name__ == "__main__":

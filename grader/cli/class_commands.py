@@ -267,7 +267,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 def _workers(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     """How many processes work beside the GPUs': a GPU's process must not wait for a core while it times."""
-    from grader.classroom.batch.local import visible_gpus
+    from grader.gpu.devices import visible_gpus
 
     cores = jobs or len(os.sched_getaffinity(0))
     return max(1, cores - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else cores
@@ -277,7 +277,8 @@ def _engine(
     choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool
 ) -> Callable[[], AbstractContextManager[Engine]]:
     """What starts the engine, called when the hand-ins are known."""
-    from grader.classroom.batch.local import LocalEngine, visible_gpus
+    from grader.classroom.batch.local import LocalEngine
+    from grader.gpu.devices import visible_gpus
 
     if choice is EngineChoice.ray:
         from grader.classroom.batch.ray_engine import RayEngine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,6 +47,12 @@ def gpus() -> list[Gpu]:
         return found
     finally:
         pynvml.nvmlShutdown()
+
+
+def visible_gpus() -> int:
+    """How many GPUs may be used: those of CUDA_VISIBLE_DEVICES, or all."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return len([name for name in visible.split(",") if name]) if visible is not None else len(gpus())
 
 
 def cuda_problem(gpu: Gpu | None) -> str | None:

@@ -42,5 +42,6 @@ def _metrics(sample: SpeedSample) -> dict[str, Any]:
         "operations": sample.operations,
         "config": sample.config,
         "config_us": {str(index): round(time, 3) for index, time in sample.config_us.items()},
+        "gpu": sample.gpu,
         "note": sample.message,
     }

@@ -192,7 +192,7 @@ class CudaRunner(GpuProcess):
             if deaths < MAX_DEATHS:
                 answer = next(answers)
                 deaths += answer is ProcessLost.LATE
-                sample = _sample(case.name, answer)
+                sample = replace(_sample(case.name, answer), gpu=self.visible)
             else:
                 sample = SpeedSample(case.name, None, "failed", message=f"not timed: {_died(deaths)}")
             samples.append(sample)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable
@@ -13,15 +12,8 @@ from typing import Any, Self
 from grader.classroom.batch.engine import Done, EngineFailed, Event, Failed, Reached
 from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
 from grader.classroom.batch.workers import FIRST, LATER, WorkerPool
-from grader.gpu.devices import gpus
 from grader.model import KernelBundle, KernelSource, LabReport, Refusal
 from grader.pipeline.grading import GpuRun
-
-
-def visible_gpus() -> int:
-    """How many GPUs may be used: those of CUDA_VISIBLE_DEVICES, or all."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return len([name for name in visible.split(",") if name]) if visible is not None else len(gpus())
 
 
 class LocalEngine:

@@ -164,7 +164,9 @@ def test_peers_have_names_of_their_own():
 
 def test_the_page_and_the_record_agree():
     committed = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert page(load(COMMITTED), load_models(ROOT)) == committed, "docs/benchmarks.md and bench/results/ differ; run `make figures`"
+    assert page(load(COMMITTED), load_models(ROOT)) == committed, (
+        "docs/benchmarks.md and bench/results/ differ; run `make figures`"
+    )
 
 
 def result(name):
@@ -227,6 +229,8 @@ def test_the_cpu_time_of_a_group_is_that_of_its_processes():
 
 def test_rows_have_rates_by_the_minute():
     run = students.ClassRun(cores=16, students=20, distinct=16, seconds=60.0, memory_gb=9.0, cpu_seconds=None)
-    text = students.table([students.ClassRecord("H", "", {}, (run, dataclasses.replace(run, seconds=120.0, cpu_seconds=600.0)))])
-    assert "| H | 16 | 20 | 16 | 60 | 20.0 |  | 9.0 GB |" in text
-    assert "| H | 16 | 20 | 16 | 120 | 10.0 | 30 | 9.0 GB |" in text
+    text = students.table(
+        [students.ClassRecord("H", "", {}, (run, dataclasses.replace(run, seconds=120.0, cpu_seconds=600.0)))]
+    )
+    assert "| H | local | 0 | 16 | 20 | 16 | 60 | 20.0 |  | 9.0 GB |" in text
+    assert "| H | local | 0 | 16 | 20 | 16 | 120 | 10.0 | 30 | 9.0 GB |" in text
