@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
-from pydantic import TypeAdapter
+
 
 from grader.labs import all_labs
 from grader.model import Device
@@ -221,24 +221,15 @@ def to_json(record: ClassRecord) -> str:
 
 def loaded() -> list[ClassRecord]:
     """The records of bench/results/."""
+    from pydantic import TypeAdapter
+
     return [TypeAdapter(ClassRecord).validate_json(path.read_bytes()) for path in sorted(RESULTS.glob("students_*.json"))]
 
 
 def table(records: Sequence[ClassRecord]) -> str:
     """The records as Markdown."""
-    head = (
-        "machine",
-        "engine",
-        "GPUs",
-        "cores",
-        "students",
-        "distinct",
-        "seconds",
-        "students a minute",
-        "CPU s a student",
-        "memory",
-    )
-    head = *head, "idle s of each GPU", "points", "A/A farthest from 1", "in the top tier"
+    usage = "seconds", "students a minute", "CPU s a student", "memory", "idle s of each GPU"
+    head = "machine", "engine", "GPUs", "cores", "students", "distinct", *usage, "points", "A/A farthest from 1", "in the top tier"
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for record in records:
         for run in record.runs:
