@@ -327,7 +327,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=sys.maxsize, help="so many kernels, evenly over all")
     parser.add_argument("--lab", help="kernels of this lab alone")
     parser.add_argument(
-        "--blind", type=Path, metavar="FOLDER", help="those of tests/blind/DATE alone, for a reader to judge"
+        "--blind", type=Path, metavar="PATH", help="those of tests/blind/DATE, or of a file in tests/corpus/, alone, for a reader to judge"
     )
     parser.add_argument("--styles", action="store_true", help="right kernels alone")
     parser.add_argument(

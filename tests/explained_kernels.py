@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.labs.edits import kernel_text
 from tests.submissions import TESTS, corpus, exploits, styles
 
 RIGHT = "right"
@@ -39,7 +40,7 @@ def wrong_kernels() -> Iterator[Kernel]:
 
 
 def right_kernels() -> Iterator[Kernel]:
-    """Kernels of which nothing may be said: styles, solutions, and those whose trick is never run."""
+    """Kernels of which nothing may be said: styles, solutions, right ones of classes written blind, and those whose trick is never run."""
     solutions = TESTS.parent / "solutions"
     for path in (*styles(), *sorted(solutions.glob("*.py")), *sorted((solutions / "ladder").glob("*.py"))):
         lab = path.stem.split("_")[0]
@@ -47,6 +48,8 @@ def right_kernels() -> Iterator[Kernel]:
     for one in exploits():
         if one.expect == "inert":
             yield Kernel(one.lab, f"{one.number}-{one.name}", RIGHT, one.source)
+    for path in sorted((TESTS / "corpus").glob("*.toml")):
+        yield from (kernel for kernel in blind_kernels(path) if kernel.kind == RIGHT)
 
 
 def edited(base: str, text: str) -> tuple[int, ...]:
@@ -60,19 +63,22 @@ def edited(base: str, text: str) -> tuple[int, ...]:
     return tuple(lines)
 
 
-def blind_kernels(folder: Path) -> Iterator[Kernel]:
-    """Kernels that were written without a look at the grader: `truth.toml` beside them says where each is wrong, and in no name of ours."""
-    for entry in tomllib.loads((folder / "truth.toml").read_text(encoding="utf-8"))["kernel"]:
-        path, truth = folder / entry["file"], entry["mistakes"]
-        lines = tuple(line for mistake in truth for line in mistake["lines"])
-        says = tuple(mistake["says"] for mistake in truth)
-        kind = "several" if len(truth) > 1 else "single"
+def blind_kernels(path: Path) -> Iterator[Kernel]:
+    """Kernels that were written without a look at the grader, of a folder of files and a `truth.toml` that says where each is wrong, and in
+    no name of ours, or of a file that holds texts and truth; a right one has no mistakes."""
+    listed = path if path.suffix == ".toml" else path / "truth.toml"
+    for entry in tomllib.loads(listed.read_text(encoding="utf-8"))["kernel"]:
+        if "mistakes" not in entry:
+            continue
+        file = Path(entry.get("file", f"{entry.get('name')}.py"))
+        where = path / file if "file" in entry else f"{path}:{entry['name']}"
+        truth = entry["mistakes"]
         yield Kernel(
             entry["lab"],
-            path.stem,
-            kind,
-            path.read_text(encoding="utf-8"),
-            edited=lines,
-            suffix=path.suffix,
-            truth=says,
+            file.with_suffix("").as_posix(),
+            "several" if len(truth) > 1 else "single" if truth else RIGHT,
+            kernel_text(str(where), TESTS.parent),
+            edited=tuple(line for mistake in truth for line in mistake["lines"]) or None,
+            suffix=file.suffix,
+            truth=tuple(mistake["says"] for mistake in truth),
         )

@@ -1,9 +1,12 @@
-"""A mistake is an edit: what a right text becomes by `edits = [{ find, replace }]`, as mistakes.toml and slips.toml list them."""
+"""A mistake is an edit of a right text, `edits = [{ find, replace }]`, in mistakes.toml, slips.toml and files of kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 
@@ -45,3 +48,30 @@ def edited(text: str, edits: Sequence[Edit], name: str) -> str:
             raise BadEdit(f"{edit.find!r} is {count} times in {name}, expected once; {more}")
         text = text.replace(edit.find, edit.replace)
     return text
+
+
+def kernel_text(name: str, root: Path) -> str:
+    """The text of a kernel: a file by its path under root, or FILE.toml:NAME, an entry with its `text` or with `edits` of its `base`.
+
+    Raises BadEdit, also where there is no such kernel.
+    """
+    file, _, entry = name.partition(":")
+    if not (root / file).is_file():
+        raise BadEdit(
+            f"there is no file {file!r}, expected a kernel by its path in this repository; correct `base` or `file`"
+        )
+    if not entry:
+        return (root / file).read_text(encoding="utf-8")
+    listed = _kernels(root / file)
+    if entry not in listed:
+        raise BadEdit(f"there is no kernel {entry!r} in {file}, expected the name of one; correct `base` or `file`")
+    kernel = listed[entry]
+    if "text" in kernel:
+        return str(kernel["text"])
+    return edited(kernel_text(kernel["base"], root), read_edits(kernel["edits"]), kernel["base"])
+
+
+@cache
+def _kernels(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The [[kernel]] entries of a file by their names."""
+    return {entry["name"]: entry for entry in tomllib.loads(path.read_text(encoding="utf-8"))["kernel"]}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.labs import Lab, all_labs
-from grader.labs.edits import BadEdit, Edit, edited, read_edits
+from grader.labs.edits import BadEdit, Edit, edited, kernel_text, read_edits
 
 SHARED = "grader/labs/mistakes.toml"
 ROOT = Path(__file__).parents[2]
@@ -177,13 +177,8 @@ def _faults(entry: Mapping[str, Any], cases: set[str]) -> Iterator[str]:
 def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, where: str) -> WrongKernel:
     edits = read_edits(entry.get("edits", ()))
     name = entry.get("file") or entry.get("base") or default
-    path = root / name
-    if not path.is_file():
-        raise BadMistake(
-            f"{where}: there is no file {name!r}, expected a kernel by its path in this repository; correct `base` or `file`"
-        )
-    text = path.read_text(encoding="utf-8")
     try:
+        text = kernel_text(name, root)
         source = edited(text, edits, name)
     except BadEdit as problem:
         raise BadMistake(f"{where}: {problem}") from None

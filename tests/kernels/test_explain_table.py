@@ -68,6 +68,14 @@ def test_what_is_said_of_a_kernel_written_blind_is_for_a_reader(tmp_path):
     assert verdict(kernel, ["said"], [], [], [[]]) == "nothing"
 
 
+def test_a_file_of_a_class_holds_what_its_folder_held(tmp_path):
+    one = '[[kernel]]\nlab = "dds"\nname = "dds_01"\nmistakes = [{says = "One.", lines = [3]}]\ntext = "x = 1"\n'
+    edit = f'base = "{tmp_path}/c.toml:dds_01"\nedits = [{{ find = "1", replace = "2" }}]\n'
+    (tmp_path / "c.toml").write_text(f'{one}[[kernel]]\nlab = "dds"\nname = "right/dds_r1"\nmistakes = []\n{edit}', encoding="utf-8")
+    found = [(kernel.name, kernel.kind, kernel.source, kernel.edited) for kernel in blind_kernels(tmp_path / "c.toml")]
+    assert found == [("dds_01", "single", "x = 1", (3,)), ("right/dds_r1", "right", "x = 2", None)]
+
+
 def test_every_kernel_is_there_once():
     kernels = [*wrong_kernels(), *right_kernels()]
     names = [(kernel.lab, kernel.name, kernel.kind) for kernel in kernels]

@@ -25,6 +25,8 @@ def made(root, *entries, top='base = "plain.py"'):
     path = catalogue("w8a8", root)
     path.parent.mkdir(parents=True, exist_ok=True)
     (root / "plain.py").write_text(BASE, encoding="utf-8")
+    other = '[[kernel]]\nname = "other"\nbase = "plain.py"\nedits = [{ find = "one", replace = "four" }]\n'
+    (root / "kernels.toml").write_text(other, encoding="utf-8")
     tables = [
         "[[mistake]]\n" + "\n".join(f"{key} = {value}" for key, value in entry.items() if value) for entry in entries
     ]
@@ -47,6 +49,8 @@ def test_a_whole_file_has_no_base(tmp_path):
     (tmp_path / "whole.py").write_text("wrong\n", encoding="utf-8")
     (kernel,) = made(tmp_path, {**ENTRY, "edits": "", "file": '"whole.py"'})
     assert (kernel.source, kernel.base, kernel.edits) == ("wrong\n", None, ())
+    (kernel,) = made(tmp_path, {**ENTRY, "edits": "", "file": '"kernels.toml:other"'})
+    assert (kernel.source, kernel.base) == (BASE.replace("one", "four"), None)
 
 
 def test_a_lab_without_the_file_has_none(tmp_path):
@@ -73,6 +77,8 @@ def test_a_lab_without_the_file_has_none(tmp_path):
         ({"file": '"plain.py"'}, "expected either `edits` of a right kernel or a `file`"),
         ({"edits": "", "file": '"plain.py"', "base": '"plain.py"'}, "`base` beside `file`"),
         ({"base": '"absent.py"'}, "there is no file 'absent.py'"),
+        ({"base": '"kernels.toml:absent"'}, "there is no kernel 'absent' in kernels.toml"),
+        ({"base": '"kernels.toml:other"'}, "'one' is 0 times in kernels.toml:other"),
         ({"says": ""}, "there is no `says`"),
         ({"names": ""}, "there is no `names`"),
         ({"names": '"truncation"'}, "`names` is 'truncation', expected a list"),
