@@ -19,7 +19,6 @@ from pathlib import Path
 
 import psutil
 
-
 from grader.labs import all_labs
 from grader.model import Device
 from grader.running.prestart import visible

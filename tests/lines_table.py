@@ -27,7 +27,7 @@ class Part:
 
 
 PARTS = (
-    Part(("model.py", "parsing.py"), 0.6, "what travels"),
+    Part(("model.py", "parsing.py", "plain_files.py"), 0.6, "what travels"),
     Part(("reading",), 1.3, "path -> KernelSource"),
     Part(("sandbox",), 2.0, "the walls: confined processes, warm pool, limits, wire format"),
     Part(

@@ -37,7 +37,9 @@ LABS = ("w8a8", "dds")
 class PoolHere:
     """The worker pool's promises without its processes: a result, or WorkFailed."""
 
-    def submit(self, priority: int, function: Callable[..., Any], *arguments: Any, seconds: float = 0.0) -> Future[Any]:
+    def submit(
+        self, priority: int, function: Callable[..., Any], *arguments: Any, seconds: float = 0.0, light: bool = False
+    ) -> Future[Any]:
         future: Future[Any] = Future()
         try:
             future.set_result(function(*arguments))

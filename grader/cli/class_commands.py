@@ -19,6 +19,7 @@ from rich.text import Text
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.cli.class_summary import say_what_became_of, some, summary
+from grader.cli.late_torch import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -128,11 +129,9 @@ def batch(
 
     Every verdict is saved at once: after an interruption, rerun the same command to resume.
     """
-    from grader.classroom.batch.workers import WorkerPool, WorkFailed, prepare
-
     started = time.monotonic()
     _require_packages()
-    prepare()  # goes on while this process imports what it needs itself
+    stand_in()  # a class whose verdicts are known needs no torch
     from grader.classroom.batch.coordinating import Plan, run_batch
     from grader.classroom.batch.engine import EngineFailed
     from grader.classroom.batch.intake import UnusableSubmissions
@@ -141,6 +140,7 @@ def batch(
     from grader.classroom.batch.pages import Pages
     from grader.classroom.batch.standing import UnusableRules, standing, standings, unknown_times
     from grader.classroom.batch.tasks import Setup
+    from grader.classroom.batch.workers import WorkerPool, WorkFailed
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.roster import BadRoster, Roster, load_roster
     from grader.classroom.secrets_file import secrets_in_force
@@ -159,23 +159,25 @@ def batch(
     try:
         load_rubric()
         roster = load_roster(roster_file) if roster_file else Roster()
-        with WorkerPool(_workers(engine, chosen, jobs)) as pool:
-            with Journal(journal_file or out / "journal.sqlite") as journal:
-                for note in journal.notes:
-                    errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
-                found_secrets = secrets_in_force(secrets_file, near=Path.cwd())
-                errors.print(escape(found_secrets.sentence(labs)), soft_wrap=True)
-                setup = Setup(chosen, found_secrets.secrets or _random_secrets(journal))
-                lab_ids = tuple(lab.id for lab in labs)
-                plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade, roster)
-                with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
-                    pages = Pages(pool, out, journal.setting("pseudonyms", token_hex(16)))
-                    start_engine = _engine(engine, accelerator, setup, pool)
+        with (
+            WorkerPool(_workers(engine, chosen, jobs)) as pool,
+            Journal(journal_file or out / "journal.sqlite") as journal,
+        ):
+            for note in journal.notes:
+                errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+            found_secrets = secrets_in_force(secrets_file, near=Path.cwd())
+            errors.print(escape(found_secrets.sentence(labs)), soft_wrap=True)
+            setup = Setup(chosen, found_secrets.secrets or _random_secrets(journal))
+            lab_ids = tuple(lab.id for lab in labs)
+            plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade, roster)
+            with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
+                pages = Pages(pool, out, journal.setting("pseudonyms", token_hex(16)), journal)
+                start_engine = _engine(engine, accelerator, setup, pool)
 
-                    def known(attempts: Sequence[Graded]) -> None:
-                        pages.draw(standing(attempts, rules, roster))
+                def known(attempts: Sequence[Graded]) -> None:
+                    pages.draw(standing(attempts, rules, roster))
 
-                    outcome = run_batch(plan, journal, pool, start_engine, listen, known)
+                outcome = run_batch(plan, journal, pool, start_engine, listen, known)
             found = standings(outcome.graded, rules, roster)
             files = outcome.accounts(found)
             drawn = _publish(out, found, pages, titles, files)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
+import runpy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from grader.model import Device
@@ -70,11 +73,19 @@ def cuda_problem(gpu: Gpu | None) -> str | None:
         import cuda.bindings.driver  # noqa: F401
     except ImportError:
         return "the package cuda-bindings is missing; run `pip install cuda-bindings`, or grade with --device cpu"
-    import torch
-
-    if torch.version.cuda is None:
+    if _cuda_of_torch() is None:
         return "this torch is a CPU build; install one with CUDA, or grade with --device cpu"
     return None
+
+
+def _cuda_of_torch() -> str | None:
+    """The version of CUDA that torch was built for; without importing it, which takes seconds."""
+    found = importlib.util.find_spec("torch")
+    where = found.submodule_search_locations if found else None
+    if not where:
+        return None
+    cuda: str | None = runpy.run_path(str(Path(where[0]) / "version.py"))["cuda"]
+    return cuda
 
 
 def choose(wanted: Literal["auto", "cpu", "cuda"]) -> tuple[Device, str | None]:

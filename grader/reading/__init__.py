@@ -17,9 +17,10 @@ from grader.compile_errors.refused import pointed, undefined_name
 from grader.labs import Lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
+from grader.plain_files import UnreadableFile
 from grader.reading import policy
 from grader.reading.executed_cells import latest
-from grader.reading.files import Allowance, Cell, UnreadableFile, executed_cells, is_source, read_cells
+from grader.reading.files import Allowance, Cell, executed_cells, is_source, read_cells
 from grader.reading.selection import (
     MAX_DEPTH,
     Statement,

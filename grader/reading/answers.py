@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.labs.question import questions_of
-from grader.reading.files import Allowance, Cell, UnreadableFile, executed_cells, is_source, read_cells
+from grader.plain_files import UnreadableFile
+from grader.reading.files import Allowance, Cell, executed_cells, is_source, read_cells
 
 STUDENT = "student"
 """The name whose text draws a student's numbers."""

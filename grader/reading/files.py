@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import ast
-import errno
 import json
-import os
 import re
-import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from grader.compile_errors.syntax import syntax_sentence
 from grader.parsing import parse
+from grader.plain_files import UnreadableFile, opened_plain
 
 MAX_PYTHON_BYTES = 1 << 20
 MAX_NOTEBOOK_BYTES = 256 << 20
@@ -29,10 +27,6 @@ MAX_STATEMENTS = 50_000
 LONG_DIGITS = 1000
 LONG_NUMBER = re.compile(rf"0[xXoObB][0-9a-fA-F_]{{{LONG_DIGITS}}}")
 """In decimal, Python writes and reads 4300 digits by default; these it reads whatever their number."""
-
-
-class UnreadableFile(ValueError):
-    """A file that holds no readable source; the message is one sentence for the student."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +57,6 @@ class Allowance:
             raise UnreadableFile(
                 f"{cell.place}: a hand-in holds at most {what} in all; keep the cells and files that the kernels need"
             )
-
-
-def opened_plain(path: Path) -> BinaryIO:
-    """A plain file, opened to be read. Raises OSError; for a link, a FIFO, a device or a socket UnreadableFile.
-
-    Nothing here waits for somebody else: a FIFO is opened without blocking, and left.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket or a FIFO's other kind
-            raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself") from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
-    return os.fdopen(descriptor, "rb")
 
 
 def is_source(path: Path) -> bool:

@@ -427,30 +427,6 @@ def speed_tiers(bars: Sequence[SpeedBar], baseline: str = "cuBLAS fp16") -> Pict
     return _draw(0.75 + 0.52 * len(bars), draw, f"Speed as a ratio to {baseline}: {words}.")
 
 
-def histogram(values: Sequence[float], unit: str, title: str) -> Picture:
-    """How many of a class have which value, the median marked."""
-    from matplotlib.ticker import MaxNLocator
-
-    middle = float(np.median(values))
-
-    def draw(axes: Axes) -> None:
-        low, high = min(values), max(values)
-        axes.hist(
-            values,
-            bins=min(20, max(5, len(values) // 3)),
-            range=(min(0.0, low), high if high > 0 else 10.0),
-            color=BLUE,
-            edgecolor=PAPER,
-        )
-        axes.axvline(middle, color=ORANGE, linewidth=2, label=f"median {middle:.3g}")
-        axes.set(xlabel=unit, ylabel="students", title=_one_line(title))
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.28))
-
-    spread = f"{len(values)} values from {min(values):.3g} to {max(values):.3g}"
-    return _draw(2.4, draw, f"{title}: {spread}, median {middle:.3g}.")
-
-
 @dataclass(frozen=True)
 class RooflinePoint:
     """One speed case on the roofline: its operations, bytes that must move, and times in microseconds."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from grader.reading.files import UnreadableFile, opened_plain
+from grader.plain_files import UnreadableFile, opened_plain
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 256 << 20
@@ -59,6 +59,14 @@ class RefusedMember:
 
     name: str
     reason: str
+
+
+def unpack_if_readable(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
+    """`unpack` for another process: an archive that cannot be read is an answer, not an error."""
+    try:
+        return unpack(archive, target, max_bytes=max_bytes)
+    except UnusableArchive as problem:
+        return problem
 
 
 def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> list[RefusedMember]:

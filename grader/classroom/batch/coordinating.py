@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from grader.classroom.batch.accounts import Accounted, Came, account
-from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive
+from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive, unpack_if_readable
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
 from grader.classroom.batch.exports import rehearse
-from grader.classroom.batch.folders import Unpack
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.intake import UnusableSubmissions, collect
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key, work_key
+from grader.classroom.batch.readings import reading_key, recall, remember
 from grader.classroom.batch.standing import Graded, Standing
-from grader.classroom.batch.tasks import Content, Setup, read_hand_in, unpack_archive
+from grader.classroom.batch.tasks import Content, Setup, read_hand_in
 from grader.classroom.batch.verdicts import anonymous, placed
 from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
 from grader.classroom.batch.workspace import workspace
@@ -129,7 +130,7 @@ def run_batch(
     graded until then is in the journal.
     """
     with workspace() as unpacked:
-        intake = collect(plan.path, unpacked, assignment=plan.assignment, unpack=_unpacker(pool))
+        intake = collect(plan.path, unpacked, assignment=plan.assignment, unpack=partial(_unpack, pool))
         hand_ins = on_roster(intake.hand_ins, plan.roster)
         chosen = {hand_in.key: hand_in for hand_in in _chosen(plan, hand_ins)}
         others = [hand_in for hand_in in hand_ins if hand_in.key not in chosen]
@@ -138,7 +139,7 @@ def run_batch(
             state.attempts.setdefault((hand_in.student, hand_in.assignment), []).append(hand_in.key)
         with start_engine() as engine:
             for hand_in, content in itertools.chain(
-                *(_read_all(part, plan.labs, pool) for part in (chosen.values(), others))
+                *(_read_all(part, plan.labs, pool, journal) for part in (chosen.values(), others))
             ):
                 state.read[hand_in.key] = read = _Read(hand_in, content, hand_in.key in chosen)
                 try:
@@ -159,17 +160,13 @@ def run_batch(
         )
 
 
-def _unpacker(pool: WorkerPool) -> Unpack:
+def _unpack(pool: WorkerPool, archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
     """Unpacks in a process that can be killed, and that dies alone."""
-
-    def unpack(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
-        seconds = SHORT_SECONDS if max_bytes <= MAX_STUDENT_BYTES else TASK_SECONDS
-        answer = pool.submit(FIRST, unpack_archive, archive, target, max_bytes, seconds=seconds).result()
-        if isinstance(answer, UnusableArchive):
-            raise answer
-        return answer
-
-    return unpack
+    seconds = SHORT_SECONDS if max_bytes <= MAX_STUDENT_BYTES else TASK_SECONDS
+    answer = pool.submit(FIRST, unpack_if_readable, archive, target, max_bytes, seconds=seconds, light=True).result()
+    if isinstance(answer, UnusableArchive):
+        raise answer
+    return answer
 
 
 def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
@@ -190,21 +187,29 @@ def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
 
 
 def _read_all(
-    hand_ins: Iterable[HandIn], labs: tuple[str, ...], pool: WorkerPool
+    hand_ins: Iterable[HandIn], labs: tuple[str, ...], pool: WorkerPool, journal: Journal
 ) -> Iterator[tuple[HandIn, Content | Refusal]]:
-    """Reads in processes of their own: a file that takes one down costs its student alone."""
+    """Reads in processes of their own, unless the same was read before: a file that takes one down costs its student alone."""
     futures = {}
     for hand_in in hand_ins:
         if hand_in.failed or hand_in.refused:
             yield hand_in, Refusal("not_graded" if hand_in.failed else "rejected", hand_in.failed or hand_in.refused)
+            continue
+        key = reading_key(hand_in.path, labs)
+        if key is not None and (known := recall(journal, key, hand_in.path)) is not None:
+            yield hand_in, known
         else:
-            futures[pool.submit(NEXT, read_hand_in, hand_in.path, labs, seconds=SHORT_SECONDS)] = hand_in
+            futures[pool.submit(NEXT, read_hand_in, hand_in.path, labs, seconds=SHORT_SECONDS)] = hand_in, key
     for future in as_completed(futures):
-        hand_in = futures[future]
+        hand_in, key = futures[future]
         try:
-            yield hand_in, future.result()
+            content = future.result()
         except WorkFailed as failure:
             yield hand_in, Refusal("not_graded", f"{hand_in.place} could not be read: {failure}")
+            continue
+        if key is not None:
+            remember(journal, key, hand_in.path, content)
+        yield hand_in, content
 
 
 def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read: _Read) -> None:

@@ -23,7 +23,8 @@ from grader.classroom.batch.archives import (
     notes_on,
     unpack,
 )
-from grader.reading.files import UnreadableFile, is_source, opened_plain
+from grader.plain_files import UnreadableFile, opened_plain
+from grader.reading.files import is_source
 
 MAX_LISTED = 20_000
 DEEPEST = 4

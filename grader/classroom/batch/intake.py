@@ -36,7 +36,8 @@ from grader.classroom.batch.marks import ordered
 from grader.classroom.batch.platforms import Named, Platform, named, owner, student_of_folder
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
-from grader.reading.files import is_source, opened_plain
+from grader.plain_files import opened_plain
+from grader.reading.files import is_source
 
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""

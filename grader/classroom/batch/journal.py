@@ -30,10 +30,13 @@ CREATE TABLE IF NOT EXISTS verdict (
 );
 CREATE TABLE IF NOT EXISTS in_force (work TEXT PRIMARY KEY, key TEXT NOT NULL, device TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS known (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-"""in_force: of a kernel's text the verdict that the class's files were last made from, and on what it was graded."""
+"""in_force: of a kernel's text the verdict that the class's files were last made from, and on what it was graded. known: what else was
+found out, by a digest of all it depends on."""
 
 COLUMNS = {"verdict": 5, "in_force": 3, "setting": 2}
+"""What is saved from a damaged file."""
 
 
 class JournalBusy(RuntimeError):
@@ -167,6 +170,15 @@ class Journal:
         """A setting of this journal: the first value ever given for it."""
         self._write("INSERT OR IGNORE INTO setting VALUES (?, ?)", (name, default))
         return str(self._database.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()[0])
+
+    def recall(self, key: str) -> str | None:
+        """What `remember` was given for this key."""
+        row = self._database.execute("SELECT value FROM known WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else None
+
+    def remember(self, key: str, value: str) -> None:
+        """Keeps what was found out. Raises JournalFull when it is not on the disk."""
+        self._write("INSERT OR REPLACE INTO known VALUES (?, ?)", (key, value))
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM verdict").fetchone()[0])

@@ -29,8 +29,6 @@ class LocalEngine:
         self._threads = [threading.Thread(target=self._drive, args=(gpu,), daemon=True) for gpu in range(gpu_count)]
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -38,10 +36,14 @@ class LocalEngine:
         for _ in self._threads:
             self._bundles.put(None)
         for thread in self._threads:
-            thread.join(timeout=5)
+            if thread.ident is not None:
+                thread.join(timeout=5)
 
     def submit(self, key: str, source: KernelSource) -> None:
         if self._threads:
+            for thread in self._threads:
+                if thread.ident is None:  # a class whose verdicts are known needs no GPU
+                    thread.start()
             built = self._pool.submit(LATER, build_for_gpu, self._setup, source)
             self._then(built, key, lambda result: self._built(key, source, result))
         else:

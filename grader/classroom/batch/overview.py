@@ -44,6 +44,18 @@ class Leader:
 
 
 @dataclass(frozen=True)
+class Histogram:
+    """How many values are in each of the equal parts between `low` and `high`."""
+
+    title: str
+    unit: str
+    low: float
+    high: float
+    median: float
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class LabSummary:
     """One lab over the whole class; leaders under pseudonyms."""
 
@@ -51,7 +63,7 @@ class LabSummary:
     statuses: tuple[tuple[str, int], ...]
     median: float
     leaders: tuple[Leader, ...]
-    images: tuple[html.Image, ...]
+    histograms: tuple[Histogram, ...]
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Numbers:
     most: float
     graded_on: tuple[tuple[str, int], ...]
     labs: tuple[LabSummary, ...]
-    score_image: html.Image | None
+    points: Histogram | None
     mistakes: tuple[tuple[str, str, int], ...]
 
 
@@ -140,7 +152,7 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
         max((standing.mark.possible for standing in standings), default=0.0),
         tuple(devices.most_common()),
         tuple(_summary(lab_id, median, statuses, present, who) for lab_id, median, _, statuses in in_numbers(present)),
-        _histogram(known, "points", "Points of the whole class"),
+        histogram(known, "points", "Points of the whole class"),
         tuple((*mistake, len(students)) for mistake, students in mistakes(present)),
     )
 
@@ -172,11 +184,11 @@ def _summary(
     points = [
         one.labs[lab_id].points for one in standings if lab_id in one.labs and one.labs[lab_id].status != "not_graded"
     ]
-    images = [_histogram(points, "points", f"Points in {lab_id}")]
+    drawn = [histogram(points, "points", f"Points in {lab_id}")]
     if board:
         ratios = [leader.ratio for leader in board]
-        images.append(_histogram(ratios, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
-    return LabSummary(lab_id, statuses, median, board[:LEADERS], tuple(image for image in images if image))
+        drawn.append(histogram(ratios, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
+    return LabSummary(lab_id, statuses, median, board[:LEADERS], tuple(one for one in drawn if one))
 
 
 def leaders(lab_id: str, standings: Sequence[Standing], who: Callable[[Standing], str]) -> tuple[Leader, ...]:
@@ -205,8 +217,15 @@ def mistakes(standings: Sequence[Standing]) -> list[tuple[tuple[str, str], list[
     return sorted(made.items(), key=lambda found: (-len(found[1]), found[0]))
 
 
-def _histogram(values: Sequence[float], unit: str, title: str) -> html.Image | None:
-    return html.image(lambda drawn: drawn.histogram(values, unit, title)) if values else None
+def histogram(values: Sequence[float], unit: str, title: str) -> Histogram | None:
+    """How many of the values are where, in 5 to 20 bars from 0, or the least one, to the greatest; None without values."""
+    if not values:
+        return None
+    low, high = min(0.0, *values), max(values) if max(values) > 0 else 10.0
+    counts = [0] * min(20, max(5, len(values) // 3))
+    for value in values:
+        counts[min(len(counts) - 1, int(len(counts) * (value - low) / (high - low)))] += 1
+    return Histogram(title, unit, low, high, statistics.median(values), tuple(counts))
 
 
 # ---------------------------------------------------------------- with names

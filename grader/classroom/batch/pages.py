@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from markupsafe import escape
 
 from grader.classroom.batch import overview
 from grader.classroom.batch.accounts import Accounted
-from grader.classroom.batch.similarity import Comparison, Group, similar_kernels
+from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
-from grader.classroom.batch.verdicts import to_json
+from grader.classroom.batch.verdicts import structured, to_json, unstructured
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
 from grader.model import KernelSource, Report
 from grader.reporting import page as html
@@ -35,11 +37,12 @@ DRAWN_BY = ("jinja2", "markupsafe", "matplotlib", "pygments")
 class Pages:
     """Writes the pages below `out`; those of feedback are drawn by a batch's workers while kernels still wait for a GPU.
 
-    secret: what pseudonyms are made with, so that a name leads to one and one leads to no name.
+    secret: what pseudonyms are made with, so that a name leads to one and one leads to no name. journal: where it is kept whose
+    kernels are alike.
     """
 
-    def __init__(self, pool: WorkerPool, out: Path, secret: str) -> None:
-        self._pool, self._folder, self._secret = pool, out, secret
+    def __init__(self, pool: WorkerPool, out: Path, secret: str, journal: Journal | None = None) -> None:
+        self._pool, self._folder, self._secret, self._journal = pool, out, secret, journal
         self._drawn: dict[str, tuple[str, Future[str] | None]] = {}
 
     def draw(self, standing: Standing) -> None:
@@ -64,10 +67,7 @@ class Pages:
         Pages of students who are gone stay as they are.
         """
         (self._folder / "feedback").mkdir(exist_ok=True)
-        modules = overview.modules(standings)
-        comparisons = [
-            self._pool.submit(FIRST, similar_kernels, *lab, seconds=SHORT_SECONDS) for lab in modules.items()
-        ]
+        comparisons = [self._comparison(*lab) for lab in overview.modules(standings).items()]
         for standing in standings:
             self.draw(standing)
         drawn = 0
@@ -76,20 +76,33 @@ class Pages:
             if drawing is not None:
                 write_whole(self._folder / page_address(standing), _text(drawing, standing))
                 drawn += 1
-        alike: list[Group] = []
-        uncompared: list[str] = []
-        for comparison in comparisons:
-            try:
-                found = comparison.result()
-            except WorkFailed as failure:
-                uncompared.append(f"The kernels of a lab could not be compared: {failure}.")
-            else:
-                alike += found.found
-                uncompared += found.left_out
-        compared = Comparison(alike, uncompared)
+        found = [comparison() for comparison in comparisons]
+        compared = Comparison(
+            [group for one in found for group in one.found], [sentence for one in found for sentence in one.left_out]
+        )
         for name, text in overview.pages(standings, compared, self._secret, page_address, files).items():
             write_whole(self._folder / name, text)
         return drawn
+
+    def _comparison(self, lab_id: str, modules: Mapping[str, str]) -> Callable[[], Comparison]:
+        """Begins to compare the kernels of a lab, unless the same were compared before; what it returns waits for the answer."""
+        parts = _drawn_by(), stub_of(lab_id), lab_id, sorted(modules.items())
+        key = overview.digest_of(json.dumps(parts))
+        known = self._journal.recall(key) if self._journal else None
+        if known is not None:
+            return partial(structured, known, Comparison)
+        comparing = self._pool.submit(FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
+
+        def compared() -> Comparison:
+            try:
+                found = comparing.result()
+            except WorkFailed as failure:
+                return Comparison((), (f"The kernels of a lab could not be compared: {failure}.",))
+            if self._journal:
+                self._journal.remember(key, unstructured(found, Comparison))
+            return found
+
+        return compared
 
 
 def statement(standing: Standing, board: str = "") -> MarkStatement:

@@ -136,8 +136,13 @@ def _stub_hashes(lab_id: str) -> list[int]:
     """Fingerprints of what every student was given."""
     from copydetect import CodeFingerprint
 
-    stub = ASSIGNMENT / f"{lab_id}.py"
-    if not stub.exists():
+    text = stub_of(lab_id)
+    if not text:
         return []
-    text = io.StringIO(stub.read_text(encoding="utf-8"))
-    return sorted(CodeFingerprint(stub.name, NOISE_TOKENS, 1, language="python", fp=text).hashes)
+    return sorted(CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, 1, language="python", fp=io.StringIO(text)).hashes)
+
+
+def stub_of(lab_id: str) -> str:
+    """What every student was given; "" without it."""
+    stub = ASSIGNMENT / f"{lab_id}.py"
+    return stub.read_text(encoding="utf-8") if stub.exists() else ""

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import psutil
 
-from grader.classroom.batch.archives import RefusedMember, UnusableArchive, unpack
 from grader.classroom.hidden_cases import Secrets
 from grader.judging.rubric import load_rubric
 from grader.labs import Lab, get_lab
@@ -98,14 +97,6 @@ def _bounded_memory() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, kept)
-
-
-def unpack_archive(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
-    """Unpacks in a worker; an archive that cannot be read is an answer, not an error of the grader."""
-    try:
-        return unpack(archive, target, max_bytes=max_bytes)
-    except UnusableArchive as problem:
-        return problem
 
 
 class Undecided(RuntimeError):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from grader.reading.files import opened_plain
+from grader.plain_files import opened_plain
 
 GIT_SECONDS = 20.0
 MAX_REFS_BYTES = 4 << 20

@@ -49,12 +49,23 @@ def placed(report: LabReport, source: KernelSource) -> LabReport:
 
 def to_json(report: LabReport) -> str:
     """The report without its source, which belongs to the submission."""
-    return json.dumps(_spelled(_converter().unstructure(replace(report, source=None))), allow_nan=False)
+    return unstructured(replace(report, source=None), LabReport)
 
 
 def from_json(text: str) -> LabReport:
     """The report that `to_json` wrote."""
-    return _converter().structure(json.loads(text, object_hook=_meant), LabReport)
+    report: LabReport = structured(text, LabReport)
+    return report
+
+
+def unstructured(value: Any, kind: Any) -> str:
+    """A value of one of the grader's dataclasses as text."""
+    return json.dumps(_spelled(_converter().unstructure(value, unstructure_as=kind)), allow_nan=False)
+
+
+def structured(text: str, kind: Any) -> Any:
+    """The value that `unstructured` wrote."""
+    return _converter().structure(json.loads(text, object_hook=_meant), kind)
 
 
 NUMBER = "⟦number⟧"

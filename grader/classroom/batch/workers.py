@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import queue
 import signal
 import tempfile
@@ -33,6 +34,9 @@ FIRST, NEXT, LATER, LAST = range(4)
 """Priorities: what waits for a GPU's answer, what is short, what takes long, and what nobody waits for yet."""
 
 
+NICE = 5
+"""How far workers give way: a GPU's process that waits for a core keeps the GPU idle."""
+
 SHARED = ["grader.classroom.batch.tasks", "triton", "nbformat"]
 """What every worker needs and takes seconds to import: one process imports it, and the workers are forked from that."""
 
@@ -54,7 +58,7 @@ class _Task:
 
 
 def prepare() -> None:
-    """Begins to import what workers share, in the background; for the main thread, the sooner the better."""
+    """Begins to import what workers share, in the background; for the main thread."""
     forkserver.set_forkserver_preload(SHARED)
     kept = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it starts with: Ctrl-C is for the coordinator alone
     place, tempfile.tempdir = tempfile.gettempdir(), str(own_folder())
@@ -68,13 +72,17 @@ def prepare() -> None:
 class WorkerPool:
     """Some processes, each started when there is work for it. Use as a context manager; leaving it ends them."""
 
-    def __init__(self, size: int) -> None:
-        prepare()
+    def __init__(self, size: int, *, light: bool = False) -> None:
+        """light: without anything of what workers share."""
+        self._prepared = light
+        self._beside: WorkerPool | None = None
         self._tasks: queue.PriorityQueue[_Task] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._closing = threading.Event()
         self._alone = _Alone()
-        self._processes = [Supervised(_serve, method="forkserver") for _ in range(size)]
+        self._processes = [
+            Supervised(_serve) if light else Supervised(_serve_with_torch, method="forkserver") for _ in range(size)
+        ]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
         ]
@@ -85,10 +93,12 @@ class WorkerPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._beside:
+            self._beside.__exit__(kind, error, tb)
         self._closing.set()
         for process in self._processes:
             process.kill()
-            self.submit(FIRST, print)  # wakes a thread that waits for work
+            self._put(FIRST, 0.0, print)  # wakes a thread that waits for work
         for thread in self._threads:
             thread.join(timeout=5)
         while True:
@@ -98,13 +108,28 @@ class WorkerPool:
                 return
 
     def submit(
-        self, priority: int, function: Callable[..., Result], *arguments: Any, seconds: float = TASK_SECONDS
+        self,
+        priority: int,
+        function: Callable[..., Result],
+        *arguments: Any,
+        seconds: float = TASK_SECONDS,
+        light: bool = False,
     ) -> Future[Result]:
         """Queues a call of an importable function. The future has its result, or WorkFailed; it is cancelled at the end.
 
         A process that dies is replaced, and the call is tried again, ATTEMPTS times in all. `seconds`: when it has no
-        result by then, its process is killed and the call has failed.
+        result by then, its process is killed and the call has failed. The first call is for the main thread: it begins what
+        the processes are forked from. `light`: in one process more, for what needs nothing of what workers share, such as unpacking.
         """
+        if light:
+            self._beside = self._beside or WorkerPool(1, light=True).__enter__()
+            return self._beside.submit(priority, function, *arguments, seconds=seconds)
+        if not self._prepared:
+            prepare()
+            self._prepared = True
+        return self._put(priority, seconds, function, *arguments)
+
+    def _put(self, priority: int, seconds: float, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         future: Future[Result] = Future()
         self._tasks.put(_Task(priority, next(self._numbers), future, seconds, function, arguments))
         return future
@@ -185,11 +210,17 @@ def given_up(deaths: int) -> str:
     return f"the grader's own process died {deaths} times while it worked on this; grade it by itself to see why"
 
 
-def _serve(connection: Connection) -> None:
-    """A worker's life: calls the functions that it is asked for; an exception is an answer too."""
+def _serve_with_torch(connection: Connection) -> None:
+    """A worker's life, for work that computes. It gives way to the processes of GPUs, whose cores do not wait."""
     import torch
 
     torch.set_num_threads(1)
+    os.nice(NICE)
+    _serve(connection)
+
+
+def _serve(connection: Connection) -> None:
+    """A worker's life: calls the functions that it is asked for; an exception is an answer too."""
     connection.send("ready")
     while True:
         try:

@@ -111,16 +111,6 @@ def test_the_page_for_everybody_is_the_same_whatever_the_names_are(without_pictu
     assert made[0] == made[1]
 
 
-@pytest.mark.slow
-def test_no_name_is_in_the_data_of_a_picture():
-    rows = [("adalovelace", "Ada Lovelace", "ada@example.org", "90001", "S90001", "501", "adagit", "Section Alpha"),
-            ("gracehopper", "Grace Hopper", "grace@example.org", "90002", "S90002", "502", "gracegit", "Section Beta")]  # fmt: skip
-    text = projected(rows)
-    assert "data:image/svg+xml" in text
-    for reading in readings(text):
-        assert not [value for row in rows for value in row if value.casefold() in reading]
-
-
 def test_a_pseudonym_needs_the_secret():
     """Who knows every login cannot try them all; and a student keeps the pseudonym from run to run."""
     ann = standings([graded(HandIn("ann", "", "ann.py", hand_in().path))], Rules())[0]

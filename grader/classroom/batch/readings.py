@@ -1,0 +1,76 @@
+"""What was read in a hand-in, kept by its bytes: a class whose rubric changed is not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from grader.classroom.batch.journal import Journal, grader_digest
+from grader.classroom.batch.tasks import Content
+from grader.classroom.batch.verdicts import structured, unstructured
+from grader.model import KernelSource, Refusal
+from grader.plain_files import UnreadableFile, opened_plain
+
+MAX_BYTES = 16 << 20
+"""A larger hand-in is read each time."""
+
+HERE = Path()
+"""Stands for where the hand-in lies: an archive is unpacked into another folder in every run."""
+
+
+def reading_key(path: Path, lab_ids: tuple[str, ...]) -> str | None:
+    """The digest of all that reading depends on: labs, code, names and bytes. None for what is not plain files, or is too large."""
+    found = hashlib.sha256(json.dumps([grader_digest(), lab_ids, path.name]).encode("utf-8", "surrogateescape"))
+    left = MAX_BYTES
+    try:
+        for one in _below(path):
+            with opened_plain(one) as file:
+                data = file.read(left + 1)
+            if (left := left - len(data)) < 0:
+                return None
+            name = os.fsencode(one.relative_to(path))
+            found.update(b"%d %d %s" % (len(name), len(data), name) + data)
+    except (OSError, UnreadableFile):
+        return None
+    return found.hexdigest()
+
+
+def _below(path: Path) -> Iterator[Path]:
+    if not path.is_dir() or path.is_symlink():
+        yield path
+        return
+    for folder, folders, files in os.walk(path):
+        folders.sort()
+        here = Path(folder)
+        yield from (here / name for name in sorted([*files, *(name for name in folders if (here / name).is_symlink())]))
+
+
+def recall(journal: Journal, key: str, path: Path) -> Content | Refusal | None:
+    """What was read there before, as if it had been read at `path`; None when that is not known."""
+    text = journal.recall(key)
+    try:
+        return _moved(structured(text, Content | Refusal), path, HERE) if text is not None else None  # type: ignore[arg-type]
+    except Exception:  # a row that this grader cannot read is a hand-in to read
+        return None
+
+
+def remember(journal: Journal, key: str, path: Path, content: Content | Refusal) -> None:
+    """Keeps what was read at `path`; not what failed for a reason outside of it."""
+    if isinstance(content, Content) or content.status != "not_graded":
+        journal.remember(key, unstructured(_moved(content, HERE, path), Content | Refusal))
+
+
+def _moved(content: Content | Refusal, to: Path, since: Path) -> Content | Refusal:
+    """The same, found below `to` instead of `since`."""
+    if isinstance(content, Refusal):
+        return content
+    submission = content.submission
+    labs = {
+        lab_id: replace(one, path=to / one.path.relative_to(since)) if isinstance(one, KernelSource) else one
+        for lab_id, one in submission.labs.items()
+    }
+    return replace(content, submission=replace(submission, path=to / submission.path.relative_to(since), labs=labs))
