@@ -154,11 +154,11 @@ def _of_case(
             weights = check_weight(run, products)
             observed = [*check_values(run, products)[0], *(weights or ())]
             for one in observed:
-                if one.values and (weights is None or one.aspect != "right"):
+                if len(one.values) and (weights is None or one.aspect != "right"):
                     _fill(found.setdefault(one.aspect, np.full(shapes[one.aspect], np.nan, dtype=np.float32)), one)
     return found
 
 
 def _fill(operand: Array, observation: Observation) -> None:
-    places = np.array(list(observation.values))
-    operand[places[:, 0], places[:, 1]] = list(observation.values.values())
+    row, k = observation.values[:, :2].astype(np.int64).T
+    operand[row, k] = observation.values[:, 2]

@@ -43,10 +43,9 @@ class Catalogue:
 
     def named(self, case: str, observation: Observation) -> Observation:
         """The observation, with the name of the one kind of mistake whose operand is the same at every element that was sampled."""
-        if not observation.values:
+        if not len(observation.values):
             return observation
-        places = np.array(list(observation.values))
-        held = np.array(list(observation.values.values()))
+        places, held = observation.values[:, :2].astype(np.int64), observation.values[:, 2]
         alike = []
         for (of_case, aspect, name), operand in self.operands.items():
             if (of_case, aspect) != (case, observation.aspect) or (places.max(axis=0) >= operand.shape).any():

@@ -76,7 +76,8 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
         return [*found, *([] if places else weights)] or check_masks(run, products)
     if places and run.expected.right.unit > 1:  # which element of a word is meant, only its partner tells
         values = [one for one in values if one.aspect == "left"]
-    found = [*places, *values, *kept, *check_sums(run, products, check_values(run, products)[1])]
+    kept_factors = held if everything is products else check_values(run, products)[1]
+    found = [*places, *values, *kept, *check_sums(run, products, kept_factors)]
     if any(one.column == "sum" for one in found):  # whose sums are too large, or scaled otherwise, for that reason
         return found
     scales = check_scales(run, everything, held)

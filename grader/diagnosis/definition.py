@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from grader.diagnosis.provenance import Array, Untraceable
-from grader.diagnosis.relation import Products, Run, Side, load_of
+from grader.diagnosis.relation import FAR, Products, Run, Side, load_of
 from grader.diagnosis.statements import (
     last_loop,
     line_of_bound,
@@ -20,8 +20,6 @@ from grader.diagnosis.statements import (
 )
 from grader.diagnosis.tape import MOVES, Node
 
-FAR = 1 << 31
-"""More than any k, so that a row and a k are one number."""
 ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 """Operations that put a tile's elements into another order."""
 

@@ -24,15 +24,15 @@ from grader.labs import Lab
 from grader.labs.problems import generator_for
 from grader.labs.relation import Relation, relation_of
 from grader.labs.slices import slices
-from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.model import KernelBundle, KernelSource, Launch, Outcome, Problem
 from grader.running.cpu import InterpretOptions, interpret
 
 MAX_LAUNCHES = 5
 MAX_SENTENCES = 6
 MAX_PRODUCTS = 1 << 25
 """M N K of the largest case that is recorded."""
-FIRST, SPREAD = 8, 4
-"""How many programs are recorded: the first ones of each launch, and others evenly over all."""
+FIRST, SPREAD = 4, 4
+"""How many programs of a launch are recorded: the first ones, twice as many where they may share a tile, and others evenly over all."""
 SEED = 7
 """Of the values that are recorded: always the same, so that the same is said every time, and the catalogue's columns are theirs."""
 PLAIN = ("contiguous", "contiguous")
@@ -139,8 +139,24 @@ def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], cata
     return one.agreeing(apart[0] if apart else replace(one, numbers=()))
 
 
-def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) -> list[tuple[str, int]]:
-    """(case, config): the lab's first cases, the smallest failing ones, and those in other layouts, which may hold mistakes of their own.
+@dataclass(frozen=True)
+class _Chosen:
+    """A launch to record. whole: with all its programs; else with the first ones, which tell how the tensors' layouts are followed."""
+
+    case: str
+    config: int
+    whole: bool = True
+
+    def within(self, bundle: KernelBundle) -> Launch:
+        """The launch, of so many columns of its grid as it takes; the numbers of its programs stay."""
+        launch = bundle.launches[self.case, self.config]
+        width, height, depth = launch.grid
+        columns = width if self.whole else min(width, -(-FIRST // (height * depth)))
+        return replace(launch, grid=(columns, height, depth))
+
+
+def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) -> list[_Chosen]:
+    """The lab's first cases, the smallest failing ones, and those in other layouts, which may hold mistakes of their own.
 
     Of several configs of a case the one with the largest tiles, whose flow is the shortest.
     """
@@ -158,41 +174,45 @@ def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) ->
     small.sort(key=lambda one: (size(one), math.prod(bundle.launches[one.case, one.config].grid)))
     order = {case: place for place, case in enumerate(expected.first)}
     plain = sorted((one for one in small if layout(one) == PLAIN), key=lambda one: order.get(one.case, len(order)))
-    chosen = [(one.case, one.config) for one in plain[:1]]
-    chosen += [(one.case, one.config) for one in plain[1:] if one.case != plain[0].case][:1]
-    seen = set()
+    chosen = [_Chosen(one.case, one.config) for one in plain[:1]]
+    chosen += [_Chosen(one.case, one.config) for one in plain[1:] if one.case != plain[0].case][:1]
+    seen, whole = set(), not plain
     for one in small:
         if layout(one) != PLAIN and layout(one) not in seen:
             seen.add(layout(one))
-            chosen.append((one.case, one.config))
-    chosen += [(one.case, one.config) for one in small if one.written is False and one.case not in dict(chosen)][:1]
+            chosen.append(_Chosen(one.case, one.config, whole))
+    cases = {one.case for one in chosen}
+    chosen += [_Chosen(one.case, one.config) for one in small if one.written is False and one.case not in cases][:1]
     return chosen
 
 
 def _recorded(
-    failure: Failure, expected: Relation, chosen: Sequence[tuple[str, int]], catalogue: Catalogue, *, own_values: bool
+    failure: Failure, expected: Relation, chosen: Sequence[_Chosen], catalogue: Catalogue, *, own_values: bool
 ) -> list[_Launch]:
     """What each launch shows, on values that tell where they come from, or on the case's own."""
     lab, bundle = failure.lab, failure.bundle
-    names = [f"{number} {case}" for number, (case, _) in enumerate(chosen)]
-    pairs = [(name, config) for name, (_, config) in zip(names, chosen, strict=True)]
-    launches = {pair: bundle.launches[one] for pair, one in zip(pairs, chosen, strict=True)}
+    names = [f"{number} {one.case}" for number, one in enumerate(chosen)]
+    pairs = [(name, one.config) for name, one in zip(names, chosen, strict=True)]
+    launches = {pair: one.within(bundle) for pair, one in zip(pairs, chosen, strict=True)}
     problems = {
-        name: telling(expected, failure.problems[case], lab.id, case) if own_values else failure.problems[case]
-        for name, (case, _) in zip(names, chosen, strict=True)
+        name: telling(expected, failure.problems[one.case], lab.id, one.case)
+        if own_values
+        else failure.problems[one.case]
+        for name, one in zip(names, chosen, strict=True)
     }
-    how = replace(failure.how, record=programs_to_record)
+    slices = max((bundle.configs[one.config].split_k for one in chosen), default=1)
+    how = replace(failure.how, record=lambda count: programs_to_record(count, 2 * FIRST if slices > 1 else FIRST))
     outcomes = interpret(lab, failure.source, replace(bundle, launches=launches), problems, pairs, how)
     known = catalogue if own_values else Catalogue()
     found = []
-    for (case, config), name, outcome in zip(chosen, names, outcomes, strict=True):
+    for one, name, outcome in zip(chosen, names, outcomes, strict=True):
         try:
             with np.errstate(all="ignore"):
-                found.append(_read(failure, case, config, problems[name], outcome, known))
+                found.append(_read(failure, one, problems[name], outcome, known))
         except (
             Exception
         ) as error:  # a stranger's kernel made the record: what trips the reader costs nobody more than a reason
-            found.append(_Launch(sizes_of(problems[name]), defect=defect(case, config, error)))
+            found.append(_Launch(sizes_of(problems[name]), defect=defect(one.case, one.config, error)))
     return found
 
 
@@ -201,19 +221,18 @@ def telling(expected: Relation, problem: Problem, lab_id: str, case: str, seed: 
     return expected.inputs(problem, generator_for(seed, lab_id, case, "relation"))
 
 
-def programs_to_record(count: int) -> tuple[int, ...]:
+def programs_to_record(count: int, first: int) -> tuple[int, ...]:
     """The first programs of a launch, and some of the others."""
     spread = {count * i // SPREAD for i in range(SPREAD)} | {count - 1}
-    return tuple(sorted({*range(min(FIRST, count)), *spread}))
+    return tuple(sorted({*range(min(first, count)), *spread}))
 
 
-def _read(
-    failure: Failure, case: str, config: int, problem: Problem, outcome: Outcome, catalogue: Catalogue
-) -> _Launch:
-    sizes, made = sizes_of(problem), failure.bundle.made
+def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome, catalogue: Catalogue) -> _Launch:
+    sizes, made, case = sizes_of(problem), failure.bundle.made, chosen.case
     if not outcome.flow:
         return _Launch(sizes)
-    run = run_of(failure.lab, failure.bundle, case, config, problem, outcome)
+    run = run_of(failure.lab, failure.bundle, case, chosen.config, problem, outcome)
+    run = run if chosen.whole else replace(run, ended=False)
     if not (run.wrong.any() or outcome.overrun):
         return _Launch(sizes)
     found = []

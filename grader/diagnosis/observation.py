@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -58,7 +58,7 @@ class Observation:
 
     column: which of COLUMNS. aspect: what of it, such as "left step"; two launches show the same thing where column and aspect
     agree. line: of the module; variable: what is assigned there. program, iteration: of the first place where it showed.
-    values: the operand's numbers by (row, k), for the catalogue; () where there are none. what, hint: the name of a catalogued
+    values: float64 [n, 3], rows, k and numbers of the operand, for the catalogue; n is 0 where there are none. what, hint: the name of a catalogued
     mistake that does the same, "" for none.
     """
 
@@ -73,7 +73,7 @@ class Observation:
     iteration: int | None = None
     case: str = ""
     caller: int | None = None
-    values: Mapping[tuple[int, int], float] = field(default_factory=dict, hash=False, compare=False)
+    values: Array = field(default_factory=lambda: np.zeros((0, 3)), hash=False, compare=False)
     mistake: str = ""
     what: str = ""
     hint: str = ""

@@ -23,6 +23,8 @@ from grader.labs import Lab
 from grader.labs.relation import Operand, Relation
 from grader.model import Config, Problem
 
+FAR = 1 << 31
+"""More than any k, so that a row and a k are one number."""
 SAMPLE = 9
 """Rows, and columns, of a program's tile that are looked at."""
 

@@ -36,6 +36,7 @@ def line_of_result(text: str, name: str) -> int | None:
     return None
 
 
+@lru_cache(1024)
 def around(text: str, line: int) -> list[Around]:
     """The loops and conditions that a line stands in, the innermost first."""
     found = [node for node in ast.walk(_tree(text)) if isinstance(node, Around) and node.lineno < line <= _last(node)]

@@ -21,6 +21,7 @@ KINDS = {
     name: np.dtype(name)
     for name in ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8")
 }
+WHOLE = frozenset({int})
 MAX_NODES = 70_000
 MAX_ELEMENTS = 1 << 26
 
@@ -140,21 +141,25 @@ def _array(body: memoryview, place: int, dtype: str, shape: Sequence[int]) -> np
 
 def _node(number: int, entry: Sequence[Any], arrays: Sequence[np.ndarray[Any, Any]], names: Sequence[str]) -> Node:
     op, line, inputs, kind, shape, attribute, data, offsets, active, tensor = entry
-    for given in inputs:
-        if type(given) is not int or not 0 <= given < number:
-            raise ValueError("an operation on something that comes later")
+    if inputs and not (WHOLE.issuperset(map(type, inputs)) and 0 <= min(inputs) and max(inputs) < number):
+        raise ValueError("an operation on something that comes later")
     sizes = _sizes(shape)
-    kept = [None if _whole(index) < 0 else arrays[index] for index in (data, offsets, active)]
+    kept = [None if index == -1 else arrays[_place(index)] for index in (data, offsets, active)]
     if any(array is not None and array.shape != sizes for array in kept):
         raise ValueError("an array of another shape than its operation")
-    return Node(number, str(op), None if line is None else _whole(line), tuple(inputs), str(kind), sizes, attribute, kept[0], kept[1],
-                kept[2], _named(names, tensor))  # fmt: skip
+    return Node(number, str(op), None if line is None else _whole(line), tuple(inputs), str(kind), sizes, attribute, *kept,
+                _named(names, tensor))  # fmt: skip
+
+
+def _place(index: Any) -> int:
+    if _whole(index) < 0:
+        raise ValueError("not a place")
+    return int(index)
 
 
 def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
-    for size in shape:
-        if type(size) is not int or not 0 <= size < 2**62:
-            raise ValueError("not a size")
+    if not WHOLE.issuperset(map(type, shape)) or (shape and not (0 <= min(shape) and max(shape) < 2**62)):
+        raise ValueError("not a size")
     return tuple(shape)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from grader.diagnosis.history import HistoryStep, line_computed, parting, told, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, beside, held_elements, holder
+from grader.diagnosis.relation import FAR, Products, Run, Side, beside, held_elements, holder
 from grader.diagnosis.scales import element_words, taken_elements
 from grader.labs.relation import Held, elements
 
@@ -123,7 +123,7 @@ def _observed(
     text = f"{side.operand.letter}[{side.row[use][at]}, {columns[at]}] is multiplied as {plain(side.value[e, p])}"
     text += f" ({steps})" if steps else ""
     bare = side.value[use] / factor
-    values = dict(zip(zip(side.row[use].tolist(), columns.tolist(), strict=True), bare.tolist(), strict=True))
+    values = np.column_stack([side.row[use], columns, bare])
     before = None if expected.before is None else float(expected.before[at])
     bits = None if expected.bits is None else int(expected.bits[at])
     line = _line_of_order(run, products, side, use, expected.value * factor, e, p) if bits is not None else None
@@ -139,11 +139,13 @@ def _line_of_order(run: Run, products: Products, side: Side, use: Array, right: 
     k[use] = (products.right if side is products.left else products.left).k[use]
     wanted[use] = right
     mine = use & (k % unit == k[e, p] % unit)
-    words = dict(zip(zip(side.row[mine], k[mine] // unit, strict=True), wanted[mine], strict=True))
+    word = side.row * FAR + k // unit
+    known, first = np.unique(word[mine], return_index=True)
     alike = (products.term == products.term[p]) & (side.node == side.node[p]) & (k[e] // unit == k[e, p] // unit)
     for q in np.flatnonzero(use[e] & alike & (k[e] != k[e, p])):
         there = use & (k % unit == k[e, q] % unit)
-        of_word = np.array([words.get(one, np.nan) for one in zip(side.row[there], k[there] // unit, strict=True)])
+        at = np.minimum(np.searchsorted(known, word[there]), len(known) - 1)
+        of_word = np.where(known[at] == word[there], wanted[mine][first][at], np.nan)
         if len(of_word) > unit and (np.abs(side.value[there] - of_word) <= LOOSE * np.abs(of_word)).all():
             return parting(run, int(side.node[p]), (int(side.lanes[e, p]), int(side.lanes[e, q])), side.operand.tensor)
     return None
@@ -221,7 +223,7 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     words = run.expected.weight_words
     expected = f"W[{n[at]}, {k[at]}] = {plain(weight.value[n[at], k[at]])}"
     expected += f" = {words(run.problem, int(n[at]), int(k[at]))}" if words else ""
-    values = dict(zip(zip(n.tolist(), k.tolist(), strict=True), total.tolist(), strict=True))
+    values = np.column_stack([n, k, total])
     bits = right.operand.held(run.problem, n[at : at + 1], k[at : at + 1], {}).bits
     own = [link for link in links if run.provenance.sources(link.node) <= {right.operand.tensor}]
     kept = bits is None or (

@@ -16,7 +16,8 @@ WITH_CATALOGUE = [lab for lab in all_labs().values() if wrong_kernels(lab)]
 
 
 def observation(values):
-    return Observation("value", "left", 1, "X[0, 0] is multiplied as 1", values=values)
+    numbers = np.array([(row, k, number) for (row, k), number in values.items()])
+    return Observation("value", "left", 1, "X[0, 0] is multiplied as 1", values=numbers)
 
 
 def test_only_an_operand_that_is_the_same_everywhere_has_a_name():
