@@ -46,7 +46,7 @@ PARTS = (
     ),
     Part(
         ("diagnosis",), 3.2, "the relation, the fit, the catalogue, the sentences",
-        "the engine (tape, provenance, following, flow) is 0.9, the line to change (definition, statements) 0.6; the rest: nine columns",
+        "the engine (tape, provenance, following, flow) is 0.9, the line to change (definition) 0.6; the rest: nine columns",
     ),
     Part(("labs",), 5.5, "contract and recipes; each lab's folder"),
     Part(("notebook", "exercises"), 1.9, "check, steps, predictions, pictures in cells"),

@@ -1,1 +1,17 @@
-"""Why is a kernel wrong? The ledger follows its flow, likeness compares its output, both on outcomes that were judged."""
+"""Why is a kernel wrong? What a few recorded launches did, put beside what the lab says, column by column, in the order of the flow.
+
+Read it in this order, half an hour in all:
+
+1. `observation`: what is said, and COLUMNS, the order in which everything is compared.
+2. `grader.labs.relation`: what should stand there, which each lab says of itself.
+3. The engine, which knows no right or wrong. `tape`: a launch as operations with lines and values. `provenance`: from which elements
+   of which tensor a value comes. `flow`, `following`: how an element of Y came about, as a sum of factor * left * right.
+   `history`: what became of one element, step by step.
+4. `relation`: the same as a table, a column for all that can deviate. `fit`: a column as an integer combination, with names.
+5. `compare`: the columns in order, and which deviation makes the next ones uncertain. Then the columns, each on its own:
+   `stores` and `programs` (who stores what), `addresses` and `lookups` (which elements meet), `counts` (each k once), `values` (what the
+   operands hold), `sums` and `precision` (what becomes of the products), `scales` (what they are multiplied by).
+6. `definition`: of a deviation, the line to change. The longest module, and the only one with heuristics: all else is measured.
+7. `catalogue`: names, where a known mistake gives the same numbers. `explaining`: which launches to record, and what they agree on.
+   `reasons`, `shrinking`: the sentences, and what is said of a kernel that cannot be followed.
+"""

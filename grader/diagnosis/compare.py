@@ -50,41 +50,50 @@ def compare(run: Run) -> list[Observation]:
 
 
 def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observation]:
-    left_over = check_left_over(run, products, stores)
-    if left_over:  # nothing else of this tile is certain before
+    """What deviates in a program: the places of its products, what becomes of them, and their numbers as far as these are understood."""
+    if left_over := check_left_over(run, products, stores):  # nothing else of this tile is certain before
         return left_over
-    kept = check_kept(run, products, stores)
     everything = _with_lost(run, stores, products)
-    places = check_rows(run, everything)
-    places = places or check_k(run, everything)
-    placed = store_axes(products.store, run.strides) is not None  # else the element of Y is not certain
-    whole = len(stores) == 1 or all(store.op == "store" for store in stores)
-    if not places and placed and run.config.split_k == 1 and whole:
-        counted = check_counts(run, [everything])
-        places += (check_steps(run, everything) if counted else []) or counted
-    if any(one.aspect == "again" for one in kept):
-        return [*places, *kept]
+    places, kept = _places(run, stores, everything), check_kept(run, products, stores)
     exactly, roughly = adds_up(products)
     summed = [] if exactly else check_precision(run, products)
-    if not (exactly or roughly or summed):
+    if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
         return [*places, *kept]
+    found = [*places, *kept, *_numbers(run, products, everything, [*places, *kept], summed)]
+    found = found or check_masks(run, products)
+    return found or (check_precision(run, products) if run.expected.weight is None else [])
+
+
+def _places(run: Run, stores: list[Node], everything: Products) -> list[Observation]:
+    """The rows of the products, else their k, else how often each k is met."""
+    if found := check_rows(run, everything) or check_k(run, everything):
+        return found
+    placed = store_axes(everything.store, run.strides) is not None  # else the element of Y is not certain
+    whole = len(stores) == 1 or all(store.op == "store" for store in stores)
+    counted = check_counts(run, [everything]) if placed and whole and run.config.split_k == 1 else []
+    return (check_steps(run, everything) or counted) if counted else []
+
+
+def _numbers(
+    run: Run, products: Products, everything: Products, before: list[Observation], summed: list[Observation]
+) -> list[Observation]:
+    """What is multiplied, added and scaled. before: what deviates already; summed: the types that cannot hold a sum."""
     weights = check_weight(run, everything)
     values, held = check_values(run, everything)
-    if weights is not None:  # the lab knows what X is multiplied by in all; the right operand alone may hold anything
+    astray = any(one.column != "sum" for one in before)
+    if weights is not None or (astray and run.expected.right.unit > 1):
+        # where the lab knows what X is multiplied by in all, the right operand alone may hold anything; which element of a word is
+        # meant, only its partner tells
         values = [one for one in values if one.aspect == "left"]
-        found = [*places, *values, *kept, *check_sums(run, products, held), *summed]
-        return [*found, *([] if places else weights)] or check_masks(run, products)
-    if places and run.expected.right.unit > 1:  # which element of a word is meant, only its partner tells
-        values = [one for one in values if one.aspect == "left"]
-    kept_factors = held if everything is products else check_values(run, products)[1]
-    found = [*places, *values, *kept, *check_sums(run, products, kept_factors)]
-    if any(one.column == "sum" for one in found):  # whose sums are too large, or scaled otherwise, for that reason
-        return found
+    if weights is not None:
+        return [*values, *check_sums(run, products, held), *summed, *([] if astray else weights)]
+    sums = check_sums(run, products, held if everything is products else check_values(run, products)[1])
+    if sums or any(one.column == "sum" for one in before):  # sums are too large, or scaled otherwise, for that reason
+        return [*values, *sums]
     scales = check_scales(run, everything, held)
     if scales:  # a sum that is scaled otherwise overflows for that reason
         summed = [one for one in summed if one.aspect != "overflow"]
-    found += [*summed, *scales]
-    return found or check_masks(run, products) or check_precision(run, products)
+    return [*values, *summed, *scales]
 
 
 def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:

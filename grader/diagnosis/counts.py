@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from grader.diagnosis.addresses import line_between_slices, line_of_slice
-from grader.diagnosis.definition import line_of_loop, line_of_mask
+from grader.diagnosis.definition import line_of_choice, line_of_loop, line_of_mask, loop_around, loops_around
 from grader.diagnosis.fit import named
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, load_of
-from grader.diagnosis.statements import line_of_choice, loop_around, loops_around
 from grader.diagnosis.stores import stores_to_output
 
 

@@ -1,25 +1,29 @@
-"""Which line to change: backwards from a load or store to where the component that deviates came in."""
+"""Which line to change: where the variable that carries what deviates was defined.
+
+Two roads lead back. The tape leads from a load or a store along what its addresses, its mask and its values were computed with, by
+their numbers. It does not lead through Python's own numbers, such as a loop's bounds, nor to a condition that was not met; there the
+text tells, by the names that a line uses. The tape comes first here, and the text behind it.
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grader.diagnosis.provenance import Array, Untraceable
-from grader.diagnosis.relation import FAR, Products, Run, Side, load_of
-from grader.diagnosis.statements import (
-    last_loop,
-    line_of_bound,
-    line_of_condition,
-    line_of_named_mask,
-    line_of_pointer,
-    line_of_update,
-    loop_around,
-)
+from grader.diagnosis.provenance import FAR, Array, Untraceable
 from grader.diagnosis.tape import MOVES, Node
+from grader.parsing import parse
 
+if TYPE_CHECKING:
+    from grader.diagnosis.relation import Products, Run, Side
+
+Around = ast.For | ast.While | ast.If
+Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
 ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 """Operations that put a tile's elements into another order."""
 
@@ -58,18 +62,11 @@ def axis_along(access: Node, step: int, *, last: bool) -> int | None:
 
 
 def line_along(run: Run, access: Node, step: int, *, last: bool) -> int | None:
-    """The line where the offsets along the rows, or along k, of a load's tile were made."""
+    """Where what moves an access's addresses by `step` along one axis was last computed by itself, before it met the other axes."""
     axis = axis_along(access, step, last=last)
-    return access.line if axis is None else line_of_axis(run, access, axis)
-
-
-def line_of_axis(run: Run, access: Node, axis: int) -> int | None:
-    """Where what varies along one axis of an access's tile was last computed by itself, before it met the other axes."""
-    found = None
-    for node in address_nodes(run, access):
-        if node.line is not None and _varies_along(run, node, access.shape) == {axis}:
-            found = node.line
-    return found or access.line
+    nodes = address_nodes(run, access) if axis is not None else []
+    alone = [node.line for node in nodes if node.line is not None and _varies_along(run, node, access.shape) == {axis}]
+    return alone[-1] if alone else access.line
 
 
 def _varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
@@ -118,25 +115,32 @@ def line_of_base(
     lanes begin.
     """
     shared = {node.number for node in address_nodes(run, right)} if right else set()
-    nodes = address_nodes(run, access)
-    if axis is not None:
-        along = [node for node in nodes if _is_along(run, node, access.shape, axis)]
-        nodes = [run.tape.nodes[i] for i in sorted({one.number for node in along for one in behind(run, node.number)})]
-    dependent: set[int] = set()
-    scalars: list[Node] = []
-    merged = None
-    for node in nodes:
-        if given(node) or not dependent.isdisjoint(node.inputs):
-            dependent.add(node.number)
-            if node.size == 1 and node.line is not None and "addptr" not in node.op:
-                scalars.append(node)
-            elif node.size > 1 and merged is None and node.line is not None:
-                merged = node.line
+    nodes = _behind_axis(run, access, axis)
+    made = [node for node in _computed_with(nodes, given) if node.line is not None]
+    scalars = [node for node in made if node.size == 1 and "addptr" not in node.op]
+    merged = next((node.line for node in made if node.size > 1), None)
     if not scalars:
-        lanes = [node.line for node in nodes if node.op == "make_range" and node.line is not None]
-        return lanes[0] if lanes else access.line
+        return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
     earlier = [node.line for node in scalars if node.line != merged and not given(node) and node.number not in shared]
     return earlier[-1] if earlier else merged or scalars[-1].line
+
+
+def _computed_with(nodes: Sequence[Node], given: Callable[[Node], bool]) -> list[Node]:
+    """Those of some nodes, in their order, that are given or depend on one that is."""
+    found: dict[int, Node] = {}
+    for node in nodes:
+        if given(node) or not found.keys().isdisjoint(node.inputs):
+            found[node.number] = node
+    return list(found.values())
+
+
+def _behind_axis(run: Run, access: Node, axis: int | None) -> list[Node]:
+    """What an access's addresses were computed with, of one axis alone if there is one, in the order in which it was made."""
+    nodes = address_nodes(run, access)
+    if axis is None:
+        return nodes
+    along = [node.number for node in nodes if _is_along(run, node, access.shape, axis)]
+    return [run.tape.nodes[i] for i in sorted({one.number for number in along for one in behind(run, number)})]
 
 
 def line_of_count(run: Run, access: Node, counts: tuple[int, int]) -> int | None:
@@ -207,55 +211,46 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
     Where the right element was loaded into something else, the wrong one of two is used. Else what first goes wrong decides: a later
     iteration by what moves on, the lanes of a tile by where they got their order, a whole tile by where its beginning was made.
     """
-    access = load_of(run, side, p)
+    access = run.load_of(int(side.node[p]), side.operand.tensor)
     if access is None or access.offsets is None:
         return None
     if (exchanged := line_of_exchange(run, products, side, p, access)) is not None:
         return exchanged
-    before = products.iteration == products.iteration[p] - 1
-    if before.any():
-        previous = load_of(run, side, int(np.flatnonzero(before)[0]))
+    before = np.flatnonzero(products.iteration == products.iteration[p] - 1)
+    if len(before):
+        previous = run.load_of(int(side.node[before[0]]), side.operand.tensor)
         return (line_of_step(run, previous, access) if previous else None) or access.line
-    along = side.operand.place(run.problem, access.offsets)[column == "k"]
-    axes = [axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()]
-    sliced = run.config.split_k > 1 and column == "k"
-    strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
-    made = line_of_bound(run.text, access.line or 0, "start") if sliced else None
-    if axes and not sliced:
-        made = line_of_lanes(run, access, axes[0], strides[column == "k"])
-    return (
-        (line_of_order(run, access, axes[0]) if axes else None)
-        or made
-        or line_of_pointer(run.text, access.line or 0)
-        or access.line
-    )
+    axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
+    made = None if axis is None else line_of_order(run, access, axis)
+    if made is None and run.config.split_k > 1 and column == "k":
+        made = line_of_bound(run.text, access.line or 0, "start")
+    elif made is None and axis is not None:
+        strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
+        made = line_of_lanes(run, access, axis, strides[column == "k"])
+    return made or line_of_argument(run.text, access.line or 0, "pointer") or access.line
+
+
+def changing_axis(along: Array) -> int | None:
+    """The first axis of a tile along which these numbers change."""
+    return next((axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()), None)
 
 
 def line_of_order(run: Run, access: Node, axis: int) -> int | None:
     """Where the lanes along one axis got the distances that they have in the end, up to a factor; None where they are even."""
-    distances = [(node, np.diff(values)) for node, values in _along(run, access, axis)]
-    return None if not distances or (distances[-1][1] == distances[-1][1][0]).all() else _first_alike(distances)
+    made = [(node.line, np.diff(values)) for node, values in _along(run, access, axis)]
+    final = made[-1][1] if made else np.zeros(1)
+    if (final == final[0]).all():
+        return None
+    return next(
+        (line for line, one in made if line and (one * np.abs(final).max() == final * np.abs(one).max()).all()), None
+    )
 
 
 def line_of_lanes(run: Run, access: Node, axis: int, stride: int) -> int | None:
     """Where the lanes along one axis got the numbers that, times a stride, are in the addresses."""
     made = _along(run, access, axis)
-    final = made[-1][1] if made else np.zeros(0)
-    same = [
-        node.line
-        for node, one in made
-        if node.line and node.op not in ("make_range", *MOVES) and (one * stride == final).all()
-    ]
-    return same[0] if same else None
-
-
-def _first_alike(made: Sequence[tuple[Node, Array]]) -> int | None:
-    """The line of the first node whose numbers are those of the last one, up to a factor."""
-    final = made[-1][1] if made else np.zeros(0)
-    alike = (
-        node.line for node, one in made if node.line and (one * np.abs(final).max() == final * np.abs(one).max()).all()
-    )
-    return next(alike, None)
+    computed = ((node, values) for node, values in made if node.line and node.op not in ("make_range", *MOVES))
+    return next((node.line for node, values in computed if (values * stride == made[-1][1]).all()), None)
 
 
 def _along(run: Run, access: Node, axis: int) -> list[tuple[Node, Array]]:
@@ -275,8 +270,8 @@ def line_of_mask(run: Run, access: Node, along: Array) -> int | None:
     A store's mask is not on the tape: where it has a name alone, the text tells.
     """
     if access.op != "load" or len(access.inputs) < 2:
-        return line_of_named_mask(run.text, access.line or 0) or access.line
-    axis = next((axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()), None)
+        return line_of_argument(run.text, access.line or 0, "mask") or access.line
+    axis = changing_axis(along)
     nodes = behind(run, access.inputs[1], lambda node: node.op in ("load", "dot"))
     alone = [
         node.line
@@ -289,24 +284,299 @@ def line_of_mask(run: Run, access: Node, along: Array) -> int | None:
 def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: Node) -> int | None:
     """Where a load's elements go on to products whose own were loaded too, by another load of the same tile of Y, or lie elsewhere
     in this one; None where they were not."""
-    term, here = products.flow.terms[int(products.term[p])], products.term == products.term[p]
-    other = products.right if side is products.left else products.left
-    alive = (other.live & products.alive)[:, here]
-    k = other.k[:, here] // max(side.operand.unit, 1)
-    wanted = (np.broadcast_to(products.rows(side)[:, None], k.shape) * FAR + k)[alive]
-    if (side.row * FAR + side.k // max(side.operand.unit, 1))[:, here][alive].tolist() == wanted.tolist():
-        return None
-    mine = run.tape.accesses[products.program]
+    wanted = _elements_missed(products, side, p)
+    term, mine = products.flow.terms[int(products.term[p])], run.tape.accesses[products.program]
     stored = max((node.number for node in mine if node.op == "store" and node.number < term.node), default=-1)
-    for load in reversed([node for node in mine if node.op == "load" and stored < node.number < term.node]):
-        if load.tensor != side.operand.tensor or load.offsets is None or load.active is None:
-            continue
-        rows, columns = side.operand.place(run.problem, load.offsets[load.active])
-        if len(wanted) and np.isin(wanted, rows * FAR + columns // max(side.operand.unit, 1)).all():
-            way = behind(run, int(side.node[p]), stop=lambda node: node.number == access.number)
-            if load.line == access.line and products.iteration[p]:  # which was right before
-                return None
-            if load is access:
-                return next((node.line for node in way if node.op in ORDERS and access.number < node.number), None)
-            return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
+    loads = (node for node in reversed(mine) if node.op == "load" and stored < node.number < term.node)
+    right = next((load for load in loads if len(wanted) and _brings(run, side, load, wanted)), None)
+    if right is None or (right.line == access.line and products.iteration[p]):  # which was right before
+        return None
+    way = behind(run, int(side.node[p]), stop=lambda node: node.number == access.number)
+    if right is access:
+        return next((node.line for node in way if node.op in ORDERS and access.number < node.number), None)
+    return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
+
+
+def _elements_missed(products: Products, side: Side, p: int) -> Array:
+    """The elements, as numbers of row and k, that an operand should have brought to a product's multiplication; none where it did."""
+    here = products.term == products.term[p]
+    other = products.right if side is products.left else products.left
+    alive, unit = (other.live & products.alive)[:, here], max(side.operand.unit, 1)
+    wanted: Array = (products.rows(side)[:, None] * FAR + other.k[:, here] // unit)[alive]
+    brought = (side.row * FAR + side.k // unit)[:, here][alive]
+    return wanted[:0] if np.array_equal(brought, wanted) else wanted
+
+
+def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:
+    """Whether a load has all of these elements of an operand."""
+    if load.tensor != side.operand.tensor or load.offsets is None or load.active is None:
+        return False
+    rows, k = side.operand.place(run.problem, load.offsets[load.active])
+    return bool(np.isin(wanted, rows * FAR + k // max(side.operand.unit, 1)).all())
+
+
+# ---- by the text alone
+
+
+@lru_cache(16)
+def variables_of(text: str) -> dict[int, str]:
+    """For each line of a module's text: the name that is assigned by the statement that stands there, "" for several."""
+    found: dict[int, str] = {}
+    for one in _made(text):
+        targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+        name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+        found.update(dict.fromkeys(range(one.lineno, _last(one) + 1), name))
+    return found
+
+
+def line_of_result(text: str, name: str) -> int | None:
+    """Where a function of this name says what it returns."""
+    for node in ast.walk(_tree(text)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return max((one.lineno for one in ast.walk(node) if isinstance(one, ast.Return)), default=node.lineno)
+        if isinstance(node, Assigns) and name in _targets(node):
+            return node.lineno
     return None
+
+
+@lru_cache(1024)
+def around(text: str, line: int) -> list[Around]:
+    """The loops and conditions that a line stands in, the innermost first."""
+    found = [node for node in ast.walk(_tree(text)) if isinstance(node, Around) and node.lineno < line <= _last(node)]
+    return sorted(found, key=lambda node: -node.lineno)
+
+
+def loop_around(text: str, line: int) -> ast.For | ast.While | None:
+    """The innermost loop around a line, one that runs a written number of times only where there is no other."""
+    loops = loops_around(text, line)
+    counting = (
+        loop
+        for loop in loops
+        if isinstance(loop, ast.While) or any(map(_uses, getattr(loop.iter, "args", [loop.iter])))
+    )
+    return next(counting, loops[0] if loops else None)
+
+
+def loops_around(text: str, line: int) -> list[ast.For | ast.While]:
+    """All loops around a line, the innermost first."""
+    return [node for node in around(text, line) if isinstance(node, ast.For | ast.While)]
+
+
+def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
+    """Whether a line, or the line that called its function, runs once an iteration of one loop: of the loops that do not hold the
+    store there is one, and not one of a written number of rounds. Then the line's n-th run is that loop's n-th iteration."""
+    outside = {loop.lineno for loop in loops_around(text, stored or 0)}
+    loops = {loop.lineno: loop for at in (line, called) if at for loop in loops_around(text, at)}
+    inside = [loop for number, loop in loops.items() if number not in outside]
+    return len(inside) == 1 and not (isinstance(inside[0], ast.For) and _unrolled(inside[0]))
+
+
+def _unrolled(loop: ast.For) -> bool:
+    """Whether a loop's number of rounds is written down: tl.static_range, or a range of numbers alone."""
+    call = loop.iter
+    return ast.unparse(getattr(call, "func", call)).endswith("static_range") or not any(
+        map(_uses, getattr(call, "args", [call]))
+    )
+
+
+def last_loop(text: str, line: int) -> ast.For | ast.While | None:
+    """The last loop that ends above a line."""
+    loops = [node for node in ast.walk(_tree(text)) if isinstance(node, ast.For | ast.While) and _last(node) < line]
+    return max(loops, key=lambda node: node.lineno, default=None)
+
+
+def line_of_walk(text: str, line: int) -> int | None:
+    """Where a program goes on to its next tile: what moves on the condition of the outermost loop around a line, else that loop."""
+    for loop in loops_around(text, line)[-1:]:
+        names = _uses(loop.test) if isinstance(loop, ast.While) else set()
+        made = [one.lineno for one in _within(text, loop) if _targets(one) & names]
+        return made[0] if made else loop.lineno
+    return None
+
+
+def made_before(text: str, names: set[str], line: int) -> int | None:
+    """Where one of these names was assigned last, above a line of the same function."""
+    return max((one.lineno for one in _before(text, line) if names & _targets(one)), default=None)
+
+
+def line_of_bound(text: str, inside: int, which: str) -> int | None:
+    """The line that made the "start" or the "stop" of the loop around a line, the loop's own where that says it itself; or what of its
+    start depends on the "program"."""
+    loop = loop_around(text, inside)
+    if loop is None:
+        return None
+    if isinstance(loop, ast.While):
+        return _line_of_test(text, loop, which) or loop.lineno
+    if not isinstance(loop.iter, ast.Call) or not loop.iter.args:
+        return loop.lineno
+    arguments = loop.iter.args
+    if len(arguments) == 3 and isinstance(arguments[2], ast.UnaryOp):  # downwards
+        which = "stop" if which == "start" else "start"
+    if which == "start" and len(arguments) == 1:  # what begins at 0 is the loop's own number, so its first use decides
+        return line_of_use(text, inside) or loop.lineno
+    bound = arguments[min(1, len(arguments) - 1)] if which == "stop" else arguments[0]
+    if which == "program":
+        made = [one for one in _before(text, loop.lineno) if _targets(one) & _uses(bound)]
+        return max((one.lineno for one in made if _of_program(text, one)), default=loop.lineno)
+    return (made_before(text, _uses(bound), loop.lineno) if isinstance(bound, ast.Name) else None) or loop.lineno
+
+
+def _line_of_test(text: str, loop: ast.While, which: str) -> int | None:
+    """Where a bound of a loop was made whose condition compares names: its "stop", or the "start" of what moves on."""
+    if not isinstance(loop.test, ast.Compare) or not {
+        type(one) for one in (loop.test.left, *loop.test.comparators)
+    } <= {ast.Name}:
+        return None
+    moving = set() if which == "start" else set().union(*map(_targets, _within(text, loop)))
+    return made_before(text, _uses(loop.test) - moving, loop.lineno)
+
+
+def _within(text: str, block: Around) -> list[Assigns]:
+    """The assignments inside a loop or a condition."""
+    return [one for one in _made(text) if block.lineno < one.lineno <= _last(block)]
+
+
+def _of_program(text: str, one: Assigns) -> bool:
+    """Whether what an assignment makes depends on the program's number."""
+    if any(isinstance(node, ast.Attribute) and node.attr == "program_id" for node in ast.walk(one)):
+        return True
+    before = [other for other in _before(text, one.lineno) if _targets(other) & _uses(one.value)]
+    return any(_of_program(text, other) for other in before)
+
+
+def line_of_use(text: str, line: int) -> int | None:
+    """The first statement, before a line inside a loop that counts, that makes something of the loop's number and that the line uses."""
+    loop = loop_around(text, line)
+    if not isinstance(loop, ast.For):
+        return None
+    counted = _names(loop.target)
+    used = min(
+        (one for one in _behind(text, line, loop) if counted & _uses(one.value)),
+        key=lambda one: one.lineno,
+        default=None,
+    )
+    return None if used is None else made_before(text, _uses(used.value) - counted, loop.lineno) or used.lineno
+
+
+def line_of_update(text: str, line: int) -> int | None:
+    """Where what a line uses moves on from one iteration of the loop around it to the next."""
+    for loop in loops_around(text, line):
+        counted = _names(loop.target) if isinstance(loop, ast.For) else set()
+        behind = list(_behind(text, line, loop))
+        moved = [one for one in behind if isinstance(one, ast.AugAssign) or _targets(one) & _uses(one.value)]
+        for one in moved or [one for one in behind if counted & _uses(one.value)]:
+            return one.lineno
+    return None
+
+
+def line_of_condition(text: str, line: int, beside: int, *, leaving: bool) -> int | None:
+    """What decides whether a line runs, and not the line beside: the condition, or where that was made if it is a name alone.
+
+    leaving: only a condition under which the function returns.
+    """
+    for node in around(text, line):
+        returns = any(isinstance(one, ast.Return) for one in node.body)
+        if (
+            isinstance(node, ast.If | ast.While)
+            and (returns or not leaving)
+            and not node.lineno < beside <= _last(node)
+        ):
+            names = _uses(node.test) - set().union(*map(_targets, _within(text, node)))
+            decided_here = isinstance(node, ast.If) and not isinstance(node.test, ast.Name)
+            return node.lineno if decided_here else made_before(text, names, node.lineno) or node.lineno
+    return None
+
+
+def line_of_choice(text: str, line: int) -> int | None:
+    """The condition inside its loop that decides whether a line runs."""
+    inside = around(text, line)
+    return inside[0].lineno if len(inside) > 1 and isinstance(inside[0], ast.If) else None
+
+
+def line_of_idle(text: str, stored: int | None) -> int | None:
+    """The condition that may keep a program from a store, of any line where none is given: around it, or one to return above it."""
+    calls = [
+        node
+        for node in ast.walk(_tree(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("store", "atomic_add"))
+    ]
+    line = stored or max((call.lineno for call in calls), default=0)
+    start = max(
+        (node.lineno for node in ast.walk(_tree(text)) if isinstance(node, ast.FunctionDef) and node.lineno < line),
+        default=0,
+    )
+    above = [node for node in ast.walk(_tree(text)) if isinstance(node, ast.If) and start < node.lineno < line]
+    found = [
+        node
+        for node in above
+        if (line <= _last(node) and not node.orelse) or any(isinstance(one, ast.Return) for one in node.body)
+    ]
+    return found[0].lineno if found else None
+
+
+def line_of_argument(text: str, line: int, which: str) -> int | None:
+    """Where the "pointer" of a load, or the "mask" of any access, was made that is a name alone at a line; or the "value" of a store."""
+    for call in (
+        node for node in ast.walk(_tree(text)) if isinstance(node, ast.Call) and node.lineno <= line <= _last(node)
+    ):
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        kind = ast.unparse(call.func)
+        if kind.endswith("load"):
+            given |= dict(zip(("pointer",), call.args, strict=False))
+        elif kind.endswith(("store", "atomic_add")):
+            given |= dict(zip(("", "value"), call.args, strict=False))
+        if which in given and (which == "value" or isinstance(given[which], ast.Name)):
+            return made_before(text, _uses(given[which]), line)
+    return None
+
+
+def _behind(text: str, line: int, loop: ast.For | ast.While) -> Iterator[Assigns]:
+    """The assignments of a loop that the statement at a line depends on, the nearest first."""
+    inside = _within(text, loop)
+    statements = [node for node in ast.walk(loop) if isinstance(node, ast.stmt) and node.lineno <= line <= _last(node)]
+    names = _uses(max(statements, key=lambda node: node.lineno)) if statements else set()
+    seen: set[int] = set()
+    while True:
+        fresh = [one for one in inside if one.lineno not in seen and one.lineno != line and names & _targets(one)]
+        if not fresh:
+            return
+        for one in fresh:
+            seen.add(one.lineno)
+            yield one
+            names = names | _uses(one.value) if one.value is not None else names
+
+
+def _before(text: str, line: int) -> list[Assigns]:
+    """The assignments above a line of the same function."""
+    starts = (node.lineno for node in ast.walk(_tree(text)) if isinstance(node, ast.FunctionDef))
+    first = max((start for start in starts if start < line), default=0)
+    return [one for one in _made(text) if first < one.lineno < line]
+
+
+@lru_cache(16)
+def _tree(text: str) -> ast.Module:
+    return parse(text)
+
+
+@lru_cache(16)
+def _made(text: str) -> list[Assigns]:
+    """Every assignment of a module, from its first line to its last."""
+    return sorted((node for node in ast.walk(_tree(text)) if isinstance(node, Assigns)), key=lambda node: node.lineno)
+
+
+def _targets(one: Assigns) -> set[str]:
+    return set().union(*map(_names, one.targets)) if isinstance(one, ast.Assign) else _names(one.target)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+
+
+def _uses(node: ast.AST | None) -> set[str]:
+    """The names that an expression or a statement reads."""
+    names = () if node is None else ast.walk(node)
+    return {name.id for name in names if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+
+
+def _last(node: ast.stmt | ast.expr) -> int:
+    return node.end_lineno or node.lineno

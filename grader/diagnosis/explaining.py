@@ -14,10 +14,10 @@ import torch
 from grader.building import BuildOptions
 from grader.diagnosis.catalogue import Catalogue, load
 from grader.diagnosis.compare import compare, unreadable
+from grader.diagnosis.definition import line_of_result, variables_of
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
-from grader.diagnosis.statements import line_of_result, variables_of
 from grader.diagnosis.tape import parse
 from grader.judging.checking import Finding
 from grader.labs import Lab

@@ -31,6 +31,7 @@ SYMBOLS = {
 CASTS = ("int_cast", "fp_trunc", "fp_ext", "fp_to_fp", "fp_to_si", "fp_to_ui", "si_to_fp", "ui_to_fp", "bitcast")
 EXTRACTS = ("ashr", "lshr", "shl", "mul", "idiv", "sdiv", "udiv")
 """Operations that bring one of a word's elements to where it is taken from."""
+SHIFTS = ("ashr", "lshr", "shl")
 MAX_STEPS = 8
 
 
@@ -152,3 +153,45 @@ def _broadcast(run: Run, number: int, node: Node) -> Array:
     source = run.tape.nodes[number]
     found: Array = np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)
     return found
+
+
+def line_of_change(
+    run: Run, links: list[HistoryStep], right: float, before: float | None = None, bits: int | None = None
+) -> int | None:
+    """Where an element stopped being the right number, if it ever was.
+
+    Right is what it should become, and `before`, the number that this is a rounding of; `bits`: the four of a word that it is made
+    of. Where it was neither, but near `before`, the line that came near; else the first line that changed it where it should have
+    been converted, the last one where not.
+    """
+    if not links:
+        return None
+    if bits is not None and (line := _line_of_cut(run, links, bits)):
+        return line
+    known = {right} if before is None else {right, before, float(np.round(before))}
+    was = [i for i, link in enumerate(links[:-1]) if any(_near(link.value, one, 1e-6) for one in known)]
+    if was:
+        return next((link.line for link in links[was[-1] + 1 :] if link.value != links[was[-1]].value), links[-1].line)
+    changed = [later for earlier, later in itertools.pairwise(links) if later.value != earlier.value] or links[-1:]
+    if before is None:
+        return changed[-1].line
+    return next((link.line for link in links if _near(link.value, before, 1e-2)), changed[0].line)
+
+
+def _near(value: float, right: float, room: float) -> bool:
+    return abs(value - right) <= room * max(1.0, abs(right))
+
+
+def _line_of_cut(run: Run, links: list[HistoryStep], bits: int) -> int | None:
+    """Where four bits of a word were cut out wrongly: the distance of a shift whose lowest four are masked out next, if these are not
+    `bits`, else the table that they are looked up in; or a shift that nothing masks."""
+    for at, (shift, masked) in enumerate(itertools.pairwise(links)):
+        if shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {masked.value:.7g}"):
+            if masked.value != bits:
+                return line_computed(run, run.tape.nodes[shift.node].inputs[1])
+            table = next((link for link in links[at + 2 :] if link.op == "gather"), None)
+            if table is not None:
+                return line_computed(run, run.tape.nodes[table.node].inputs[0])
+    cut = [link for link in links if link.op in SHIFTS]
+    unmasked = cut and not -16 < cut[-1].value < 16 and not any(link.op == "and" for link in links)
+    return cut[-1].line if unmasked else None

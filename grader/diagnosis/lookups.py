@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_base, line_of_exchange, line_of_order, line_of_step
+from grader.diagnosis.definition import (
+    changing_axis,
+    line_of_argument,
+    line_of_base,
+    line_of_exchange,
+    line_of_order,
+    line_of_step,
+)
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import NONE, Array, Untraceable, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of
-from grader.diagnosis.statements import line_of_pointer
 from grader.diagnosis.tape import Node
 
 
@@ -58,7 +64,7 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> int | None
             return others or partner.line
         stays = bool(indices) and _alike(indices[-1], loads[-1])
         return moved or (others if stays else None) or loads[-1].line
-    return line_of_pointer(run.text, loads[-1].line or 0) or loads[-1].line
+    return line_of_argument(run.text, loads[-1].line or 0, "pointer") or loads[-1].line
 
 
 def _alike(one: Node, other: Node) -> bool:
@@ -69,8 +75,7 @@ def _alike(one: Node, other: Node) -> bool:
 def _line_of_use(run: Run, access: Node, side: Side) -> int | None:
     """Where places were made of an element of the index: where the lanes got their order, or where it was multiplied and added."""
     assert access.offsets is not None
-    k = side.operand.place(run.problem, access.offsets)[1]
-    axis = next((axis for axis in range(k.ndim) if (np.diff(k, axis=axis) != 0).any()), None)
+    axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
 
     def looked(node: Node) -> bool:
         return node.op == "load" and node.tensor == side.operand.index

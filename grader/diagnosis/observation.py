@@ -58,7 +58,7 @@ class Observation:
 
     column: which of COLUMNS. aspect: what of it, such as "left step"; two launches show the same thing where column and aspect
     agree. line: of the module; variable: what is assigned there. program, iteration: of the first place where it showed.
-    values: float64 [n, 3], rows, k and numbers of the operand, for the catalogue; n is 0 where there are none. what, hint: the name of a catalogued
+    values: float64 [n, 3], rows, k and numbers of the operand, for the catalogue; or n = 0. what, hint: the name of a catalogued
     mistake that does the same, "" for none.
     """
 

@@ -15,14 +15,16 @@ from grader.diagnosis.definition import (
     line_along,
     line_of_base,
     line_of_count,
+    line_of_idle,
     line_of_mask,
+    line_of_walk,
+    loop_around,
 )
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, replaced
-from grader.diagnosis.statements import line_of_idle, line_of_walk, loop_around
-from grader.diagnosis.stores import places_in_output, store_axes, stores_to_output
+from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.tape import Node
 
 Tile = tuple[int, int]
@@ -82,7 +84,7 @@ def check_programs(run: Run) -> list[Observation]:
 
 def _none(run: Run) -> Observation:
     """That nothing is stored, and where the first tile that is masked out would begin."""
-    store = next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
+    store = first_store(run)
     text, line = "no program stores anything to Y", None
     if store is not None:
         m, n, _ = places_in_output(run, store)
@@ -173,29 +175,29 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     if not unwritten[np.ix_(rows, columns)].all():
         text = f"nobody stores {int(unwritten.sum())} elements of Y, in rows {span(rows)} and columns {span(columns)}"
     if tiles is None:
-        store = next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
-        return Observation(
-            "programs",
-            "missing",
-            None if store is None else line_of_base(run, store),
-            text,
-            "each element of Y stored once",
-        )
-    programs, needed = math.prod(run.grid), tiles.count[0] * tiles.count[1] * run.config.split_k
-    rule = _rule(run, tiles)
-    flat = any(is_program_id(node) and run.grid[node.attribute] == 1 for node in address_nodes(run, tiles.store))
-    walks = loop_around(run.text, tiles.store.line or 0) is not None
-    few = programs < needed and not walks and all(len(set(mine)) == 1 for mine in tiles.by_program.values())
-    _, wide, deep = run.grid
-    own = ({(p // (wide * deep), p // deep % wide)} == set(mine) for p, mine in tiles.by_program.items())
-    other_way = (
-        wide > 1 and run.grid[:2] != tiles.count and all(own)
-    )  # the tile of its own place in the grid, as far as Y goes
-    few = few or other_way or (flat and run.grid[1] == 1 and min(tiles.count) > 1)
+        store = first_store(run)
+        line = None if store is None else line_of_base(run, store)
+        return Observation("programs", "missing", line, text, "each element of Y stored once")
+    few = _grid_is_other(run, tiles)
     if few:
         text += f": the grid has {' x '.join(map(str, run.grid))} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
     aspect = "grid" if few else "missing"
-    return Observation("programs", aspect, _line(run, tiles), text + rule, "each element of Y stored once")
+    return Observation("programs", aspect, _line(run, tiles), text + _rule(run, tiles), "each element of Y stored once")
+
+
+def _grid_is_other(run: Run, tiles: TileMap) -> bool:
+    """Whether the grid is what is wrong: too few programs of one tile each, tiles by their place in a grid of another form, or an
+    axis of it that the kernel asks for and that has one program."""
+    one_each = all(len(set(mine)) == 1 for mine in tiles.by_program.values())
+    walks = loop_around(run.text, tiles.store.line or 0) is not None
+    if math.prod(run.grid) < tiles.count[0] * tiles.count[1] * run.config.split_k and one_each and not walks:
+        return True
+    _, wide, deep = run.grid
+    own = ({(p // (wide * deep), p // deep % wide)} == set(mine) for p, mine in tiles.by_program.items())
+    if wide > 1 and run.grid[:2] != tiles.count and all(own):
+        return True
+    flat = any(is_program_id(node) and run.grid[node.attribute] == 1 for node in address_nodes(run, tiles.store))
+    return flat and wide == 1 and min(tiles.count) > 1
 
 
 def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
@@ -269,7 +271,7 @@ def _formula(run: Run, programs: Array, places: Array) -> str:
 
 def tile_map(run: Run) -> TileMap | None:
     """None where stores are not whole tiles at multiples of their size."""
-    first = next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
+    first = first_store(run)
     along_m, along_n = run.strides
     if first is None or along_m < along_n:
         return None

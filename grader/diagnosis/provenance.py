@@ -13,6 +13,8 @@ NONE, MIXED = -1, -2
 PRODUCT = "product"
 IDENTITIES = frozenset({"fp_ext", "fp_trunc", "fp_to_fp", "si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "int_cast"})
 """Operations that bring a number into another type."""
+FAR = 1 << 31
+"""More than any k, so that a row and a k are one number."""
 OFFSET = 1 << 40
 """Added to elements' offsets, which may be negative, so that NONE and MIXED stay apart from them."""
 

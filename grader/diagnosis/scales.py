@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_mask
+from grader.diagnosis.definition import line_of_argument, line_of_mask
 from grader.diagnosis.fit import fit
-from grader.diagnosis.history import way
+from grader.diagnosis.history import line_of_change, told, way
 from grader.diagnosis.observation import Observation, plain
-from grader.diagnosis.provenance import PRODUCT, Array
-from grader.diagnosis.relation import Products, Run, factor_elements, held_elements, holder
-from grader.diagnosis.statements import line_of_value
+from grader.diagnosis.provenance import PRODUCT, Array, offsets_of
+from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder
 from grader.labs.relation import Scale, elements
 
 CLOSE = 4e-3
@@ -35,35 +34,24 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
     with np.errstate(all="ignore"):
         wrong = ~(np.abs(total / wanted - 1) <= CLOSE)
     if not wrong.any():
-        return [rounded] if (rounded := _rounded(run, products, own, int(e[0]), int(p[0]))) else []
+        first, found = (int(e[0]), int(p[0])), []
+        for scale in run.expected.scales:
+            exact = float(elements(run.problem, scale.tensor, own[scale.tensor][:1])[0])
+            found += made_otherwise(run, products, products.right, scale, first, (exact,), column="scale", room=1e-3)
+        return found
     at = int(np.flatnonzero(wrong)[0])
     if masked := _masked(run, products, own, total[at], int(e[at]), int(p[at]), at):
         return [masked]
     found = []
     for scale in run.expected.scales:
         taken = taken_elements(run, products, scale.tensor)
-        if taken is None:
-            continue
-        amiss = wrong & (taken[live] >= 0) & (taken[live] != own[scale.tensor])
-        if amiss.any():
-            found.append(_element_wrong(run, products, scale, taken[live], own[scale.tensor], amiss, (e, p)))
+        if taken is not None:
+            use = "Y[{m}, {n}] is multiplied by {element}"
+            chosen = np.where(wrong, taken[live], -1)
+            found += other_element(run, products, products.right, scale, (e, p), chosen, own[scale.tensor], use)
     if found:
         return found
     return [_factor_wrong(run, products, total, wanted, own, wrong, int(e[at]), int(p[at]), at)]
-
-
-def _rounded(run: Run, products: Products, own: Mapping[str, Array], e: int, p: int) -> Observation | None:
-    """A scale that lost digits on its way to the products."""
-    for scale in run.expected.scales:
-        held = holder(run, products, products.right, e, p, scale.tensor)
-        links = way(run, *held, scale.tensor) if held else []
-        alone = [link for link in links if run.provenance.sources(link.node) <= {scale.tensor}]
-        exact = float(elements(run.problem, scale.tensor, own[scale.tensor][:1])[0])
-        if len(alone) > 1 and exact and 1e-3 < abs(alone[-1].value / exact - 1) < CLOSE:
-            changed = next((link for link in alone if abs(link.value / exact - 1) > 1e-3), alone[-1])
-            text = f"{element_words(run, scale, int(own[scale.tensor][0]))} = {exact:.7g} becomes {changed.value:.7g} as {changed.type}"
-            return products.seen("scale", f"{scale.tensor} rounded", changed.line, text, "the scale as it is")
-    return None
 
 
 def _masked(
@@ -118,23 +106,30 @@ def element_words(run: Run, scale: Scale, offset: int) -> str:
     return scale.words(run.problem, offset) if scale.words else f"{scale.tensor.removesuffix('_ptr')}[{offset}]"
 
 
-def _element_wrong(
-    run: Run, products: Products, scale: Scale, taken: Array, own: Array, amiss: Array, places: tuple[Array, Array]
-) -> Observation:
-    """A product that was multiplied by another element of a scale than its own; by which rule, where one fits."""
-    e, p = (int(one[np.flatnonzero(amiss)[0]]) for one in places)
+def other_element(
+    run: Run,
+    products: Products,
+    side: Side,
+    scale: Scale,
+    places: tuple[Array, Array],
+    taken: Array,
+    own: Array,
+    use: str,
+) -> list[Observation]:
+    """The first product that has another element of a tensor beside the operands than its own; by which rule, where one fits.
+
+    places: e and p of each product; taken, own: offsets, -1 where none is known. use: what it is used for, in words with {element}.
+    """
+    amiss = (taken >= 0) & (taken != own)
+    if not amiss.any():
+        return []
     at = int(np.flatnonzero(amiss)[0])
-    m, n = products.m[places[0]], products.n[places[0]]
-    text = f"Y[{m[at]}, {n[at]}] is multiplied by {element_words(run, scale, int(taken[at]))}"
-    known = taken >= 0
-    rule = fit(taken[known], {"m": m[known], "n": n[known]}) if scale.words is None else None
-    if rule is not None:
-        base = rule[""]
-        parts = [name if rule[name] == 1 else f"{rule[name]} * {name}" for name in ("m", "n") if rule[name]]
-        if parts or len(np.unique(own[known])) > 1:
-            sum_of = " + ".join(parts) or "the same one for all"
-            text += f" (its index is {sum_of}{f' - {-base}' if parts and base < 0 else f' + {base}' if parts and base else ''})"
-    held = holder(run, products, products.right, e, p, scale.tensor)
+    e, p = (int(one[at]) for one in places)
+    words = {"m": products.m[e], "n": products.n[e], "row": side.row[e, p], "k": products.left.k[e, p]}
+    text = use.format(element=element_words(run, scale, int(taken[at])), **words) + _rule(
+        products, scale, places[0], taken, own
+    )
+    held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
     line = load.line if load else None
     if (
@@ -142,7 +137,60 @@ def _element_wrong(
     ):  # loaded, and used for others
         factors = products.flow.terms[int(products.term[p])].factors
         line = next((factor.line for factor in factors if scale.tensor in factor.sources), line)
-    return products.seen("scale", scale.tensor, line, text, element_words(run, scale, int(own[at])))
+    aspect = scale.tensor if side is products.right else f"{scale.tensor} in {side.operand.letter}"
+    inside = scale.tensor in run.provenance.sources(int(side.node[p]))
+    expected = element_words(run, scale, int(own[at]))
+    return [products.seen("scale", aspect, line, text, expected, p=p if inside else None)]
+
+
+def _rule(products: Products, scale: Scale, e: Array, taken: Array, own: Array) -> str:
+    """By which combination of m and n the elements of a tensor of one dimension were taken, in words."""
+    known = taken >= 0
+    m, n = products.m[e][known], products.n[e][known]
+    rule = fit(taken[known], {"m": m, "n": n}) if scale.words is None else None
+    if rule is None:
+        return ""
+    parts = [name if rule[name] == 1 else f"{rule[name]} * {name}" for name in ("m", "n") if rule[name]]
+    if not parts:
+        return " (its index is the same one for all)" if len(np.unique(own[known])) > 1 else ""
+    parts += [f"{abs(rule[''])}"] if rule[""] > 0 else []
+    less = f" - {-rule['']}" if rule[""] < 0 else ""
+    return f" (its index is {' + '.join(parts)}{less})"
+
+
+def made_otherwise(
+    run: Run,
+    products: Products,
+    side: Side,
+    scale: Scale,
+    place: tuple[int, int],
+    may: Sequence[float],
+    *,
+    column: str,
+    room: float,
+    bits: int | None = None,
+) -> list[Observation]:
+    """What is made of an element of a tensor for one product, before it meets others, where that is none of the numbers it may be.
+
+    place: e and p. may: the first is the element itself, or what is to be made of it. room: relative to them.
+    """
+    held = holder(run, products, side, *place, scale.tensor)
+    links = (
+        [link for link in way(run, *held, scale.tensor) if run.provenance.sources(link.node) <= {scale.tensor}]
+        if held
+        else []
+    )
+    if not links or not held or not any(may) or any(abs(links[-1].value - one) <= room * abs(one) for one in may):
+        return []
+    origin = run.provenance.origin(held[0], scale.tensor)
+    offset = -1 if origin is None else int(offsets_of(origin).reshape(-1)[held[1]])
+    element = element_words(run, scale, offset) if offset >= 0 else scale.tensor.removesuffix("_ptr")
+    text = (
+        f"{element} becomes {links[-1].value:.7g} ({told(links)}) for Y[{products.m[place[0]]}, {products.n[place[0]]}]"
+    )
+    line = line_of_change(run, links, may[0], bits=bits)
+    expected = ", ".join(f"{one:.7g}" for one in may[:-1]) + (" or " if len(may) > 1 else "") + f"{may[-1]:.7g}"
+    return [products.seen(column, f"{scale.tensor} made", line, text, expected, p=place[1])]
 
 
 def _factor_wrong(
@@ -171,7 +219,9 @@ def _factor_wrong(
     lost = [scale.tensor for scale, power in zip(run.expected.scales, powers or (), strict=False) if power == 0]
     line = next((line for tensor in lost if (line := _line_of_factor(run, tensor))), None)
     line = line or (
-        factors[0].line if factors else line_of_value(run.text, products.store.line or 0) or products.store.line
+        factors[0].line
+        if factors
+        else line_of_argument(run.text, products.store.line or 0, "value") or products.store.line
     )
     aspect = "powers " + " ".join(map(str, powers)) if powers is not None else "factor"
     return products.seen("scale", aspect, line, text, f"{expected} = {plain(wanted[at])}")

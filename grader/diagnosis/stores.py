@@ -19,6 +19,11 @@ def stores_to_output(run: Run, program: int) -> list[Node]:
     return [n for n in run.tape.accesses[program] if n.op != "load" and n.tensor == run.lab.output]
 
 
+def first_store(run: Run) -> Node | None:
+    """The first recorded one of any program."""
+    return next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
+
+
 def lasting(stores: Sequence[Node]) -> list[Node]:
     """Those whose elements the program does not overwrite later, and atomics."""
     found: list[Node] = []

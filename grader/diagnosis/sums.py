@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import start_of_sum
+from grader.diagnosis.definition import line_of_argument, start_of_sum
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
-from grader.diagnosis.statements import line_of_value
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
 
@@ -43,7 +42,7 @@ def check_kept(run: Run, products: Products, stores: Sequence[Node]) -> list[Obs
             line = reaching[0].line
         elif not reaching:
             text = "the product of X and W reaches no store"
-            line = line_of_value(run.text, stores[-1].line or 0) or line
+            line = line_of_argument(run.text, stores[-1].line or 0, "value") or line
         found.append(products.seen("sum", "lost", line, text, "the sum of all of them"))
     again = products.flow.again
     if again:

@@ -141,14 +141,14 @@ def _array(body: memoryview, place: int, dtype: str, shape: Sequence[int]) -> np
 
 def _node(number: int, entry: Sequence[Any], arrays: Sequence[np.ndarray[Any, Any]], names: Sequence[str]) -> Node:
     op, line, inputs, kind, shape, attribute, data, offsets, active, tensor = entry
-    if inputs and not (WHOLE.issuperset(map(type, inputs)) and 0 <= min(inputs) and max(inputs) < number):
+    if inputs and not (WHOLE.issuperset(map(type, inputs)) and min(inputs) >= 0 and max(inputs) < number):
         raise ValueError("an operation on something that comes later")
     sizes = _sizes(shape)
-    kept = [None if index == -1 else arrays[_place(index)] for index in (data, offsets, active)]
+    kept = [arrays[_place(index)] if index != -1 else None for index in (data, offsets, active)]
     if any(array is not None and array.shape != sizes for array in kept):
         raise ValueError("an array of another shape than its operation")
-    return Node(number, str(op), None if line is None else _whole(line), tuple(inputs), str(kind), sizes, attribute, *kept,
-                _named(names, tensor))  # fmt: skip
+    return Node(number, str(op), None if line is None else _whole(line), tuple(inputs), str(kind), sizes, attribute, kept[0], kept[1],
+                kept[2], _named(names, tensor))  # fmt: skip
 
 
 def _place(index: Any) -> int:
@@ -158,7 +158,7 @@ def _place(index: Any) -> int:
 
 
 def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
-    if not WHOLE.issuperset(map(type, shape)) or (shape and not (0 <= min(shape) and max(shape) < 2**62)):
+    if not WHOLE.issuperset(map(type, shape)) or (shape and not (min(shape) >= 0 and max(shape) < 2**62)):
         raise ValueError("not a size")
     return tuple(shape)
 

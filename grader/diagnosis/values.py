@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from grader.diagnosis.history import HistoryStep, line_computed, parting, told, way
+from grader.diagnosis.history import line_of_change, parting, told, way
 from grader.diagnosis.observation import Observation, plain
-from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import FAR, Products, Run, Side, beside, held_elements, holder
-from grader.diagnosis.scales import element_words, taken_elements
+from grader.diagnosis.provenance import FAR, Array
+from grader.diagnosis.relation import Products, Run, Side, beside, held_elements
+from grader.diagnosis.scales import made_otherwise, other_element, taken_elements
 from grader.labs.relation import Held, elements
 
 LOOSE = 2e-3
@@ -36,15 +36,20 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
             taken = elements_used.get(needs, np.full(use.shape, -1))[use]
             own = elements(run.problem, needs, row)
             used[needs] = np.where(taken >= 0, elements(run.problem, needs, taken), own)
-            found += _needs_another(run, products, name, use, taken, row)
+            scale = next(one for one in run.expected.scales if one.tensor == needs)
+            text = f"{side.operand.letter}[{{row}}, {{k}}] is converted with {{element}}"
+            places = np.nonzero(use)
+            found += other_element(run, products, side, scale, (places[0], places[1]), taken, row, text)
         expected = side.operand.held(run.problem, row, k, used)
         factor, wrong = _best_factor(run, side, use, elements_used, expected.value, expected.permitted)
         held[use] *= factor
         if wrong.any():
             e, p = (int(i) for i in np.argwhere(use)[int(np.flatnonzero(wrong)[0])])
             exact = float(used[needs][int(np.flatnonzero(wrong)[0])]) if needs else 0.0
-            changed = _changed(run, products, name, e, p, exact) if needs else None
-            found.append(changed or _observed(run, products, name, use, wrong, expected, factor))
+            made = []
+            if exact and needs in run.provenance.sources(int(side.node[p])):
+                made = made_otherwise(run, products, side, scale, (e, p), (exact, 1 / exact), column="value", room=1e-6)
+            found += made or [_observed(run, products, name, use, wrong, expected, factor)]
     return found, held
 
 
@@ -84,29 +89,6 @@ def _best_factor(
             best = (factor, wrong)
     assert best is not None
     return best
-
-
-def _needs_another(run: Run, products: Products, name: str, use: Array, taken: Array, row: Array) -> list[Observation]:
-    """An operand that was made with another element of what it needs than that of its row."""
-    side = products.side(name)
-    wrong = (taken >= 0) & (taken != row)
-    if not wrong.any():
-        return []
-    at = int(np.flatnonzero(wrong)[0])
-    e, p = (int(i) for i in np.argwhere(use)[at])
-    short = side.operand.needs.removesuffix("_ptr")
-    load = run.load_of(int(side.node[p]), side.operand.needs)
-    text = f"{side.operand.letter}[{row[at]}, {side.k[e, p]}] is converted with {short}[{taken[at]}]"
-    return [
-        products.seen(
-            "scale",
-            f"{side.operand.needs} in {side.operand.letter}",
-            load.line if load else None,
-            text,
-            f"{short}[{row[at]}]",
-            p=p,
-        )
-    ]
 
 
 def _observed(
@@ -151,45 +133,6 @@ def _line_of_order(run: Run, products: Products, side: Side, use: Array, right: 
     return None
 
 
-SHIFTS = ("ashr", "lshr", "shl")
-
-
-def line_of_change(
-    run: Run, links: list[HistoryStep], right: float, before: float | None = None, bits: int | None = None
-) -> int | None:
-    """Where an element stopped being the right number, if it ever was.
-
-    Right is what it should become, and `before`, the number that this is a rounding of; a shift whose lowest four bits are masked
-    out next should have brought `bits` there. Where it was neither, but near `before`,
-    the line that came near; else the first line that changed it where it should have been converted, the last one where not.
-    """
-    if not links:
-        return None
-    for at, (shift, masked) in enumerate(itertools.pairwise(links) if bits is not None else ()):
-        if shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {masked.value:.7g}"):
-            if masked.value != bits:
-                return line_computed(run, run.tape.nodes[shift.node].inputs[1])
-            table = next((link for link in links[at + 2 :] if link.op == "gather"), None)
-            if table is not None:
-                return line_computed(run, run.tape.nodes[table.node].inputs[0])
-    cut = [link for link in links if link.op in SHIFTS]
-    if bits is not None and cut and not -16 < cut[-1].value < 16 and not any(link.op == "and" for link in links):
-        return cut[-1].line
-    known = {right} if before is None else {right, before, float(np.round(before))}
-    was = [
-        number
-        for number, link in enumerate(links[:-1])
-        if any(abs(link.value - one) <= 1e-6 * max(1.0, abs(one)) for one in known)
-    ]
-    if was:
-        return next((link.line for link in links[was[-1] + 1 :] if link.value != links[was[-1]].value), links[-1].line)
-    changed = [later for earlier, later in itertools.pairwise(links) if later.value != earlier.value]
-    if before is not None:
-        near = [link for link in links if abs(link.value - before) <= 1e-2 * max(1.0, abs(before))]
-        return near[0].line if near else changed[0].line if changed else links[-1].line
-    return changed[-1].line if changed else links[-1].line
-
-
 def check_weight(run: Run, products: Products) -> list[Observation] | None:
     """Of labs that know only what X is multiplied by all in all: where that is wrong; None where the lab knows the parts."""
     if run.expected.weight is None:
@@ -209,13 +152,13 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     wrong = ~(np.abs(total - weight.value[n, k]) <= room + 1e-12)
     if not wrong.any():
         return []
-    elements_wrong = _elements_wrong(run, products, use, wrong, extra_used)
-    if elements_wrong:
-        return elements_wrong
     at = int(np.flatnonzero(wrong)[0])
-    subtracted = _subtracted(run, products, int(e[at]), int(p[at]), int(n[at]), int(k[at]))
-    if subtracted is not None:
-        return [subtracted]
+    chosen = {
+        scale.tensor: _chosen(run, products, use, scale.tensor, extra_used.get(scale.tensor))
+        for scale in (*run.expected.scales, *run.expected.subtracted)
+    }
+    if found := _parts_wrong(run, products, (e, p), wrong, chosen):
+        return found
     links = way(run, int(right.node[p[at]]), int(right.lanes[e[at], p[at]]), right.operand.tensor)
     steps = told(links)
     text = f"X[{left.row[e[at], p[at]]}, {k[at]}] is multiplied by {plain(total[at])} in all"
@@ -234,68 +177,28 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     return [products.seen("value", "weight", line, text, expected, values=values, p=p[at])]
 
 
-def own_way(run: Run, products: Products, e: int, p: int, tensor: str, side: Side) -> list[HistoryStep]:
-    """The way of an element of another tensor in one product, up to where it meets others: in a side of it, else beside it."""
-    held = holder(run, products, side, e, p, tensor)
-    links = way(run, *held, tensor) if held else []
-    return [link for link in links if run.provenance.sources(link.node) <= {tensor}]
+def _chosen(run: Run, products: Products, use: Array, tensor: str, extra: Array | None) -> Array:
+    """The element of a tensor that each of some products has, in its operand or beside it: [n]."""
+    taken = taken_elements(run, products, tensor)
+    chosen = np.full(int(use.sum()), -1) if taken is None else taken[use]
+    e, _ = np.nonzero(use)
+    return chosen if extra is None else np.where(chosen >= 0, chosen, extra[e, products.left.k[use]])
 
 
-def _subtracted(run: Run, products: Products, e: int, p: int, n: int, k: int) -> Observation | None:
-    """What is made of the element that is subtracted from a weight, where that is none of the numbers it may be."""
-    for scale in run.expected.subtracted:
-        links = own_way(run, products, e, p, scale.tensor, products.right)
-        if scale.numbers is None or not links:
-            continue
-        may = scale.numbers(run.problem, n, k)
-        if links[-1].value in may:
-            continue
-        short = scale.tensor.removesuffix("_ptr")
-        steps = told(links)
-        text = f"of {short}, {plain(links[-1].value)} is made for W[{n}, {k}]" + (f" ({steps})" if steps else "")
-        line = line_of_change(run, links, may[0], bits=int(may[1]))
-        return products.seen("value", short, line, text, f"one of {', '.join(map(plain, may))}", p=p)
-    return None
-
-
-def _changed(run: Run, products: Products, name: str, e: int, p: int, exact: float) -> Observation | None:
-    """A scale that an operand is made with, where it is neither the element nor its reciprocal any more."""
-    side = products.side(name)
-    within = side.operand.needs in run.provenance.sources(int(side.node[p]))
-    links = own_way(run, products, e, p, side.operand.needs, side) if within else []
-    if not links or not exact or any(abs(links[-1].value / one - 1) < 1e-6 for one in (exact, 1 / exact)):
-        return None
-    short, changed = (
-        side.operand.needs.removesuffix("_ptr"),
-        [b for a, b in itertools.pairwise(links) if a.value != b.value],
-    )
-    if not changed:
-        return None
-    text = f"{short} is {plain(exact)} and becomes {links[-1].value:.7g} ({told(links)}) before it meets {side.operand.letter}"
-    return products.seen("value", f"{name} {short}", changed[0].line, text, f"{exact:.7g} or its reciprocal", p=p)
-
-
-def _elements_wrong(
-    run: Run, products: Products, use: Array, wrong: Array, extra_used: Mapping[str, Array]
+def _parts_wrong(
+    run: Run, products: Products, places: tuple[Array, Array], wrong: Array, chosen: Mapping[str, Array]
 ) -> list[Observation]:
-    """Scales, and what is subtracted, that were taken from other elements than those that belong to a weight."""
+    """Scales, and what is subtracted, that are other elements than those that belong to a weight, or else are made into other numbers."""
+    e, p = places
+    right, n, k = products.right, products.right.row[places], products.left.k[places]
     found = []
-    e, p = np.nonzero(use)
-    right, k = products.right, products.left.k[use]
     for scale in (*run.expected.scales, *run.expected.subtracted):
-        taken = taken_elements(run, products, scale.tensor)
-        chosen = taken[use] if taken is not None else np.full(len(e), -1)
-        if scale.tensor in extra_used:
-            chosen = np.where(chosen >= 0, chosen, extra_used[scale.tensor][e, k])
-        own = scale.at(run.problem, products.m[e], right.row[use], k)
-        amiss = wrong & (chosen >= 0) & (chosen != own)
-        if not amiss.any():
-            continue
-        at = int(np.flatnonzero(amiss)[0])
-        held = holder(run, products, right, int(e[at]), int(p[at]), scale.tensor)
-        load = run.load_of(held[0], scale.tensor) if held else None
-        text = f"for W[{right.row[use][at]}, {k[at]}], {element_words(run, scale, int(chosen[at]))} is used"
-        found.append(
-            products.seen("scale", scale.tensor, load.line if load else None, text, element_words(run, scale, int(own[at])), p=p[at])
-        )  # fmt: skip
+        own, text = scale.at(run.problem, products.m[e], n, k), "for W[{row}, {k}], {element} is used"
+        taken = np.where(wrong, chosen[scale.tensor], -1)
+        found += other_element(run, products, right, scale, places, taken, own, text)
+    at = int(np.flatnonzero(wrong)[0])
+    for scale in () if found else run.expected.subtracted:
+        may = scale.numbers(run.problem, int(n[at]), int(k[at])) if scale.numbers else ()
+        bits, first = (int(may[1]) if may else None), (int(e[at]), int(p[at]))
+        found += made_otherwise(run, products, right, scale, first, may, column="value", room=0.0, bits=bits)
     return found
