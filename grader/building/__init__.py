@@ -93,7 +93,7 @@ def compile_described(
         bundle = compiler.launchable(bundle, [(newest, bundle.configs[index], case) for case, index in pairs], built)
     else:
         pairs += [(case.name, index) for case in lab.speed_cases for index in bundle.working]
-        bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs])
+        bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs], refuse=True)
     return _fault_of_ours(bundle) or bundle
 
 

@@ -73,21 +73,21 @@ class Compiler:
         self.left = seconds * options.jobs
         self.timeouts = 0
 
-    def compile(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
-        """The bundle with binaries for the wanted (capability, config, case) that it lacks."""
+    def compile(
+        self, bundle: KernelBundle, wanted: Sequence[tuple[int, Config, str]], *, refuse: bool = False
+    ) -> KernelBundle:
+        """The bundle with binaries for the wanted (capability, config, case) that it lacks. refuse: a launch that has none is refused,
+        so that the interpreter gives no points for it either."""
         failed = {(failure.capability, failure.config) for failure in bundle.failures}
         jobs = [
             job
             for job in self._jobs(bundle, wanted)
             if job.key not in bundle.binaries and (job.capability, job.config.index) not in failed
         ]
-        binaries, failures = dict(bundle.binaries), {(f.config, f.capability): f for f in bundle.failures}
-        for job, result in self._run("compile", bundle.made, jobs, len(bundle.binaries)):
-            if isinstance(result, Binary):
-                binaries[job.key] = result
-            elif isinstance(result, BuildFailure) and (job.public or result.ours):
-                failures.setdefault((job.config.index, job.capability), result)
-        return replace(bundle, binaries=binaries, failures=tuple(failures[key] for key in sorted(failures)))
+        results = self._run("compile", bundle.made, jobs, len(bundle.binaries))
+        made = {job.key: result for job, result in results if isinstance(result, Binary)}
+        bundle = replace(bundle, binaries={**bundle.binaries, **made})
+        return self._without(bundle, wanted if refuse else (), results)
 
     def lower(
         self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]

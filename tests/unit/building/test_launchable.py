@@ -13,7 +13,7 @@ from grader.labs import get_lab
 from grader.model import KernelBundle
 from grader.reading import read
 from grader.sandbox import Sandbox
-from tests.submissions import LABS, TESTS
+from tests.submissions import LABS, TESTS, exploits
 
 
 class Noted(Sandbox):
@@ -87,3 +87,16 @@ def test_of_a_hidden_case_no_word_and_no_number_is_told(tmp_path):
     assert pair[0] == "hidden_1"
     assert message.endswith(HIDDEN)
     assert not bundle.failures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exploit", [one for one in exploits() if one.number == 69], ids=lambda exploit: exploit.name)
+def test_what_a_gpu_cannot_launch_the_interpreter_does_not_either(exploit, tmp_path):
+    """A build for a GPU, which has binaries of all, refuses the launches that a build without one does: memory is judged on both."""
+    lab = get_lab(exploit.lab)
+    names = {case.name for case in lab.cases[:4]} | {case.name for case in lab.cases if case.configs == "all"} | set(exploit.fails)
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in names), speed_cases=())
+    bundles = [built(lab, exploit.source, tmp_path, scope) for scope in ("all", "check")]
+    whole, checked = ({pair for pair in bundle.launches if pair in bundle.refused} for bundle in bundles)
+    assert whole == checked
+    assert set(exploit.fails) <= {case for case, _ in whole}
