@@ -19,6 +19,8 @@ USER student
 
 # An index with CPU builds of torch makes the image much smaller: --build-arg PIP_OPTIONS="--extra-index-url URL"
 ARG PIP_OPTIONS=""
-RUN make install PIP_OPTIONS="$PIP_OPTIONS"
+# TARGET=.venv/.server-installed makes the image of docs/server.md.
+ARG TARGET=install
+RUN make $TARGET PIP_OPTIONS="$PIP_OPTIONS"
 
 CMD ["make", "grade", "SUBMISSION=solutions"]

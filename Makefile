@@ -22,7 +22,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install grade watch notebook doctor model clean
+.PHONY: help install grade watch submit status board notebook doctor model clean
 
 help: ## list the targets
 	@sed -nE 's/^## (.*)/\n\1/p; s/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | \
@@ -48,11 +48,17 @@ notebook: $(call with,notebook) ## open the notebooks in JupyterLab
 
 grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
 	@mkdir -p report
-	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
+	@$(PY) -m grader.cli.lab grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 
 watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
 	@mkdir -p report
-	@$(PY) -m grader watch $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
+	@$(PY) -m grader.cli.lab watch $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
+
+submit: $(INSTALLED) ## submit LAB's kernel to the course server (`lab login` first)
+	@$(PY) -m grader.cli.lab submit $(LAB) $(SUBMISSION) $(ARGS)
+
+status board: $(INSTALLED) ## list your submissions; show the board
+	@$(PY) -m grader.cli.lab $@ $(ARGS)
 
 doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 	@$(PY) -m grader doctor

@@ -2,7 +2,7 @@
 
 ## For instructors
 
-.PHONY: secrets release grade-batch course gradescope calibrate
+.PHONY: secrets release grade-batch serve course gradescope calibrate
 secrets: $(INSTALLED) ## write secrets.toml: a seed and hidden cases
 	@$(PY) -m grader secrets
 
@@ -12,6 +12,10 @@ release: $(call with,notebook) ## make assignment/ and notebooks/ from their sou
 SUBMISSIONS ?= submitted
 grade-batch: $(call with,batch) ## grade a class: SUBMISSIONS=folder or bulk download
 	@$(PY) -m grader batch $(SUBMISSIONS) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
+
+DB ?= course.sqlite
+serve: $(call with,server) ## serve a course: submissions, queue, board; DB=file
+	@$(PY) -m grader serve $(DB) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
 COURSE ?= course
 course: $(call with,course) ## make an nbgrader course in COURSE

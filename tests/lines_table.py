@@ -49,7 +49,7 @@ PARTS = (
         "the engine (tape, provenance, following, flow) is 0.9, the line to change (definition) 0.6; the rest: nine columns",
     ),
     Part(("labs",), 5.5, "contract and recipes; each lab's folder"),
-    Part(("notebook", "exercises"), 1.9, "check, steps, predictions, pictures in cells"),
+    Part(("notebook", "exercises", "client"), 1.9, "check, steps, predictions, pictures in cells; the course server's client"),
     Part(
         ("traffic", "reporting"), 3.4, "what a launch does to memory; how a report looks",
         "pictures are 1.2: one function draws one picture and its text for those who cannot see it",

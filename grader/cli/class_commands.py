@@ -31,12 +31,16 @@ if TYPE_CHECKING:
     from grader.classroom.batch.coordinating import BatchProgress
     from grader.classroom.batch.engine import Engine
     from grader.classroom.batch.exports import Part, Titles
+    from grader.classroom.batch.intake import Intake
     from grader.classroom.batch.journal import Journal
+    from grader.classroom.batch.marks import Rules
     from grader.classroom.batch.pages import Pages
     from grader.classroom.batch.standing import Graded, Standing
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import WorkerPool
     from grader.classroom.hidden_cases import Secrets
+    from grader.classroom.roster import Roster
+    from grader.classroom.server.store import Store
     from grader.model import Device
 
 
@@ -71,7 +75,12 @@ class EngineChoice(StrEnum):
 
 
 def batch(
-    path: Annotated[Path, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")],
+    path: Annotated[
+        Path | None, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")
+    ] = None,
+    server: Annotated[
+        Path | None, typer.Option(help="In place of PATH, what a course server was given: its database.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the class report.")] = Path("report"),
     journal_file: Annotated[
         Path | None, typer.Option("--journal", help="Where verdicts are kept (default: OUT/journal.sqlite).")
@@ -130,7 +139,7 @@ def batch(
     Every verdict is saved at once: after an interruption, rerun the same command to resume.
     """
     started = time.monotonic()
-    _require_packages()
+    require_packages()
     stand_in()  # a class whose verdicts are known needs no torch
     from grader.classroom.batch.coordinating import Plan, run_batch
     from grader.classroom.batch.engine import EngineFailed
@@ -144,35 +153,43 @@ def batch(
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.roster import BadRoster, Roster, load_roster
     from grader.classroom.secrets_file import secrets_in_force
+    from grader.classroom.server.store import UnusableCourse
     from grader.judging.rubric import BadRubric, load_rubric
 
     labs = labs_named(lab)
+    if (path is None) == (server is None):
+        raise refuse("expected either the submissions or --server with a course's database; give one of them")
     if engine is not EngineChoice.ray and (address or accelerator):
         raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
-    chosen = _device(device, engine, address)
+    chosen = class_device(device, engine, address)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise refuse(f"{out} cannot be created ({error.strerror}); choose another folder with --out") from None
     titles = _titles(column or ())
-    rules = Rules(attempts.value, _utc(due), late_percent, free_days, out_of.value)
     try:
         load_rubric()
+        store = _course_store(server) if server else None
+        due = due or (store.due if store else None)
+        rules = Rules(attempts.value, utc(due), late_percent, free_days, out_of.value)
         roster = load_roster(roster_file) if roster_file else Roster()
         with (
-            WorkerPool(_workers(engine, chosen, jobs)) as pool,
+            WorkerPool(worker_count(engine, chosen, jobs)) as pool,
             Journal(journal_file or out / "journal.sqlite") as journal,
         ):
             for note in journal.notes:
                 errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+            if server:
+                journal.take_from(server)
             found_secrets = secrets_in_force(secrets_file, near=Path.cwd())
             errors.print(escape(found_secrets.sentence(labs)), soft_wrap=True)
-            setup = Setup(chosen, found_secrets.secrets or _random_secrets(journal))
-            lab_ids = tuple(lab.id for lab in labs)
-            plan = Plan(path, lab_ids, setup, assignment, frozenset(only or ()), _utc(since), regrade, roster)
+            setup = Setup(chosen, found_secrets.secrets or random_secrets(journal))
+            lab_ids, what = tuple(lab.id for lab in labs), frozenset(only or ())
+            collected = _collected(store, journal, rules, roster, chosen) if store else None
+            plan = Plan(path or server or out, lab_ids, setup, assignment, what, utc(since), regrade, roster, collected)
             with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
                 pages = Pages(pool, out, journal.setting("pseudonyms", token_hex(16)), journal)
-                start_engine = _engine(engine, accelerator, setup, pool)
+                start_engine = engine_starter(engine, accelerator, setup, pool)
 
                 def known(attempts: Sequence[Graded]) -> None:
                     pages.draw(standing(attempts, rules, roster))
@@ -181,7 +198,15 @@ def batch(
             found = standings(outcome.graded, rules, roster)
             files = outcome.accounts(found)
             drawn = _publish(out, found, pages, titles, files)
-    except (UnusableSubmissions, UnusableRules, BadRoster, BadSecrets, BadRubric, JournalBusy) as problem:
+    except (
+        UnusableSubmissions,
+        UnusableCourse,
+        UnusableRules,
+        BadRoster,
+        BadSecrets,
+        BadRubric,
+        JournalBusy,
+    ) as problem:
         raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed, WorkFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
@@ -226,13 +251,30 @@ def secrets() -> None:
 # ---------------------------------------------------------------- arguments
 
 
-def _require_packages() -> None:
+def _course_store(path: Path) -> Store:
+    """A course server's database, which may be in use."""
+    from grader.classroom.server.store import Store
+
+    if not path.is_file():
+        raise refuse(f"{path} does not exist; give the database of `python -m grader serve`")
+    return Store(path)
+
+
+def _collected(
+    store: Store, journal: Journal, rules: Rules, roster: Roster, device: Device
+) -> Callable[[Path], Intake]:
+    from grader.classroom.batch.term_attempts import hand_ins
+
+    return hand_ins(store, journal, rules, roster, device)
+
+
+def require_packages() -> None:
     missing = [name for name in ("cattrs", "copydetect", "yaml") if find_spec(name) is None]
     if missing:
         raise refuse(f"{missing[0]} is not installed; run `make grade-batch`, or `pip install -e .[batch]`")
 
 
-def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Device:
+def class_device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Device:
     """The device record of the batch. Without a sandbox there is no grading of others' work."""
     from grader.gpu.devices import UnusableDevice, choose
 
@@ -256,18 +298,18 @@ def _device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> 
     return chosen
 
 
-def _random_secrets(journal: Journal) -> Secrets:
+def random_secrets(journal: Journal) -> Secrets:
     """A seed that the journal keeps, so that an interrupted run goes on with the same."""
     from grader.classroom.hidden_cases import Secrets, from_entropy
 
     return Secrets(int(journal.setting("seed", str(from_entropy().seed))))
 
 
-def _utc(moment: datetime | None) -> datetime | None:
+def utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _workers(choice: EngineChoice, device: Device, jobs: int | None) -> int:
+def worker_count(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     """How many processes work beside the GPUs': a GPU's process must not wait for a core while it times."""
     from grader.gpu.devices import visible_gpus
 
@@ -275,7 +317,7 @@ def _workers(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     return max(1, cores - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else cores
 
 
-def _engine(
+def engine_starter(
     choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool
 ) -> Callable[[], AbstractContextManager[Engine]]:
     """What starts the engine, called when the hand-ins are known."""

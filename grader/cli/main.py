@@ -25,7 +25,8 @@ if (Path(__file__).parents[1] / "classroom").is_dir():  # a student's copy has n
     from grader.cli.nbgrader_commands import course
     from grader.cli.platform_commands import classroom50, gradescope
     from grader.cli.release_commands import check_lab, new_lab, release
+    from grader.cli.server_commands import serve, tokens
 
-    for command in (batch, secrets, course, gradescope, classroom50, release, new_lab, check_lab):
+    for command in (batch, secrets, serve, tokens, course, gradescope, classroom50, release, new_lab, check_lab):
         app.command()(command)
 app.command()(calibrate)

@@ -1,4 +1,4 @@
-"""For students' notebooks: `from grader.notebook import ask, check, check_answer, check_speed, device, predict`.
+"""For students' notebooks: `from grader.notebook import ask, check, check_answer, check_speed, device, predict, submit`.
 
 `show_...` draw a kernel's memory; `needs` keeps a cell from running before an earlier step is right. Where a notebook imports this,
 the import also sets up its process (`own_kernels.begin`); elsewhere it changes nothing.
@@ -10,10 +10,11 @@ from grader.notebook.check_cells import check, check_speed, needs
 from grader.notebook.own_kernels import begin, device
 from grader.notebook.showing import show_memory, show_order, show_programs, show_warp
 from grader.notebook.speeding import predict
+from grader.notebook.submitting import submit
 
 __all__ = [
     "NotYet", "ask", "check", "check_answer", "check_speed", "device", "needs", "predict", "show_memory", "show_order",
-    "show_programs", "show_warp",
+    "show_programs", "show_warp", "submit",
 ]  # fmt: skip
 
 if (shell := running_shell()) is not None:

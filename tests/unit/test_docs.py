@@ -16,6 +16,7 @@ import yaml
 
 from bench.__main__ import app as racing
 from grader.authoring.bundle import OWN
+from grader.cli.lab import app as student_app
 from grader.cli.main import app
 from model.__main__ import app as modelling
 from tests.submissions import mistakes
@@ -90,7 +91,7 @@ def options() -> set[str]:
     found = {"--help"}
     for program in (ROOT / "tests").glob("*.py"):
         found |= set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', program.read_text(encoding="utf-8")))
-    for group in map(typer.main.get_command, (app, racing, modelling)):
+    for group in map(typer.main.get_command, (app, student_app, racing, modelling)):
         for command in (group, *group.commands.values()):
             found |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     return found

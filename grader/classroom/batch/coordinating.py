@@ -16,7 +16,7 @@ from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, Un
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
 from grader.classroom.batch.exports import rehearse
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.intake import UnusableSubmissions, collect
+from grader.classroom.batch.intake import Intake, UnusableSubmissions, collect
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key, work_key
 from grader.classroom.batch.readings import reading_key, recall, remember
 from grader.classroom.batch.standing import Graded, Standing
@@ -52,7 +52,7 @@ class BatchProgress:
 @dataclass(frozen=True)
 class Plan:
     """What a run is asked for. `only` and `since` choose what is graded: the others keep the verdicts that they have. `regrade` takes
-    no verdict of what is chosen from the journal."""
+    no verdict of what is chosen from the journal. `collected`: what gives the hand-ins, below a folder, in place of `path`."""
 
     path: Path
     labs: tuple[str, ...]
@@ -62,6 +62,7 @@ class Plan:
     since: datetime | None = None
     regrade: bool = False
     roster: Roster = field(default_factory=Roster)
+    collected: Callable[[Path], Intake] | None = None
 
 
 @dataclass
@@ -130,7 +131,10 @@ def run_batch(
     graded until then is in the journal.
     """
     with workspace() as unpacked:
-        intake = collect(plan.path, unpacked, assignment=plan.assignment, unpack=partial(_unpack, pool))
+        if plan.collected is not None:
+            intake = plan.collected(unpacked)
+        else:
+            intake = collect(plan.path, unpacked, assignment=plan.assignment, unpack=partial(_unpack, pool))
         hand_ins = on_roster(intake.hand_ins, plan.roster)
         chosen = {hand_in.key: hand_in for hand_in in _chosen(plan, hand_ins)}
         others = [hand_in for hand_in in hand_ins if hand_in.key not in chosen]
@@ -232,8 +236,8 @@ def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read:
         state.works[key] = work = _Work(source, plan.setup.device)
         progress = replace(state.progress, kernels=state.progress.kernels + 1)
         known = None if plan.regrade else journal.get(key)
-        if known is not None and measured_for(known.report, _tiers(work.device)):
-            work.report = _scored(known.report, work.device)
+        if known is not None and measured_for(known.report, tiers_of(work.device)):
+            work.report = points_today(known.report, work.device)
             journal.use(text, key, work.device)
             state.progress = replace(progress, known=progress.known + 1, graded=progress.graded + 1)
         else:
@@ -246,16 +250,16 @@ def _from_journal(journal: Journal, source: KernelSource, text: str, device: Dev
     known = journal.in_force(text)
     if known is None:
         return _Work(source, device, failure=NOT_CHOSEN)
-    return _Work(source, known[1], _scored(known[0].report, known[1]))
+    return _Work(source, known[1], points_today(known[0].report, known[1]))
 
 
-def _tiers(device: Device) -> Tiers | None:
+def tiers_of(device: Device) -> Tiers | None:
     return load_tiers(device.name, device.capability) if device.kind == "cuda" else None
 
 
-def _scored(report: LabReport, device: Device) -> LabReport:
+def points_today(report: LabReport, device: Device) -> LabReport:
     """A verdict with the points that the rubric gives it today."""
-    return scored(report, load_rubric(), _tiers(device))
+    return scored(report, load_rubric(), tiers_of(device))
 
 
 def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, listen: Listener) -> None:
@@ -271,7 +275,7 @@ def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, list
                 work = state.works[event.key]
                 kept = journal.put(event.key, replace(event.report, source=None)).report
                 journal.use(work_key(work.source), event.key, work.device)
-                work.report = _scored(kept, work.device)
+                work.report = points_today(kept, work.device)
                 state.progress = replace(progress, graded=progress.graded + 1)
             except JournalFull:
                 raise
@@ -319,19 +323,19 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
         course = [
             lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus
         ]  # nobody began a bonus lab in what cannot be read
-        labs = {lab_id: _refused(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
+        labs = {lab_id: without_verdict(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
         return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _words_of(content)))
     device = plan.setup.device
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):
-            labs[lab_id] = _refused(lab_id, source, rubric, gpu)
+            labs[lab_id] = without_verdict(lab_id, source, rubric, gpu)
             if source.status in ("rejected", "not_graded"):
                 look.append(f"{lab_id}: {_words_of(source)}")
             continue
         work = works[read.keys[lab_id]]
         if work.report is None:
             refusal = Refusal("not_graded", work.failure)
-            labs[lab_id] = replace(_refused(lab_id, refusal, rubric, gpu), source=source)
+            labs[lab_id] = replace(without_verdict(lab_id, refusal, rubric, gpu), source=source)
             look.append(f"{lab_id}: {_words_of(refusal)}")
             continue
         labs[lab_id], device = placed(work.report, source), work.device
@@ -340,7 +344,7 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     return Graded(hand_in, _report(device, hand_in, labs, content.submission.notes), tuple(look), content.answers)
 
 
-def _refused(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
+def without_verdict(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
     """A lab without a verdict on its kernel; of what was not graded nothing counts as gradable."""
     report = refused(get_lab(lab_id), refusal, rubric, gpu=gpu)
     return replace(report, gradable_points=0.0) if refusal.status == "not_graded" else report

@@ -166,6 +166,19 @@ class Journal:
         verdict = self.get(row[0]) if row else None
         return (verdict, Device(**json.loads(row[1]))) if verdict else None
 
+    def take_from(self, path: Path) -> None:
+        """Takes over the verdicts, the seed and the pseudonyms' secret of another journal, which may be in use. Raises JournalFull."""
+        try:
+            self._database.execute("ATTACH ? AS other", (str(path),))
+            with self._database:
+                self._database.execute("INSERT OR IGNORE INTO verdict SELECT * FROM other.verdict")
+                self._database.execute(
+                    "INSERT OR REPLACE INTO setting SELECT * FROM other.setting WHERE name IN ('seed', 'pseudonyms')"
+                )
+            self._database.execute("DETACH other")
+        except sqlite3.Error as error:
+            raise JournalFull(f"the verdicts of {path} cannot be taken into {self.path} ({error})") from None
+
     def setting(self, name: str, default: str) -> str:
         """A setting of this journal: the first value ever given for it."""
         self._write("INSERT OR IGNORE INTO setting VALUES (?, ?)", (name, default))

@@ -47,13 +47,14 @@ would keep the class waiting."""
 
 @dataclass(frozen=True)
 class Setup:
-    """What all work of one batch shares; `cases` None means all of a lab."""
+    """What all work of one batch shares; `cases` None means all of a lab. jobs: sandboxes that a kernel may have at the same time."""
 
     device: Device
     secrets: Secrets
     case_seconds: float = CASE_SECONDS
     capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
     cases: tuple[str, ...] | None = None
+    jobs: int = 1
 
     def lab(self, lab_id: str) -> Lab:
         """The lab with the secrets' hidden cases; with `cases` given only those of its own cases."""
@@ -112,7 +113,7 @@ def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
 def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
     """One lab's kernels as machine code for the device. Raises Undecided."""
     _require_sandbox(setup)
-    lab, options = setup.lab(source.lab_id), gpu_build_options(setup.device, 1, True)
+    lab, options = setup.lab(source.lab_id), gpu_build_options(setup.device, setup.jobs, True)
     return _decided(build_lab(lab, source, options))
 
 
@@ -139,7 +140,7 @@ def _require_sandbox(setup: Setup) -> None:
 def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     options = GradeOptions(
         setup.device,
-        jobs=1,
+        jobs=setup.jobs,
         confined=True,
         case_seconds=setup.case_seconds,
         capabilities=setup.capabilities,
@@ -154,8 +155,8 @@ def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run
     lab, seed = setup.lab(source.lab_id), setup.secrets.seed
     hung = run is not None and any(outcome.status == "timeout" for outcome in run.outcomes)
     seconds = min(setup.case_seconds, HUNG_SECONDS) if hung else setup.case_seconds
-    options = GradeOptions(setup.device, jobs=1, confined=True, case_seconds=seconds)
+    options = GradeOptions(setup.device, jobs=setup.jobs, confined=True, case_seconds=seconds)
     watched = watch_memory(lab, source, built, seed, options)
-    how = InterpretOptions(1, True, seconds)
+    how = InterpretOptions(setup.jobs, True, seconds)
     terms = gpu_terms(load_rubric(), setup.device, seed)
     return _decided(judge_gpu_run(lab, source, built, run, watched, terms, how))

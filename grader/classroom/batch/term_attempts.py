@@ -1,0 +1,59 @@
+"""The attempts of a term as a class's hand-ins: what `batch --server DB` grades, or finds graded, and makes the gradebook's files from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from grader.classroom.batch.accounts import everything_below
+from grader.classroom.batch.coordinating import points_today
+from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.intake import Intake, UnusableSubmissions
+from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.marks import Rules
+from grader.classroom.roster import Person, Roster
+from grader.classroom.server.store import Attempt, Store
+from grader.model import Device
+
+
+def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, device: Device) -> Callable[[Path], Intake]:
+    """What writes, below a folder, each student's attempts that count: of every lab the last, or the best after lateness.
+
+    A hand-in is as late as the latest of its labs. Raises UnusableSubmissions where nothing was submitted.
+    """
+
+    def worth(attempt: Attempt) -> tuple[float, float]:
+        if rules.attempts == "last":
+            return attempt.submitted_at, 0.0
+        share = rules.share(rules.days_late(_hand_in(attempt.login, Path(), attempt.submitted_at), of(attempt)))
+        known = journal.get(attempt.key) if attempt.key else None
+        points = points_today(known.report, device).points if known else math.inf
+        return share * (0.0 if attempt.state == "done" and not known else points), attempt.submitted_at
+
+    def of(attempt: Attempt) -> Person | None:
+        return roster.by_login.get(attempt.login)
+
+    def collected(folder: Path) -> Intake:
+        counts: dict[str, dict[str, Attempt]] = {}
+        for attempt in store.until(math.inf):
+            labs = counts.setdefault(attempt.login, {})
+            labs[attempt.lab] = max(labs.get(attempt.lab, attempt), attempt, key=worth)
+        found = []
+        for number, (login, labs) in enumerate(sorted(counts.items())):
+            place = folder / f"{number:04}"  # a login may be no file name
+            place.mkdir()
+            for lab, attempt in labs.items():
+                (place / f"{lab}.py").write_text(store.content(attempt.id)[0], encoding="utf-8")
+            found.append(_hand_in(login, place, max(one.submitted_at for one in labs.values())))
+        if not found:
+            raise UnusableSubmissions(f"{store.path} holds no submissions yet")
+        return Intake(tuple(found), (), tuple(everything_below(folder)))
+
+    return collected
+
+
+def _hand_in(login: str, place: Path, submitted_at: float) -> HandIn:
+    taken = tuple(sorted(place.glob("*.py"))) if place.name else ()
+    return HandIn(login, "", login, place, datetime.fromtimestamp(submitted_at, UTC), holds=(place,), taken=taken)

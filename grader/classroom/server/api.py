@@ -1,0 +1,155 @@
+"""What `lab` and notebooks ask for: JSON, and events while an attempt is on its way. docs/server.md lists the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from grader.classroom.batch.overview import pseudonym_of
+from grader.classroom.server import web
+from grader.classroom.server.dispatching import DRAINING
+from grader.classroom.server.service import Mine, Service, Using, Whoever
+from grader.classroom.server.store import Attempt, NotAccepted
+from grader.classroom.server.throttling import Door
+from grader.reading import MAX_MODULE_CHARS
+
+STREAMS = 4
+"""Streams of events that one member may have open."""
+STREAM_SECONDS, NEWS_SECONDS = 1800.0, 2.0
+SHOWN = 20
+"""Attempts that are listed."""
+
+Place = tuple[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0, le=10**7)]]
+
+
+class Upload(BaseModel):
+    """A submission. lines: of each line of `text` the file or cell where its author has it, and the line there.
+
+    request: 32 hexadecimal digits of the client's; the same again is the same submission.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    lab: str = Field(max_length=40)
+    text: str = Field(min_length=1, max_length=MAX_MODULE_CHARS)
+    lines: list[Place] = Field(default=[], max_length=20000)
+    request: str = Field(pattern="^[0-9a-f]{32}$")
+    profile: bool = False
+
+
+def application(service: Service) -> Door:
+    """The ASGI application."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.service = service
+    app.add_exception_handler(RequestValidationError, _refused)
+    app.add_exception_handler(AnyHTTPException, _refused)
+    app.include_router(router)
+    app.include_router(web.router)
+    return Door(app)  # type: ignore[arg-type]
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Every refusal is one sentence, and repeats nothing of the request."""
+    status = error.status_code if isinstance(error, AnyHTTPException) else 422
+    sentence = "the request is not one that this server knows; update `lab`"
+    if isinstance(error, HTTPException):
+        sentence = error.detail
+    elif isinstance(error, AnyHTTPException):
+        sentence = "there is nothing here" if status == 404 else "this cannot be done here"
+    headers = getattr(error, "headers", None)
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"error": sentence}, status, headers)
+    return HTMLResponse(web.sign_in(sentence), status, headers)
+
+
+router = APIRouter(prefix="/api")
+
+
+@router.post("/attempts", status_code=202)
+def submit(upload: Upload, service: Using, who: Whoever) -> dict[str, Any]:
+    """Queues a submission."""
+    if upload.lab not in service.labs:
+        raise HTTPException(422, f"this server grades {', '.join(service.labs)}, and no other lab")
+    try:
+        (upload.text + json.dumps(upload.lines, ensure_ascii=False)).encode()
+    except UnicodeEncodeError:
+        raise HTTPException(422, "the text has characters that are no Unicode; save the file as UTF-8") from None
+    if service.store.setting(DRAINING):
+        raise HTTPException(503, "the server takes no new submissions now; try again later")
+    try:
+        return service.news(service.store.submit(who.login, **dict(upload), per_hour=service.per_hour))
+    except NotAccepted as problem:
+        raise HTTPException(429, str(problem)) from None
+
+
+@router.get("/attempts")
+def attempts(service: Using, who: Whoever) -> list[dict[str, Any]]:
+    """The last attempts, the newest first."""
+    return [service.news(one) for one in service.store.of(who.login, SHOWN)]
+
+
+@router.get("/attempts/{number}")
+def attempt(service: Using, mine: Mine) -> dict[str, Any]:
+    return service.news(mine)
+
+
+@router.post("/attempts/{number}/cancel")
+def cancel(service: Using, mine: Mine) -> dict[str, Any]:
+    """Takes an attempt out of the queue."""
+    if not service.store.cancel(mine.id):
+        raise HTTPException(409, f"attempt {mine.id} waits no longer; only what waits can be cancelled")
+    service.changed(mine.id)
+    return {"id": mine.id, "words": "cancelled"}
+
+
+@router.get("/board")
+def board(service: Using, who: Whoever) -> dict[str, Any]:
+    found = {lab: asdict(one) for lab, one in service.boards().items()}
+    return {"you": pseudonym_of(who.login, service.secret), "labs": found}
+
+
+@router.get("/attempts/{number}/events")
+async def events(service: Using, who: Whoever, mine: Mine) -> StreamingResponse:
+    """An event whenever the attempt's state changes, until it has ended."""
+    if service.streams[who.login] >= STREAMS:
+        raise HTTPException(429, f"{STREAMS} streams of events are open already; close one")
+    service.loop = asyncio.get_running_loop()
+    return StreamingResponse(_news(service, who.login, mine), media_type="text/event-stream")
+
+
+def _current(service: Service, attempt: Attempt) -> tuple[Attempt, str]:
+    found = service.store.attempt(attempt.id) or attempt
+    return found, json.dumps(service.news(found))
+
+
+async def _news(service: Service, login: str, attempt: Attempt) -> AsyncIterator[str]:
+    """The events, and a comment now and then, by which a client that left is noticed."""
+    event, last, began, number = asyncio.Event(), "", time.monotonic(), attempt.id
+    service.streams[login] += 1
+    service.watched.setdefault(number, set()).add(event)
+    try:
+        while time.monotonic() - began < STREAM_SECONDS:
+            event.clear()
+            attempt, text = await asyncio.to_thread(_current, service, attempt)
+            yield f"event: state\ndata: {text}\n\n" if text != last else ": waiting\n\n"
+            if attempt.ended:
+                return
+            last = text
+            try:
+                await asyncio.wait_for(event.wait(), NEWS_SECONDS)
+            except TimeoutError:
+                pass
+    finally:
+        service.streams[login] -= 1
+        service.watched[number].discard(event)
+        if not service.watched[number]:
+            del service.watched[number]

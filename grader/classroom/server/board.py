@@ -1,0 +1,99 @@
+"""What is to be seen of many attempts: the board under pseudonyms, one student's curve, and who is stuck on what."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from grader.classroom.batch.overview import pseudonym_of
+from grader.classroom.server.store import Attempt
+from grader.judging.rubric import load_tiers
+from grader.labs import get_lab
+from grader.model import Device
+from grader.pipeline.calibration import SHARES
+from grader.reporting.curves import curve
+
+STUCK = 3
+"""Attempts in a row with the same trouble."""
+CUBLAS, SOLUTION = "cuBLAS fp16", "reference solution"
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """A line of a lab's board. ratio: geometric mean of the cases' times of cuBLAS / time of the kernel; None without a timed case."""
+
+    who: str
+    points: float | None
+    ratio: float | None
+    cases: Mapping[str, float] = field(default_factory=dict)
+    student: bool = True
+
+
+@dataclass(frozen=True)
+class Board:
+    """A lab's speed cases, none without a GPU, and its rows, the fastest first."""
+
+    cases: tuple[str, ...]
+    rows: tuple[BoardRow, ...]
+
+
+def boards(attempts: Iterable[Attempt], labs: Sequence[str], device: Device, secret: str) -> dict[str, Board]:
+    """Each lab's board; a student's best attempt counts."""
+    best: dict[tuple[str, str], Attempt] = {}
+    for attempt in attempts:
+        if attempt.state == "done" and attempt.answer["points"] > 0:
+            place = attempt.lab, attempt.login
+            best[place] = max(best.get(place, attempt), attempt, key=_worth)
+    found = {}
+    for lab in labs:
+        rows = [
+            BoardRow(pseudonym_of(login, secret), one.answer["points"], one.answer["ratio"], dict(one.answer["cases"]))
+            for (of_lab, login), one in best.items()
+            if of_lab == lab
+        ]
+        cases = tuple(case.name for case in get_lab(lab).speed_cases) if device.kind == "cuda" else ()
+        rows += _references(lab, cases, device)
+        rows.sort(key=lambda row: (-(row.ratio or 0.0), -(row.points or 0.0), row.who))
+        found[lab] = Board(cases, tuple(rows))
+    return found
+
+
+def _worth(attempt: Attempt) -> tuple[float, float]:
+    return attempt.answer["ratio"] or 0.0, attempt.answer["points"]
+
+
+def _references(lab: str, cases: Sequence[str], device: Device) -> list[BoardRow]:
+    """The lines of cuBLAS, and of the solution where this GPU's tiers, which are shares of its ratios, were measured."""
+    if not cases:
+        return []
+    rows = [BoardRow(CUBLAS, None, 1.0, dict.fromkeys(cases, 1.0), student=False)]
+    known = load_tiers(device.name, device.capability).table.get(lab, {})
+    ratios = {case: round(known[case][-1] / SHARES[-1], 2) for case in cases if case in known}
+    if len(ratios) == len(cases):
+        rows.append(BoardRow(SOLUTION, None, statistics.geometric_mean(ratios.values()), ratios, student=False))
+    return rows
+
+
+def stuck(attempts: Iterable[Attempt]) -> list[tuple[str, str, str, int]]:
+    """Who has the same trouble in a lab for STUCK attempts or more: login, lab, trouble, attempts; the longest first."""
+    runs: dict[tuple[str, str], tuple[str, int]] = {}
+    for attempt in attempts:
+        if attempt.state == "done":
+            place, trouble = (attempt.login, attempt.lab), attempt.answer["trouble"]
+            before, count = runs.get(place, ("", 0))
+            runs[place] = trouble, count + 1 if trouble == before else 1
+    found = [(*place, trouble, count) for place, (trouble, count) in runs.items() if trouble and count >= STUCK]
+    return sorted(found, key=lambda one: (-one[3], one))
+
+
+def curve_of(attempts: Iterable[Attempt]) -> Markup:
+    """One lab's attempts over time as a picture: ratios where something was timed, else points."""
+    done = [one for one in sorted(attempts, key=lambda one: one.id) if one.state == "done"]
+    moments = [one.submitted_at for one in done]
+    if any(one.answer["ratio"] for one in done):
+        return curve(moments, [one.answer["ratio"] or 0.0 for one in done], 1.0, "1 = cuBLAS")
+    most = max((one.answer["max_points"] for one in done), default=0.0)
+    return curve(moments, [one.answer["points"] for one in done], most, f"{most:g} points")

@@ -1,0 +1,162 @@
+"""What requests work with: the course's state, who asks, and for which attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from fastapi import Depends, HTTPException, Request
+
+from grader.classroom.batch.workers import FIRST, SHORT_SECONDS
+from grader.classroom.server.board import Board, boards
+from grader.classroom.server.dispatching import PAUSED, Dispatcher
+from grader.classroom.server.kernel_text import draw
+from grader.classroom.server.store import Attempt, Member, digest
+from grader.classroom.server.throttling import FAILURES_PER_MINUTE, PER_MINUTE, Rates
+
+COOKIE = "lab_token"
+MAX_TOKEN = 200
+CACHE_SECONDS = 2.0
+"""How old a board or a place in the queue may be that is shown."""
+NO_TOKEN = "the token is missing, unknown, expired or revoked; ask your instructor for a new one"
+
+
+class Service:
+    """The course. due: when the board freezes, in seconds since 1970, or None; gpus: what their names are."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, labs: tuple[str, ...], *, per_hour: int = 30, gpus: tuple[str, ...] = ()
+    ) -> None:
+        self.dispatcher, self.labs, self.per_hour, self.gpus = dispatcher, labs, per_hour, gpus
+        self.store, self.journal, self.setup = dispatcher.store, dispatcher.journal, dispatcher.setup
+        dispatcher.changed = self.changed
+        self.due = self.store.due.timestamp() if self.store.due else None
+        self.secret = self.journal.setting("pseudonyms", secrets.token_hex(16))
+        self.rates, self.failures = Rates(PER_MINUTE), Rates(FAILURES_PER_MINUTE)
+        self.streams: Counter[str] = Counter()
+        self.watched: dict[int, set[asyncio.Event]] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.page_of = lru_cache(maxsize=64)(self._page_of)
+        self._places: tuple[float, dict[int, int]] = (0.0, {})
+        self._boards: tuple[float, dict[str, Board]] = (0.0, {})
+
+    def changed(self, attempt: int) -> None:
+        """Wakes who watches an attempt; called from any thread."""
+
+        def wake() -> None:
+            for event in self.watched.get(attempt, ()):
+                event.set()
+
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(wake)
+
+    def boards(self) -> dict[str, Board]:
+        """Each lab's board, as of the deadline when that has passed."""
+        since, found = self._boards
+        if not found or time.time() - since > CACHE_SECONDS:
+            attempts = self.store.until(min(self.due or time.time(), time.time()))
+            found = boards(attempts, self.labs, self.setup.device, self.secret)
+            self._boards = time.time(), found
+        return found
+
+    def words(self, attempt: Attempt) -> str:
+        """Where an attempt stands, for people."""
+        if attempt.state == "queued":
+            paused = "; the queue is paused" if self.store.setting(PAUSED) else ""
+            return f"waiting, {self._before(attempt.id)} before it{paused}"
+        if attempt.state == "running":
+            return self.dispatcher.stages.get(attempt.id, "being graded")
+        return str(attempt.answer.get("status", attempt.state)).replace("_", " ")
+
+    def _before(self, attempt: int) -> int:
+        since, found = self._places
+        if attempt not in found or time.time() - since > CACHE_SECONDS:
+            found = {number: at for at, (number, _) in enumerate(self.store.waiting())}
+            self._places = time.time(), found
+        return found.get(attempt, 0)
+
+    def news(self, attempt: Attempt) -> dict[str, Any]:
+        """An attempt as clients get it."""
+        fields = ("id", "lab", "state", "submitted_at", "finished_at", "ended")
+        known: dict[str, Any] = {name: getattr(attempt, name) for name in fields}
+        late = self.due is not None and attempt.submitted_at > self.due
+        return {
+            **known,
+            "words": self.words(attempt),
+            "late": late,
+            **attempt.answer,
+            "page": f"/attempts/{attempt.id}",
+        }
+
+    def _page_of(self, number: int, key: str, name: str) -> str:
+        """A report's page, by the attempt's number and its verdict's key. Raises WorkFailed."""
+        attempt = self.store.attempt(number)
+        assert attempt is not None
+        verdict = self.journal.get(key) if key else None
+        kernel = attempt.lab, *self.store.content(number)
+        report = verdict.report if verdict else None
+        drawing: Future[str] = self.dispatcher.pool.submit(
+            FIRST, draw, *kernel, report, self.setup.device, name, seconds=SHORT_SECONDS
+        )
+        return drawing.result()
+
+
+# ---------------------------------------------------------------- what requests depend on
+
+
+def service_of(request: Request) -> Service:
+    found: Service = request.app.state.service
+    return found
+
+
+def holder(request: Request, token: str) -> Member:
+    """Who holds a token. Raises 401 for one that is none, 429 where a token, or an address without one, asks too often."""
+    service, address = service_of(request), request.client.host if request.client else ""
+    held = digest(token[:MAX_TOKEN].strip())
+    if not service.failures.take(address, 0) or not service.rates.take(held if token else address):
+        raise HTTPException(429, "too many requests; wait a few seconds", {"Retry-After": "5"})
+    found = service.store.member(held)
+    if found is None:
+        service.failures.take(address)
+        raise HTTPException(401, NO_TOKEN)
+    return found
+
+
+def member(request: Request) -> Member:
+    """Whose request it is, by its header or by the cookie of the pages. Raises 401, 429, and 403 for a form of another site."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return holder(request, token)
+    found = holder(request, request.cookies.get(COOKIE, ""))
+    if request.method == "POST" and not from_here(request):
+        raise HTTPException(403, "this request comes from another page; use the pages of this server")
+    return found
+
+
+def from_here(request: Request) -> bool:
+    """Whether a browser sent it from a page of this server."""
+    origin = request.headers.get("origin")
+    if origin is not None:
+        return urlsplit(origin).netloc == request.headers.get("host")
+    return request.headers.get("sec-fetch-site") == "same-origin"
+
+
+Using = Annotated[Service, Depends(service_of)]
+Whoever = Annotated[Member, Depends(member)]
+
+
+def own_attempt(number: int, service: Using, who: Whoever) -> Attempt:
+    """An attempt that this member may see. Raises 404, alike for others' and for none."""
+    found = service.store.attempt(number) if 0 < number < 1 << 62 else None
+    if found is None or (found.login != who.login and not who.instructs):
+        raise HTTPException(404, "you have no such attempt; `lab status` lists those that you have")
+    return found
+
+
+Mine = Annotated[Attempt, Depends(own_attempt)]

@@ -1,0 +1,190 @@
+"""What a browser asks for: one's own attempts, their reports, the board, the instructor's page."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from grader.classroom.batch.overview import pseudonym_of
+from grader.classroom.batch.workers import WorkFailed
+from grader.classroom.server.board import curve_of, stuck
+from grader.classroom.server.dispatching import DRAINING, PAUSED
+from grader.classroom.server.service import COOKIE, Mine, Using, Whoever, from_here, holder, member, service_of
+from grader.classroom.server.store import HOUR, Member
+from grader.reporting import page as html
+from grader.reporting.terminal import number as in_words
+from grader.reporting.text import page_value
+
+HERE = Path(__file__).parent
+SESSION_SECONDS = 12 * 3600
+FAILURES_SHOWN = 20
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+SWITCHES = {"pause": (PAUSED, "yes"), "resume": (PAUSED, ""), "drain": (DRAINING, "yes"), "open": (DRAINING, "")}
+
+router = APIRouter(default_response_class=HTMLResponse)
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    """The fields of a form. Raises 403 for a form of another site."""
+    if not from_here(request):
+        raise HTTPException(403, "this request comes from another page; use the pages of this server")
+    try:
+        found = parse_qs((await request.body()).decode(), max_num_fields=10)
+    except ValueError:
+        raise HTTPException(422, "the form cannot be read; use the pages of this server") from None
+    return {name: values[0] for name, values in found.items()}
+
+
+def _instructor(who: Whoever) -> Member:
+    if not who.instructs:
+        raise HTTPException(404, "there is nothing here")
+    return who
+
+
+Fields = Annotated[dict[str, str], Depends(_fields)]
+Instructor = Annotated[Member, Depends(_instructor)]
+
+
+@router.get("/health")
+def health(service: Using) -> Response:
+    """For whoever watches over the server."""
+    return Response(
+        "the queue stands still\n" if service.dispatcher.trouble else "ok\n", 503 if service.dispatcher.trouble else 200
+    )
+
+
+@router.get("/style.css")
+def style() -> Response:
+    files = [html.HERE / "page.css", html.HERE / "class.css", HERE / "course.css"]
+    return Response("".join(file.read_text(encoding="utf-8") for file in files), media_type="text/css")
+
+
+@router.get("/live.js")
+def script() -> Response:
+    return Response((HERE / "live.js").read_text(encoding="utf-8"), media_type="text/javascript")
+
+
+@router.get("/")
+def own(request: Request) -> str:
+    """One's own attempts, or where to sign in."""
+    if COOKIE not in request.cookies and "authorization" not in request.headers:
+        return sign_in()
+    service, who = service_of(request), member(request)
+    attempts = service.store.of(who.login)
+    labs = []
+    for lab in service.labs:
+        mine = [one for one in attempts if one.lab == lab]
+        labs.append((lab, curve_of(mine), [(one, service.news(one)) for one in mine]))
+    pseudonym = pseudonym_of(who.login, service.secret)
+    return _page("own.html.j2", "Your attempts", who, labs=labs, pseudonym=pseudonym, due=service.due)
+
+
+@router.post("/login")
+def login(request: Request, fields: Fields) -> Response:
+    token = fields.get("token", "").strip()
+    holder(request, token)
+    answer, secure = RedirectResponse("/", 303), request.url.scheme == "https"
+    answer.set_cookie(COOKIE, token, SESSION_SECONDS, httponly=True, samesite="strict", secure=secure)
+    return answer
+
+
+@router.post("/logout")
+def logout(who: Whoever) -> Response:
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(COOKIE)
+    return answer
+
+
+@router.get("/board")
+def board(service: Using, who: Whoever) -> str:
+    you, frozen = pseudonym_of(who.login, service.secret), service.due is not None and time.time() > service.due
+    return _page("board.html.j2", "Board", who, boards=service.boards(), you=you, due=service.due, frozen=frozen)
+
+
+@router.get("/attempts/{number}")
+def report(service: Using, mine: Mine) -> Response:
+    if mine.state not in ("done", "failed"):
+        return RedirectResponse("/", 303)
+    try:
+        text = service.page_of(mine.id, mine.key, f"{mine.lab}, attempt {mine.id}")
+    except WorkFailed:
+        raise HTTPException(503, "the page could not be drawn; the instructor's log says why") from None
+    return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
+
+
+@router.post("/attempts/{number}/cancel")
+def cancel_waiting(service: Using, who: Whoever, mine: Mine) -> Response:
+    service.store.cancel(mine.id)
+    service.changed(mine.id)
+    return RedirectResponse("/instructor" if who.instructs else "/", 303)
+
+
+@router.get("/instructor")
+def instructor(service: Using, who: Instructor) -> str:
+    """The queue, the GPUs, who is stuck."""
+    store, since = service.store, time.time() - HOUR
+    order = {number: at for at, (number, _) in enumerate(store.waiting())}
+    attempts = store.until(time.time())
+    waits = sorted(
+        one.finished_at - one.submitted_at for one in attempts if one.finished_at and one.finished_at > since
+    )
+    return _page(
+        "instructor.html.j2",
+        "The course",
+        who,
+        service=service,
+        running=store.in_state("running"),
+        waiting=sorted(store.in_state("queued"), key=lambda one: order.get(one.id, 0)),
+        failed=store.in_state("failed")[-FAILURES_SHOWN:],
+        names={one.login: one.name for one, _ in store.members()},
+        stuck=stuck(attempts),
+        paused=bool(store.setting(PAUSED)),
+        draining=bool(store.setting(DRAINING)),
+        lately=len(waits),
+        median=waits[len(waits) // 2] if waits else None,
+    )
+
+
+@router.post("/instructor")
+def act(service: Using, who: Instructor, fields: Fields) -> Response:
+    """Pause, resume, drain, open; or an attempt first."""
+    action, number = fields.get("action", ""), fields.get("attempt", "")
+    if action in SWITCHES:
+        service.store.set(*SWITCHES[action])
+    elif action == "first" and number.isascii() and number.isdigit() and len(number) < 19:
+        service.store.prefer(int(number))
+    else:
+        raise HTTPException(422, f"expected {', '.join(SWITCHES)} or first")
+    return RedirectResponse("/instructor", 303)
+
+
+def sign_in(sentence: str = "") -> str:
+    """The page that asks for a token, with what was wrong, if anything."""
+    return _page("login.html.j2", "Course server", None, sentence=sentence)
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=page_value,
+    )
+    environment.filters["number"] = in_words
+    environment.filters["moment"] = lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    return environment
+
+
+def _page(template: str, title: str, who: Member | None, **values: object) -> str:
+    return _templates().get_template(template).render(title=title, who=who, now=time.time(), **values)

@@ -1,0 +1,167 @@
+"""`lab`: what students type. Checks and grades on their own machine as `python -m grader` does, and submits to the course server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from grader.cli.arguments import DeviceChoice, errors, labs_named, refuse
+from grader.cli.grade import grade, watch
+from grader.client import Client, ServerProblem, points, sign_in
+from grader.reporting.text import Terminal, prose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLDERS = ("notebooks", "assignment", ".")
+"""Where a student's work is, when no path is given: the first of these that is there."""
+
+app = typer.Typer(
+    help="The student's command: check and grade here, submit to the course's server.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Lab = Annotated[str, typer.Argument(help="The lab, such as w8a8.")]
+Where = Annotated[
+    Path | None, typer.Argument(help="A .py, an .ipynb or a folder (default: notebooks/, assignment/ or here).")
+]
+Labs = Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")]
+Device = Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")]
+
+
+def _work(path: Path | None) -> Path:
+    return path or next(Path(name) for name in FOLDERS if Path(name).is_dir())
+
+
+@app.command()
+def check(lab: Lab, path: Where = None) -> None:
+    """Check one lab's kernel on Triton's interpreter: right or wrong, and why. No speed, no GPU."""
+    grade(_work(path), lab=[lab], device=DeviceChoice.cpu)
+
+
+@app.command(name="grade")
+def grade_here(
+    path: Where = None, lab: Labs = None, device: Device = DeviceChoice.auto, html_file: Html = None
+) -> None:
+    """Grade on this machine, all labs or those named."""
+    grade(_work(path), lab=lab, device=device, html_file=html_file)
+
+
+@app.command(name="watch")
+def watch_here(
+    path: Where = None, lab: Labs = None, device: Device = DeviceChoice.auto, html_file: Html = None
+) -> None:
+    """Grade on this machine whenever the work is saved, until Ctrl-C."""
+    watch(_work(path), lab=lab, device=device, html_file=html_file)
+
+
+@app.command()
+def login(
+    url: Annotated[str, typer.Argument(help="The course server's address, such as https://lab.example.org.")],
+    token: Annotated[
+        str, typer.Option(prompt="Your token", hide_input=True, help="Better left out: then it is asked for.")
+    ],
+) -> None:
+    """Remember the course server and your token."""
+    _asked(lambda: sign_in(url, token))
+    typer.echo(f"signed in to {url}")
+
+
+@app.command()
+def submit(
+    lab: Lab,
+    path: Where = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Have the best config profiled on the server's GPU.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answer.")] = True,
+) -> None:
+    """Submit one lab's kernel to the course server, and wait for its answer. Only the kernel's text is sent."""
+    from grader.model import Refusal
+    from grader.reading import UnusablePath, read
+
+    try:
+        source = read(_work(path), labs_named([lab]), all_labs=True).labs[lab]
+    except UnusablePath as problem:
+        raise refuse(str(problem)) from None
+    if isinstance(source, Refusal):
+        raise refuse(source.message)
+    client = _asked(Client)
+    sent = _asked(lambda: client.submit(source, profile=profile))
+    errors.print(f"attempt {sent['id']}: {escape(prose(sent['words']))}", soft_wrap=True)
+    if not wait:
+        return
+    console = Terminal(highlight=False)
+    try:
+        with errors.status("waiting") as status:
+            found = _asked(lambda: client.follow(sent["id"], lambda words: status.update(escape(words))))
+    except KeyboardInterrupt:
+        errors.print(f"attempt {sent['id']} goes on without you; `lab status` has its answer")
+        raise typer.Exit(130) from None
+    for text, style in found.get("remarks", ()):
+        console.print(escape(text), style=style or None, soft_wrap=True)
+    console.print(f"attempt {found['id']}: {escape(points(found))}", style="bold")
+    console.print(f"Report with pictures: {escape(client.account.url + found['page'])}", soft_wrap=True)
+
+
+@app.command()
+def status() -> None:
+    """List your last attempts."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for column in ("attempt", "lab", "submitted (UTC)", "what became of it"):
+        table.add_column(column)
+    for one in _asked(lambda: Client().attempts()):
+        moment = datetime.fromtimestamp(one["submitted_at"], UTC)
+        table.add_row(str(one["id"]), escape(one["lab"]), f"{moment:%Y-%m-%d %H:%M}", escape(points(one)))
+    Terminal(highlight=False).print(table)
+
+
+@app.command()
+def cancel(attempt: Annotated[int, typer.Argument(min=1)]) -> None:
+    """Take an attempt out of the queue."""
+    found = _asked(lambda: Client().cancel(attempt))
+    typer.echo(f"attempt {found['id']}: {found['words']}")
+
+
+@app.command()
+def board(lab: Annotated[str | None, typer.Argument(help="Only this lab.")] = None) -> None:
+    """Show the board, under pseudonyms."""
+    found = _asked(lambda: Client().board())
+    console = Terminal(highlight=False)
+    for name, one in found["labs"].items():
+        if lab in (None, name) and one["rows"]:
+            table = Table(title=escape(name), box=None, padding=(0, 1), header_style="dim", title_justify="left")
+            table.add_column("who")
+            for column in ("points", *(["ratio in all", *one["cases"]] if one["cases"] else [])):
+                table.add_column(escape(column), justify="right")
+            for row in one["rows"]:
+                you = " (you)" if row["who"] == found["you"] else ""
+                ratios = [row["ratio"], *(row["cases"].get(case) for case in one["cases"])] if one["cases"] else []
+                cells = ["" if value is None else f"{value:.2f}" for value in ratios]
+                table.add_row(escape(row["who"]) + you, "" if row["points"] is None else f"{row['points']:g}", *cells)
+            console.print(table)
+
+
+def _asked(ask: Callable[[], Any]) -> Any:
+    """An answer of the server, or its refusal as an unusable argument."""
+    try:
+        return ask()
+    except ServerProblem as problem:
+        raise refuse(str(problem)) from None
+
+
+def main() -> None:
+    """The entry point `lab`."""
+    app(prog_name="lab")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""`python -m grader serve` and `tokens`: the course server and who may use it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from grader.cli.arguments import GRADER_FAILED, DeviceChoice, cores, errors, labs_named, refuse
+from grader.cli.class_commands import (
+    TIMES,
+    EngineChoice,
+    class_device,
+    engine_starter,
+    random_secrets,
+    require_packages,
+    utc,
+)
+
+DEFAULT = Path("course.sqlite")
+MOST_JOBS = 8
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MOST_CONNECTIONS = 2000
+
+Database = Annotated[Path, typer.Argument(help="The course's one file; made where there is none.")]
+
+
+def serve(
+    database: Database = DEFAULT,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this machine come by a proxy with TLS.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8400,
+    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
+    device: Annotated[
+        DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")
+    ] = DeviceChoice.auto,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Sandboxes of one kernel at a time (default: a quarter of the cores).")
+    ] = None,
+    due: Annotated[datetime | None, typer.Option(formats=TIMES, help="Deadline (UTC): the board freezes.")] = None,
+    per_hour: Annotated[int, typer.Option(min=1, help="Submissions of one student within an hour.")] = 30,
+    secrets_file: Annotated[
+        Path | None, typer.Option("--secrets", help="Seed and hidden cases, as in a batch.")
+    ] = None,
+    engine: Annotated[EngineChoice, typer.Option(help="local: this machine; ray: a cluster.")] = EngineChoice.local,
+    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
+    accelerator: Annotated[str | None, typer.Option(help="In a mixed cluster, Ray's name of the GPU.")] = None,
+) -> None:
+    """Serve a course: submissions, a fair queue, reports, a board. Exit status: 2 unusable arguments, 3 the server failed."""
+    require_packages()
+    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise refuse(f"{missing[0]} is not installed; run `pip install triton-kernel-lab[server]`")
+    import uvicorn
+
+    from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
+    from grader.classroom.batch.tasks import Setup
+    from grader.classroom.batch.workers import FIRST, WorkerPool
+    from grader.classroom.hidden_cases import BadSecrets
+    from grader.classroom.secrets_file import secrets_in_force
+    from grader.classroom.server.api import application
+    from grader.classroom.server.dispatching import Dispatcher
+    from grader.classroom.server.service import Service
+    from grader.classroom.server.store import DUE, Store, UnusableCourse
+    from grader.classroom.server.throttling import Impatient
+    from grader.gpu.devices import gpus, visible_gpus
+    from grader.judging.rubric import BadRubric, load_rubric
+
+    labs = labs_named(lab)
+    if engine is not EngineChoice.ray and (address or accelerator):
+        raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
+    chosen = class_device(device, engine, address)
+    each = jobs or max(1, min(MOST_JOBS, cores() // 4))
+    count = visible_gpus() if chosen.kind == "cuda" else 0
+    try:
+        load_rubric()
+        store = Store(database)
+        if due is not None:
+            store.set(DUE, utc(due).isoformat())  # type: ignore[union-attr]
+        if not any(fine for _, fine in store.members()):
+            errors.print(
+                f"[yellow]note:[/] nobody has a token yet; run `python -m grader tokens {escape(str(database))} --roster FILE`"
+            )
+        with WorkerPool(cores()) as pool, Journal(database) as journal:
+            pool.submit(FIRST, os.getpid)  # from the main thread, which has to begin what workers are forked from
+            found = secrets_in_force(secrets_file, near=Path.cwd())
+            errors.print(escape(found.sentence(labs)), soft_wrap=True)
+            setup = Setup(chosen, found.secrets or random_secrets(journal), jobs=each)
+            names = tuple(gpu.name for gpu in gpus())[:count]
+            starter = engine_starter(engine, accelerator, setup, pool)
+            slots = max(2, cores() // each) + 2 * count
+            dispatcher = Dispatcher(store, journal, pool, starter, setup, slots)
+            service = Service(dispatcher, tuple(one.id for one in labs), per_hour=per_hour, gpus=names)
+            dispatcher.start()
+            errors.print(
+                f"serving {escape(str(database))} on http://{host}:{port}; Ctrl-C ends, and loses nothing",
+                soft_wrap=True,
+            )
+            if host not in LOOPBACK:
+                errors.print(
+                    "[yellow]note:[/] tokens travel unencrypted unless a proxy with TLS is in front; see docs/server.md"
+                )
+            uvicorn.run(
+                application(service),
+                host=host,
+                port=port,
+                http=Impatient,
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_level="warning",
+                server_header=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_keep_alive=10,
+                timeout_graceful_shutdown=3,
+                proxy_headers=True,
+                forwarded_allow_ips="127.0.0.1",
+            )
+            dispatcher.stop()
+    except (UnusableCourse, BadSecrets, BadRubric, JournalBusy) as problem:
+        raise refuse(str(problem)) from None
+    except JournalFull as problem:
+        errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
+        raise typer.Exit(GRADER_FAILED) from None
+
+
+def tokens(
+    database: Database = DEFAULT,
+    roster: Annotated[
+        Path | None, typer.Option(help="Makes a token for everybody on it who has none (CSV, as in a batch).")
+    ] = None,
+    instructor: Annotated[
+        list[str] | None, typer.Option(help="Makes an instructor's token for this login; can be repeated.")
+    ] = None,
+    renew: Annotated[
+        list[str] | None, typer.Option(help="Makes this login a new token; the old one ends. Can be repeated.")
+    ] = None,
+    revoke: Annotated[list[str] | None, typer.Option(help="Ends this login's token; can be repeated.")] = None,
+    days: Annotated[float, typer.Option(min=0.01, max=1000, help="How long new tokens are good for.")] = 200.0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where new tokens are written (CSV); without it to the terminal.")
+    ] = None,
+) -> None:
+    """Make and revoke tokens of a course; without an option, list who has one. The file with new ones is the only copy: mail it out."""
+    from grader.classroom.roster import BadRoster, Person, load_roster
+    from grader.classroom.server.store import Store, UnusableCourse
+    from grader.reporting.atomic import write_whole
+    from grader.reporting.text import cell, name
+
+    try:
+        people = list(load_roster(roster).people) if roster else []
+        store = Store(database)
+    except (BadRoster, UnusableCourse) as problem:
+        raise refuse(str(problem)) from None
+    for login in revoke or ():
+        if not store.revoke(login):
+            raise refuse(f"{database} has no member {login!r}; `python -m grader tokens {database}` lists them")
+    known = {member.login: member for member, _ in store.members()}
+    again = [known.get(login) for login in renew or ()]
+    if None in again:
+        raise refuse(
+            f"{database} has no member {(renew or [''])[again.index(None)]!r}; give --roster or --instructor first"
+        )
+    made = store.admit(people, "student", days)
+    made |= store.admit([Person(login) for login in instructor or ()], "instructor", days)
+    for member in filter(None, again):
+        made |= store.admit([Person(member.login, member.name)], member.role, days, renew=True)
+    if not (people or instructor or renew or revoke):
+        for member, fine in store.members():
+            until = f"until {datetime.fromtimestamp(member.expires_at):%Y-%m-%d}" if fine else "no token in force"
+            typer.echo(f"{name(member.login)}  {member.role}  {until}")
+        return
+    emails = {person.login: person.email for person in people}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["login", "email", "token"])
+    writer.writerows([cell(login), cell(emails.get(login, "")), token] for login, token in made.items())
+    if out and made:
+        write_whole(out, text.getvalue(), 0o600)
+    elif made:
+        sys.stdout.write(text.getvalue())
+    typer.echo(f"{len(made)} new tokens{f' in {out}' if out and made else ''}, {len(revoke or ())} revoked", err=True)

@@ -1,0 +1,178 @@
+"""The course server as students meet it: where it is, with which token, and what it answers. For `lab` and for notebooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from grader.model import KernelSource
+from grader.reporting.atomic import write_whole
+from grader.reporting.text import prose
+
+SERVER, TOKEN = "LAB_SERVER", "LAB_TOKEN"
+"""Environment variables that count before the file that `lab login` writes."""
+SECONDS = 30.0
+PATIENCE = 300.0
+"""How long a server may be away while an answer is waited for."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+NOT_SIGNED_IN = (
+    "no course server is known; run `lab login https://ADDRESS` in a terminal, with the token from your instructor"
+)
+
+
+class ServerProblem(Exception):
+    """A request that the server refused, or that did not reach it; one sentence for the student."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A server's address and a student's token for it."""
+
+    url: str
+    token: str
+
+
+def place() -> Path:
+    """The file that `lab login` writes."""
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(home) / "triton-kernel-lab" / "server.json"
+
+
+def account() -> Account:
+    """What environment or file say. Raises ServerProblem where nobody signed in."""
+    try:
+        written = json.loads(place().read_text(encoding="utf-8"))
+        url, token = str(written["url"]), str(written["token"])
+    except (OSError, ValueError, KeyError, TypeError):
+        url, token = "", ""
+    found = Account(os.environ.get(SERVER) or url, os.environ.get(TOKEN) or token)
+    if not found.url or not found.token:
+        raise ServerProblem(NOT_SIGNED_IN)
+    return found
+
+
+def sign_in(url: str, token: str) -> None:
+    """Keeps address and token in a file that only its owner can read, when the server knows the token. Raises ServerProblem."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ServerProblem(f"{url} is no address of a server; expected one such as https://lab.example.org")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        raise ServerProblem(f"{url} would send your token unencrypted; use https://")
+    found = Account(url.rstrip("/"), token.strip())
+    Client(found).attempts()
+    place().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(place(), json.dumps({"url": found.url, "token": found.token}), 0o600)
+
+
+class Client:
+    """Requests with one account; every method raises ServerProblem."""
+
+    def __init__(self, of: Account | None = None) -> None:
+        self.account = of or account()
+
+    def submit(self, source: KernelSource, *, profile: bool = False) -> dict[str, Any]:
+        """Hands in a kernel's text, and nothing else; a request that got lost is repeated and counts once."""
+        lines = [[line.place[:200], line.line] for line in source.lines]
+        upload = {
+            "lab": source.lab_id,
+            "text": source.module,
+            "lines": lines,
+            "request": uuid.uuid4().hex,
+            "profile": profile,
+        }
+        found: dict[str, Any] = self._asked("POST", "/api/attempts", upload, attempts=3)
+        return found
+
+    def attempts(self) -> list[dict[str, Any]]:
+        """The last attempts, the newest first."""
+        found: list[dict[str, Any]] = self._asked("GET", "/api/attempts")
+        return found
+
+    def cancel(self, number: int) -> dict[str, Any]:
+        """Takes an attempt out of the queue."""
+        found: dict[str, Any] = self._asked("POST", f"/api/attempts/{number}/cancel")
+        return found
+
+    def board(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._asked("GET", "/api/board")
+        return found
+
+    def follow(self, number: int, listen: Callable[[str], None] = lambda words: None) -> dict[str, Any]:
+        """Waits for an attempt's answer; `listen` hears where it stands. A server that comes back in time is waited for."""
+        import httpx
+
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                for news in self._events(number):
+                    until = time.monotonic() + PATIENCE
+                    if news["ended"]:
+                        return news
+                    listen(prose(str(news["words"])))
+            except httpx.HTTPError:
+                if time.monotonic() > until:
+                    raise ServerProblem(
+                        f"{self.account.url} does not answer any more; attempt {number} is kept: `lab status`"
+                    ) from None
+                listen("the server does not answer; trying again")
+            time.sleep(1.0)
+
+    def _events(self, number: int) -> Iterator[dict[str, Any]]:
+        with self._http() as http, http.stream("GET", f"/api/attempts/{number}/events") as answer:
+            if answer.status_code != 200:
+                answer.read()
+                raise ServerProblem(_sentence(answer))
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line[6:])
+
+    def _asked(self, method: str, path: str, content: Mapping[str, Any] | None = None, attempts: int = 1) -> Any:
+        import httpx
+
+        for left in reversed(range(attempts)):
+            try:
+                with self._http() as http:
+                    answer = http.request(method, path, json=content)
+                break
+            except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+                if not left:
+                    raise ServerProblem(
+                        f"{self.account.url} cannot be reached ({type(error).__name__}); try again later"
+                    ) from None
+        if answer.status_code >= 300:
+            raise ServerProblem(_sentence(answer))
+        try:
+            return answer.json()
+        except ValueError:
+            raise ServerProblem(f"{self.account.url} is no course server; check the address") from None
+
+    def _http(self) -> Any:
+        import httpx
+
+        here = urlsplit(self.account.url).hostname in LOOPBACK
+        headers = {"Authorization": f"Bearer {self.account.token}"}
+        return httpx.Client(base_url=self.account.url, headers=headers, timeout=SECONDS, trust_env=not here)
+
+
+def points(news: Mapping[str, Any]) -> str:
+    """What an attempt came to, in a line."""
+    words = prose(str(news["words"]))
+    if news["state"] != "done":
+        return words
+    ratio = f", {news['ratio']:.2f} times as fast as cuBLAS fp16" if news["ratio"] else ""
+    return f"{news['points']:g} of {news['max_points']:g} points{ratio}" + ("" if words == "graded" else f", {words}")
+
+
+def _sentence(answer: Any) -> str:
+    """What the server said of a request that it refused."""
+    try:
+        return prose(str(answer.json()["error"]))
+    except (ValueError, KeyError, TypeError):
+        return f"the server answered with status {answer.status_code}; try again later"

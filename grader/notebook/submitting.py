@@ -1,0 +1,37 @@
+"""In a notebook: submit(LAB) hands the kernel that was run last to the course server, and shows its answer in the cell."""
+
+from __future__ import annotations
+
+from grader.client import Client, ServerProblem, points
+from grader.model import Refusal
+from grader.notebook.cells import NotYet, Output, grading_by_nbgrader, inputs, lab_named, sentence
+from grader.reading import read_executed
+from grader.reporting.compact import Remark
+from grader.reporting.inline import Inline
+
+ELSEWHERE = "submit works in a notebook; in a terminal, `lab submit LAB` does the same."
+
+
+def submit(lab_id: str, *, profile: bool = False) -> None:
+    """Submits a lab's kernel and waits for the answer. Raises NotYet where there is no kernel, no server, or no room in the queue.
+
+    profile: have the best config profiled on the server's GPU, too. An interrupt stops the waiting, not the grading.
+    """
+    if grading_by_nbgrader():
+        return
+    source = read_executed(inputs(ELSEWHERE), lab_named(lab_id))
+    if isinstance(source, Refusal):
+        raise NotYet(sentence(source.message))
+    output = Output()
+    try:
+        client = Client()
+        sent = client.submit(source, profile=profile)
+        output.show(Inline([Remark(f"attempt {sent['id']}: {sent['words']} ...", "dim")]))
+        found = client.follow(
+            sent["id"], lambda words: output.show(Inline([Remark(f"attempt {sent['id']}: {words} ...", "dim")]))
+        )
+    except ServerProblem as problem:
+        raise NotYet(sentence(str(problem))) from None
+    where = Remark(f"report with pictures: {client.account.url}{found['page']}", "dim")
+    head = Remark(f"attempt {found['id']}: {points(found)}")
+    output.show(Inline([head, *(Remark(text, style) for text, style in found.get("remarks", ())), where]))

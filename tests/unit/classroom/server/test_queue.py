@@ -1,0 +1,136 @@
+"""The course server's queue: fair, once, through the journal; and the term's attempts as hand-ins."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from grader.classroom.batch.coordinating import Plan, run_batch
+from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.marks import Rules
+from grader.classroom.batch.standing import standings
+from grader.classroom.batch.term_attempts import hand_ins
+from grader.classroom.roster import Person, Roster
+from grader.classroom.server.board import curve_of, stuck
+from grader.classroom.server.store import NotAccepted, Store, UnusableCourse, digest
+from tests.course_server import Timed, course, kernel
+from tests.reports import H200
+from tests.stub_class import PoolHere
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = Store(tmp_path / "course.sqlite")
+    opened.admit([Person("ann"), Person("bob"), Person("carl")], "student", 1)
+    yield opened
+    opened.close()
+
+
+def put(store, login, number, text="text", lab="w8a8", per_hour=100):
+    return store.submit(login, lab=lab, text=text, lines=[], request=f"{number:032x}", profile=False, per_hour=per_hour)
+
+
+def test_everybodys_next_comes_before_anybodys_second(store):
+    ids = [put(store, login, number).id for number, login in enumerate(["ann", "ann", "ann", "bob", "carl"])]
+    assert [store.begin_next().id for _ in range(3)] == [ids[0], ids[3], ids[4]]
+    assert store.begin_next() is None, "each has one running"
+    store.finish(ids[0], "done", {})
+    store.finish(ids[3], "done", {})
+    put(store, "bob", 9)
+    assert store.begin_next().login == "ann", "served longest ago"
+    store.prefer(store.waiting()[-1][0])
+    assert store.waiting()[0][1] == "ann"
+
+
+def test_the_same_request_is_one_attempt_and_a_rate_has_an_end(store):
+    assert put(store, "ann", 1).id == put(store, "ann", 1).id
+    assert put(store, "bob", 1).login == "bob", "requests of two are two"
+    with pytest.raises(NotAccepted, match="try again in 60 min"):
+        put(store, "ann", 2, per_hour=1)
+    for number in range(2, 6):
+        put(store, "ann", number)
+    with pytest.raises(NotAccepted, match="waiting already"):
+        put(store, "ann", 7)
+
+
+def test_what_ran_when_the_server_was_killed_waits_again_and_what_ended_stays_ended(store):
+    one = put(store, "ann", 1)
+    store.begin_next()
+    assert store.requeue() == 1
+    assert store.attempt(one.id).state == "queued"
+    assert store.cancel(one.id)
+    assert not store.cancel(one.id)
+    store.finish(one.id, "done", {})
+    assert store.attempt(one.id).state == "cancelled"
+
+
+def test_tokens_are_kept_as_digests_and_end(store, tmp_path):
+    (token,) = store.admit([Person("dora", "Dora")], "student", 1).values()
+    assert store.admit([Person("dora")], "student", 1) == {}
+    assert token.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert store.member(digest(token)).login == "dora"
+    renewed = store.admit([Person("dora")], "student", 1, renew=True)["dora"]
+    assert store.member(digest(token)) is None
+    assert store.revoke("dora")
+    assert store.member(digest(renewed)) is None
+    expired = store.admit([Person("eve")], "student", -1)["eve"]
+    assert store.member(digest(expired)) is None
+
+
+def test_a_file_that_is_none_is_a_sentence(tmp_path):
+    (tmp_path / "course.sqlite").write_bytes(b"not a database " * 100)
+    with pytest.raises(UnusableCourse, match="restore its backup"):
+        Store(tmp_path / "course.sqlite")
+
+
+def test_a_kernel_is_graded_once_whoever_submits_it_and_a_batch_finds_it(tmp_path):
+    with course(tmp_path) as world:
+        for number, login in enumerate(["ann", "bob", "ann"]):
+            assert world.submit(login, kernel(1), number).status_code == 202
+        world.submit("carl", kernel(2, '\n    tl.static_print("WRONG")'), 9)
+        world.submit("carl", "x = (\n", 10)
+        world.wait()
+        assert len(world.engine.given) == 2
+        done = world.service.store.in_state("done")
+        assert [one.answer["status"] for one in done] == ["graded"] * 4 + ["rejected"]
+        assert done[0].answer["ratio"] > 0
+        assert "<svg" in curve_of(done[:2])
+        secret, setup = world.service.secret, world.service.setup
+    store, engine = Store(tmp_path / "course.sqlite"), Timed()
+    pool: Any = PoolHere()
+    with Journal(tmp_path / "batch.sqlite") as journal:
+        journal.take_from(tmp_path / "course.sqlite")
+        assert journal.setting("pseudonyms", "another") == secret
+        collected = hand_ins(store, journal, Rules("best"), Roster(), H200)
+        plan = Plan(store.path, ("w8a8",), setup, collected=collected)
+        outcome = run_batch(plan, journal, pool, lambda: engine)
+    assert engine.given == []
+    assert [(one.hand_in.student, one.report.labs["w8a8"].status) for one in outcome.graded] == [
+        ("ann", "graded"), ("bob", "graded"), ("carl", "graded"),
+    ]  # fmt: skip
+    assert {one.fate for one in outcome.accounts(standings(outcome.graded, Rules("best")))} == {"graded"}
+    store.close()
+
+
+@pytest.mark.parametrize("attempts", ["last", "best"])
+def test_the_last_or_the_best_attempt_counts(tmp_path, attempts):
+    with course(tmp_path) as world:
+        world.submit("ann", kernel(90), 1)
+        world.wait()
+        world.submit("ann", kernel(0), 2)
+        world.wait()
+        collected = hand_ins(world.service.store, world.service.journal, Rules(attempts), Roster(), H200)
+        place = tmp_path / "hand_ins"
+        place.mkdir()
+        (one,) = collected(place).hand_ins
+        assert one.taken[0].read_text() == kernel(90 if attempts == "best" else 0)
+
+
+def test_who_is_stuck(store):
+    for number in range(3):
+        one = put(store, "ann", number)
+        store.begin_next()
+        store.finish(one.id, "done", {"trouble": "odd_m fails", "points": 0, "ratio": None})
+    assert stuck(store.until(time.time())) == [("ann", "w8a8", "odd_m fails", 3)]
