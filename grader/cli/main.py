@@ -19,7 +19,7 @@ app = typer.Typer(
 app.command()(grade)
 app.command()(watch)
 app.command()(doctor)
-app.command()(run)
+app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 if (Path(__file__).parents[1] / "classroom").is_dir():  # a student's copy has no classroom and no authoring
     from grader.cli.class_commands import batch, secrets
     from grader.cli.nbgrader_commands import course

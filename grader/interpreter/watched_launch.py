@@ -19,6 +19,9 @@ from grader.interpreter.guarded_tensor import GuardedTensor, is_tensor
 CAPABILITY = 90
 """The compute capability that a kernel sees when it asks for its target."""
 
+LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""What a launch takes beside the kernel's own parameters."""
+
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
 
 
@@ -94,11 +97,7 @@ def _bound(kernel: Any, arguments: dict[str, Any], config: int) -> tuple[Any, di
         )
     parameters = inspect.signature(kernel.fn).parameters
     missing = [name for name, one in parameters.items() if name not in arguments and one.default is one.empty]
-    unknown = [
-        name
-        for name in arguments
-        if name not in parameters and name not in ("num_warps", "num_stages", "num_ctas", "maxnreg")
-    ]
+    unknown = [name for name in arguments if name not in parameters and name not in LAUNCH_OPTIONS]
     if missing or unknown:
         wrong = f"gets no {', '.join(missing)}" if missing else f"has no parameter {', '.join(unknown)}"
         raise TypeError(f"{kernel.fn.__name__} {wrong}; it takes {', '.join(parameters)}")
