@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-WINDOW_BITS = 44
+WINDOW_BITS = 56
+"""A tensor's own range of addresses: an offset that was computed from any number of 32 bits, read by mistake or not, stays inside."""
+
 PLACES, ALIGNMENT = 1 << 20, 512
 """How many places in its window a tensor may have, and the bytes from one to the next."""
 
@@ -76,11 +78,6 @@ class Area:
         into = np.lib.stride_tricks.as_strided(found[self.offset :], self.shape, steps)
         into[...] = rows.max(axis=-1, keepdims=True)
         return found
-
-
-def area_at(addresses: np.ndarray, areas: Sequence[Area]) -> Area | None:
-    """The tensor among whose elements all of these addresses lie."""
-    return next((area for area in areas if area.low <= int(addresses.min()) and int(addresses.max()) < area.high), None)
 
 
 def index_at(offset: int, area: Area) -> list[int]:

@@ -1,7 +1,7 @@
 """Does every load, store and atomic of an interpreted kernel touch an element of a tensor? And only its own program's?
 And is what the kernel promises the compiler so?
 
-While a `MemoryCheck` is active each tensor lives in an address window of its own, 16 TiB wide, so that an address
+While a `MemoryCheck` is active each tensor lives in an address window of its own, 64 PiB wide, so that an address
 tells which pointer argument it was derived from however far it strays. The four functions through which every
 version of Triton's interpreter reaches memory translate the addresses back and check them on the way.
 
@@ -26,7 +26,6 @@ from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.launch_findings import Findings
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
-from grader.interpreter.pointers import pointed_at
 from grader.interpreter.promises import BrokenPromises
 from grader.interpreter.races import Races, too_far_apart
 from grader.interpreter.split_k import Contributions
@@ -223,12 +222,10 @@ class MemoryCheck:
                 bad = np.zeros(pointers.shape, dtype=bool)
                 bad[mask] = ~good.reshape(-1)
                 reachable = (elements >= 0) & (elements <= area.size - width)
-                if self.misled is not None and not reachable.all():
-                    area.strayed |= kind != "load"
-                    self._end_astray(kind, pointers, mask, bad)
                 self._report(kind, area, pointers, mask, bad)
                 if not reachable.all():
                     area.strayed |= kind != "load"
+                    self._end_if_misled(area.name)
                     stray = np.zeros(pointers.shape, dtype=bool)
                     stray[mask] = ~reachable.reshape(-1)
                     real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
@@ -265,28 +262,18 @@ class MemoryCheck:
                 shared |= self.races.shared if self.races.shared is not None else False
                 stray &= ~(allowed & part)
             else:
-                if self.misled is not None:
-                    self._end_astray(kind, pointers, mask, part)
-                self.found.add((kind, None), {"kind": kind, "fault": "wild", "lanes": int(part.sum())})
+                wild = {"kind": kind, "fault": "wild", "lanes": int(part.sum()), "misled": self.misled}
+                self.found.add((kind, None), wild)
+                self._end_if_misled("all tensors")
                 raise LaunchEnded("memory", "used an address near no tensor")
         self.races.shared = shared if shared.any() else None
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
 
-    def _end_astray(self, kind: str, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
-        """Ends a launch that a number from outside led far away, into the window of any tensor or of none.
-
-        What it was to access the pointer tells from which the kernel made the address. bad: the lanes that went astray.
-        """
-        area = pointed_at(self.path, self.areas)
-        if area is None:
-            self.found.add(
-                (kind, None), {"kind": kind, "fault": "wild", "lanes": int(bad.sum()), "misled": self.misled}
-            )
-        else:
-            self._report(kind, area, pointers, mask, bad)
-        where = "outside all tensors" if area is None else f"outside {area.name}"
-        raise LaunchEnded("memory", f"went far {where} after a number was read outside {self.misled}")
+    def _end_if_misled(self, where: str) -> None:
+        """Ends a launch that went far outside `where`, if a number from outside its tensors led it there."""
+        if self.misled is not None:
+            raise LaunchEnded("memory", f"went far outside {where} after a number was read outside {self.misled}")
 
     def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
