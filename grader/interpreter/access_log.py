@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.interpreter.areas import WINDOW_BITS, Area
+from grader.interpreter.areas import Area, area_of
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.native_memory import NativeMemory, line_in
 
@@ -70,17 +70,16 @@ class AccessLog:
                 "size",
                 f"asks for more than {MAX_LANES} elements in all, too many to count one by one; choose smaller sizes",
             )
-        lowest, highest = int(active.min()), int(active.max())
-        tensor = (lowest >> WINDOW_BITS) - 1
-        if tensor != (highest >> WINDOW_BITS) - 1 or not 0 <= tensor < len(self.areas):
+        area, _ = area_of(active, self.areas)
+        if area is None:
             raise LaunchEnded("size", "reads or writes several tensors in one access, which cannot be drawn")
-        base = self.areas[tensor].base
-        if not -(2**30) < lowest - base <= highest - base < 2**30:
-            raise LaunchEnded("size", f"goes far outside {self.areas[tensor].name}")
+        offsets = (pointers - np.uint64(area.base)).view(np.int64)
+        if (np.abs(offsets[mask]) >= 2**30).any():
+            raise LaunchEnded("size", f"goes far outside {area.name}")
         shape = pointers.shape[:AXES] if pointers.ndim <= AXES else (pointers.size,)
-        offsets = np.where(mask, (pointers - np.uint64(base)).view(np.int64), OFF).astype(np.int32)
-        self.rows.append((program, kind, tensor, line_in(self.path) or 0, width, *shape, *(1,) * (AXES - len(shape))))
-        self.lanes.append(offsets.reshape(-1))
+        line = line_in(self.path) or 0
+        self.rows.append((program, kind, area.number, line, width, *shape, *(1,) * (AXES - len(shape))))
+        self.lanes.append(np.where(mask, offsets, OFF).astype(np.int32).reshape(-1))
 
 
 class _Logged(NativeMemory):

@@ -59,14 +59,29 @@ class Area:
         self.readers: np.ndarray | None = None
         self.strayed = False
         self.arrived = zlib.crc32(buffer)
-        self.base = self.first = self.low = self.high = self.shift = 0
+        self.number = self.base = self.first = self.low = self.high = self.shift = 0
 
-    def place(self, window: int, real_base: int) -> None:
-        """Gives the tensor, really at `real_base`, its address in a window: another for other contents, as on a GPU."""
-        self.base = ((window + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + self.arrived % PLACES * ALIGNMENT
+    def place(self, number: int, real_base: int) -> None:
+        """Gives the launch's tensor of this number, really at `real_base`, its address: another for other contents, as on a GPU."""
+        self.number = number
+        self.base = ((number + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + self.arrived % PLACES * ALIGNMENT
         self.shift = (real_base - self.base) % 2**64
         self.first = self.base - self.offset * self.width
         self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
+
+    def offsets(self, addresses: np.ndarray) -> np.ndarray:
+        """In bytes from the buffer's first, as signed numbers."""
+        return (addresses - np.uint64(self.first)).view(np.int64)
+
+    def good(self, addresses: np.ndarray, width: int) -> np.ndarray:
+        """Which of these begin an access of `width` bytes that lies in elements only."""
+        offsets = self.offsets(addresses)
+        inside = (offsets >= 0) & (offsets <= self.size - width)
+        first = np.where(inside, offsets, 0)
+        good = inside & self.valid[first // self.width]
+        if width != self.width:
+            good &= self.valid[(first + width - 1) // self.width]
+        return good
 
     def row_maxima(self, kind: np.dtype) -> np.ndarray:
         """For each element of the buffer the largest finite number, as it is now, of the tensor's row in which it lies."""
@@ -78,6 +93,16 @@ class Area:
         into = np.lib.stride_tricks.as_strided(found[self.offset :], self.shape, steps)
         into[...] = rows.max(axis=-1, keepdims=True)
         return found
+
+
+def area_of(addresses: np.ndarray, areas: Sequence[Area]) -> tuple[Area | None, bool]:
+    """The tensor in whose window all of these addresses lie, None where there is none or are several; and whether each is one of its
+    first element, its last one, or between."""
+    lowest, highest = int(addresses.min()), int(addresses.max())
+    number = (lowest >> WINDOW_BITS) - 1
+    if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(areas):
+        return None, False
+    return areas[number], areas[number].low <= lowest and highest < areas[number].high
 
 
 def index_at(offset: int, area: Area) -> list[int]:

@@ -21,7 +21,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
-from grader.interpreter.areas import WINDOW_BITS, Area
+from grader.interpreter.areas import Area, area_of
 from grader.interpreter.memory_check import MemoryCheck
 from grader.interpreter.native_memory import NativeMemory, atomic_rmw
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
@@ -120,16 +120,12 @@ class Lockstep(MemoryCheck):
         active = pointers[mask]
         if not active.size:
             return None, active, pointers
-        lowest, highest = int(active.min()), int(active.max())
-        number = (lowest >> WINDOW_BITS) - 1
-        if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
+        area, between = area_of(active, self.areas)
+        if area is None:
             raise NeedsOneByOne("an access near no tensor, or to several")
-        area = self.areas[number]
-        offsets = (active - np.uint64(area.first)).view(np.int64)
-        inside = area.dense and width == area.width and area.low <= lowest and highest < area.high
-        if not inside and not self._good(area, offsets, width).all():
+        if not (between and area.dense and width == area.width) and not area.good(active, width).all():
             raise NeedsOneByOne("an access outside")
-        return area, offsets // area.width, pointers + np.uint64(area.shift)
+        return area, area.offsets(active) // area.width, pointers + np.uint64(area.shift)
 
 
 class _LockstepMemory(NativeMemory):

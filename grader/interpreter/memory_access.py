@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,44 @@ from grader.interpreter.areas import Area
 
 @dataclass(slots=True)
 class MemoryAccess:
-    """kind: load, store or atomic; operation: which atomic, "" for others. pointers, mask: of its lanes; values: what they bring.
+    """kind: load, store or atomic; operation: which atomic, "" for others. pointers, mask: of its lanes; width: the bytes of each;
+    values: what they bring. active: the addresses of the lanes that the mask lets through.
 
-    elements: those of the tensor's buffer that are reached, several a lane where what is accessed is wider than they are. within: which
-    of all that is accessed these are. before: one more than the program that wrote each last, 0 for none, negative where it added;
-    see `Races`.
+    What `reach` adds: area, the tensor. elements: those of its buffer that are reached, several a lane where what is accessed is wider
+    than they are. within: which of all that is accessed these are. before: one more than the program that wrote each last, 0 for none,
+    negative where it added; see `Races`. shared: the lanes of an atomic whose element another program stored or added to before; None:
+    none.
     """
 
     kind: str
-    operation: str
-    area: Area
     program: int
     pointers: np.ndarray
     mask: np.ndarray
-    values: Any
-    elements: np.ndarray
-    within: np.ndarray
-    before: np.ndarray
     width: int
+    values: Any = None
+    operation: str = ""
+    shared: np.ndarray | None = None
+    active: np.ndarray = field(init=False)
+    area: Area = field(init=False)
+    elements: np.ndarray = field(init=False)
+    within: np.ndarray = field(init=False)
+    before: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pointers = np.asarray(self.pointers)
+        self.mask = np.broadcast_to(np.asarray(self.mask, dtype=bool), self.pointers.shape)
+        self.active = self.pointers if self.mask.all() else self.pointers[self.mask]
+
+    def reach(self, area: Area) -> None:
+        """All active lanes lie in the tensor's buffer."""
+        self.area, elements = area, area.offsets(self.active).reshape(-1) // area.width
+        if self.width > area.width:
+            elements = (elements[:, None] + np.arange(self.width // area.width)).reshape(-1)
+        self.within = (elements >= 0) & (elements < len(area.valid))
+        self.elements = elements[self.within]
+        if area.writer is None:
+            area.writer = np.zeros(len(area.valid), dtype=np.int64)
+        self.before = area.writer[self.elements]
 
     @property
     def brought(self) -> np.ndarray | None:
@@ -47,27 +67,3 @@ class MemoryAccess:
     def of_other_programs(self) -> np.ndarray:
         """Elements that another program has written."""
         return (self.before != 0) & (np.abs(self.before) != self.program + 1)
-
-
-def access_of(
-    kind: str,
-    area: Area,
-    active: np.ndarray,
-    program: int,
-    pointers: np.ndarray,
-    mask: np.ndarray,
-    width: int,
-    values: Any,
-    operation: str,
-) -> MemoryAccess:
-    """active: the addresses of the lanes that the mask lets through, width: the bytes of each."""
-    elements = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width
-    if width > area.width:
-        elements = (elements[:, None] + np.arange(width // area.width)).reshape(-1)
-    within = (elements >= 0) & (elements < len(area.valid))
-    elements = elements[within]
-    if area.writer is None:
-        area.writer = np.zeros(len(area.valid), dtype=np.int64)
-    return MemoryAccess(
-        kind, operation, area, program, pointers, mask, values, elements, within, area.writer[elements], width
-    )

@@ -16,15 +16,17 @@ import signal
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic, process_time
 from typing import Any
 
 import numpy as np
 
-from grader.interpreter.areas import WINDOW_BITS, Area, along_axes, index_at, steps_of
+from grader.interpreter.areas import WINDOW_BITS, Area, along_axes, area_of, index_at, steps_of
 from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.launch_findings import Findings
+from grader.interpreter.memory_access import MemoryAccess
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
 from grader.interpreter.promises import BrokenPromises
 from grader.interpreter.races import Races, too_far_apart
@@ -192,81 +194,67 @@ class MemoryCheck:
             area.writer is not None and bool(area.writer[area.valid].all()) for area in self.areas if area.poisoned
         )
 
-    def check(
-        self, kind: str, pointers: Any, mask: Any, width: int, program: int, values: Any = None, operation: str = ""
-    ) -> tuple[Any, Any, Any]:
-        """Checks the active lanes of one access. values: what a store or an atomic brings. operation: the name of an atomic.
+    def check(self, access: MemoryAccess) -> tuple[Any, Any, Any]:
+        """Checks the active lanes of one access.
 
-        Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none). `races.shared`
-        is then the lanes of an atomic whose element another program stored or added to before (None: none).
+        Returns the real addresses, the mask of lanes that may go on, and the lanes that were taken out (None: none).
         """
-        self.ended = program
-        pointers, mask = np.asarray(pointers), np.asarray(mask, dtype=bool)
-        if mask.shape != pointers.shape:
-            mask = np.broadcast_to(mask, pointers.shape)
-        active = pointers if mask.all() else pointers[mask]
-        if not active.size:
-            return pointers, mask, None
-        lowest, highest = int(active.min()), int(active.max())
-        number = (lowest >> WINDOW_BITS) - 1
-        if number != (highest >> WINDOW_BITS) - 1 or not 0 <= number < len(self.areas):
-            return self._check_each_window(kind, pointers, mask, width, program, values, operation)
-        area = self.areas[number]
-        if kind != "load" and not area.output:
+        self.ended = access.program
+        if not access.active.size:
+            return access.pointers, access.mask, None
+        area, between = area_of(access.active, self.areas)
+        if area is None:
+            return self._check_each_window(access)
+        if access.kind != "load" and not area.output:
             self.touched[area.name] = area
-        elements = None
-        if not (area.dense and width == area.width and area.low <= lowest and highest < area.high):
-            elements = (active - np.uint64(area.first)).view(np.int64)
-            good = self._good(area, elements, width)
-            if not good.all():
-                bad = np.zeros(pointers.shape, dtype=bool)
-                bad[mask] = ~good.reshape(-1)
-                reachable = (elements >= 0) & (elements <= area.size - width)
-                self._report(kind, area, pointers, mask, bad)
-                if not reachable.all():
-                    area.strayed |= kind != "load"
-                    self._end_if_misled(area.name)
-                    stray = np.zeros(pointers.shape, dtype=bool)
-                    stray[mask] = ~reachable.reshape(-1)
-                    real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
-                    return real, mask & ~stray, stray
-        if self.contributions and kind == "load":
-            self.contributions.load(
-                area, (active - np.uint64(area.first)).view(np.int64).reshape(-1) // area.width, program
-            )
-        if kind != "load" or area.writer is not None or area.output:
-            self.races.follow(kind, area, active, program, pointers, mask, width, values, operation, self.contributions)
-        return pointers + np.uint64(area.shift), mask, None
+        if not (between and area.dense and access.width == area.width):
+            stray = self._strays(access, area)
+            if stray is not None:
+                real = np.where(stray, np.uint64(area.base), access.pointers) + np.uint64(area.shift)
+                return real, access.mask & ~stray, stray
+        if self.contributions and access.kind == "load":
+            self.contributions.load(area, area.offsets(access.active).reshape(-1) // area.width, access.program)
+        if access.kind != "load" or area.writer is not None or area.output:
+            access.reach(area)
+            self.races.follow(access, self.contributions)
+        return access.pointers + np.uint64(area.shift), access.mask, None
 
-    def _good(self, area: Area, offsets: np.ndarray, width: int) -> np.ndarray:
-        """Which byte offsets into the buffer begin an access of `width` bytes that lies in elements only."""
-        inside = (offsets >= 0) & (offsets <= area.size - width)
-        first = np.where(inside, offsets, 0)
-        good = inside & area.valid[first // area.width]
-        if width != area.width:
-            good &= area.valid[(first + width - 1) // area.width]
-        return good
+    def _strays(self, access: MemoryAccess, area: Area) -> np.ndarray | None:
+        """Reports lanes that lie in no element of the tensor; those among them that lie outside its buffer, None where there are none."""
+        good, mask = area.good(access.active, access.width), access.mask
+        if good.all():
+            return None
+        bad = np.zeros(mask.shape, dtype=bool)
+        bad[mask] = ~good.reshape(-1)
+        self._report(access.kind, area, access.pointers, mask, bad)
+        offsets = area.offsets(access.active)
+        reachable = (offsets >= 0) & (offsets <= area.size - access.width)
+        if reachable.all():
+            return None
+        area.strayed |= access.kind != "load"
+        self._end_if_misled(area.name)
+        stray = np.zeros(mask.shape, dtype=bool)
+        stray[mask] = ~reachable.reshape(-1)
+        return stray
 
-    def _check_each_window(
-        self, kind: str, pointers: Any, mask: Any, width: int, program: int, values: Any, operation: str
-    ) -> tuple[Any, Any, Any]:
+    def _check_each_window(self, access: MemoryAccess) -> tuple[Any, Any, Any]:
         """An access whose lanes point into several tensors, or into none: window by window."""
+        pointers, mask, kind = access.pointers, access.mask, access.kind
         real, stray, shared = np.zeros_like(pointers), mask.copy(), np.zeros(pointers.shape, dtype=bool)
         window = (pointers >> np.uint64(WINDOW_BITS)).astype(np.int64) - 1
         for number in np.unique(window[mask]):
-            part = mask & (window == number)
+            part = replace(access, mask=mask & (window == number))
             if 0 <= number < len(self.areas):
-                self.races.shared = None
-                found, allowed, _ = self.check(kind, pointers, part, width, program, values, operation)
-                real[part] = found[part]
-                shared |= self.races.shared if self.races.shared is not None else False
-                stray &= ~(allowed & part)
+                found, allowed, _ = self.check(part)
+                real[part.mask] = found[part.mask]
+                shared |= part.shared if part.shared is not None else False
+                stray &= ~(allowed & part.mask)
             else:
-                wild = {"kind": kind, "fault": "wild", "lanes": int(part.sum()), "misled": self.misled}
+                wild = {"kind": kind, "fault": "wild", "lanes": int(part.mask.sum()), "misled": self.misled}
                 self.found.add((kind, None), wild)
                 self._end_if_misled("all tensors")
                 raise LaunchEnded("memory", "used an address near no tensor")
-        self.races.shared = shared if shared.any() else None
+        access.shared = shared if shared.any() else None
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray
 
@@ -345,7 +333,7 @@ class _Watched(NativeMemory):
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
-        real, allowed, stray = self._check.check("load", pointers, mask, width, self._program())
+        real, allowed, stray = self._check.check(MemoryAccess("load", self._program(), pointers, mask, width))
         loaded = self._memory.load(real, allowed, other, dtype)
         if len(self._check.found) != known and self._check.misled is None and _is_index(dtype, pointers):
             self._check.misled = self._check.found.last_tensor() or "its tensors"
@@ -356,32 +344,26 @@ class _Watched(NativeMemory):
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
         values = np.asarray(values)
-        real, allowed, _ = self._check.check("store", pointers, mask, values.itemsize, self._program(), values)
+        access = MemoryAccess("store", self._program(), pointers, mask, values.itemsize, values)
+        real, allowed, _ = self._check.check(access)
         stored = self._memory.store(real, values, allowed)
         self._check.check_inputs()
         return stored
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         values = np.asarray(values)
-        real, allowed, shared = self._checked(pointers, mask, values, operation.name)
-        before = _unknown(atomic_rmw(self._memory, operation, real, values, allowed, order), shared)
+        access = MemoryAccess("atomic", self._program(), pointers, mask, values.itemsize, values, operation.name)
+        real, allowed, _ = self._check.check(access)
+        before = _unknown(atomic_rmw(self._memory, operation, real, values, allowed, order), access.shared)
         self._check.check_inputs()
         return before
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
-        pointers, values = np.asarray(pointers), np.asarray(values)
-        everywhere = np.ones(pointers.shape, dtype=bool)
-        real, allowed, shared = self._checked(pointers, everywhere, values, "CAS")
+        values = np.asarray(values)
+        access = MemoryAccess("atomic", self._program(), pointers, True, values.itemsize, values, "CAS")
+        real, allowed, _ = self._check.check(access)
         if not allowed.all():
             return values
-        before = _unknown(self._memory.atomic_cas(real, expected, values, order), shared)
+        before = _unknown(self._memory.atomic_cas(real, expected, values, order), access.shared)
         self._check.check_inputs()
         return before
-
-    def _checked(self, pointers: Any, mask: Any, values: Any, operation: str) -> tuple[Any, Any, Any]:
-        """Real addresses and the mask of an atomic, and the lanes whose element other programs had changed (None: none)."""
-        self._check.races.shared = None
-        real, allowed, _ = self._check.check(
-            "atomic", pointers, mask, values.itemsize, self._program(), values, operation
-        )
-        return real, allowed, self._check.races.shared

@@ -6,15 +6,13 @@ keeps who wrote it last and how, and of an output also who read it before.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from grader.interpreter.areas import Area, along_axes, steps_of
 from grader.interpreter.atomic_answers import lines_of_use
 from grader.interpreter.differences import SAME, changes, differ
 from grader.interpreter.launch_findings import Findings
-from grader.interpreter.memory_access import MemoryAccess, access_of
+from grader.interpreter.memory_access import MemoryAccess
 from grader.interpreter.native_memory import line_in
 from grader.interpreter.split_k import Contributions
 from grader.interpreter.threads import Threads
@@ -28,34 +26,18 @@ FLOATS = {width: np.dtype(f"f{width}") for width in (2, 4, 8)}
 
 
 class Races:
-    """Follows who reads and writes which element. `found` gets what depends on an order.
-
-    shared: the lanes of the last atomic whose element another program stored or added to before; None: none.
-    """
+    """Follows who reads and writes which element. `found` gets what depends on an order."""
 
     def __init__(self, found: Findings) -> None:
         self.found = found
         self.threads = Threads(found)
-        self.shared: np.ndarray | None = None
         self._atomics: dict[str, int] = {}
 
-    def follow(
-        self,
-        kind: str,
-        area: Area,
-        active: np.ndarray,
-        program: int,
-        pointers: np.ndarray,
-        mask: np.ndarray,
-        width: int,
-        values: Any,
-        operation: str,
-        contributions: Contributions | None = None,
-    ) -> None:
+    def follow(self, access: MemoryAccess, contributions: Contributions | None = None) -> None:
         """Races between programs, and reads of an output that nothing was written to. An access may be several elements wide."""
-        access = access_of(kind, area, active, program, pointers, mask, width, values, operation)
-        if kind == "store" or operation == "XCHG":
-            self._check_lanes(access, active)
+        kind, area = access.kind, access.area
+        if kind == "store" or access.operation == "XCHG":
+            self._check_lanes(access)
         if kind != "store" and area.poisoned and not access.before.all():
             at = access.elements[np.flatnonzero(access.before == 0)[0]]
             self.found.place("unwritten", kind, area, int(at))
@@ -64,8 +46,8 @@ class Races:
         if area.output:
             if kind == "atomic":
                 count_additions(area, access.elements, access.of_lanes, access.within)
-                if contributions and operation in ADDS:
-                    contributions.add(area, access.elements, access.of_lanes.reshape(-1), program)
+                if contributions and access.operation in ADDS:
+                    contributions.add(area, access.elements, access.of_lanes.reshape(-1), access.program)
             self.threads.follow(access)
             self._follow_readers(access, used=used)
         _keep_writers(access)
@@ -147,13 +129,13 @@ class Races:
                 ~first | (known == program + 1), known, np.where(known == 0, program + 1, -SEVERAL)
             )
 
-    def _check_lanes(self, access: MemoryAccess, active: np.ndarray) -> None:
-        """One store that brings different numbers to one element: on a GPU its lanes come in no order. active: their addresses."""
+    def _check_lanes(self, access: MemoryAccess) -> None:
+        """One store that brings different numbers to one element: on a GPU its lanes come in no order."""
         area, values = access.area, access.of_lanes
         unit = min(values.itemsize, area.width)
         if unit != values.itemsize:
             values = values.view(f"u{unit}")
-        places = (active - np.uint64(area.first)).view(np.int64).reshape(-1) // unit
+        places = area.offsets(access.active).reshape(-1) // unit
         places = (places[:, None] + np.arange(len(values) // len(places))).reshape(-1)
         within = (places >= 0) & (places < area.size // unit)
         places, values = places[within], values[within]
@@ -174,8 +156,8 @@ class Races:
         """Keeps which lanes of an atomic met what other programs had left. others: of the elements of the access."""
         elements = np.zeros(access.within.shape, dtype=bool)
         elements[access.within] = others
-        self.shared = np.zeros(access.pointers.shape, dtype=bool)
-        self.shared[access.mask] = elements.reshape(int(np.count_nonzero(access.mask)), -1).any(axis=1)
+        access.shared = np.zeros(access.pointers.shape, dtype=bool)
+        access.shared[access.mask] = elements.reshape(int(np.count_nonzero(access.mask)), -1).any(axis=1)
 
     def _unlike(self, access: MemoryAccess) -> np.ndarray:
         """Lanes whose atomic leaves something else if it comes before those that were there: another kind, or an exchange."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.interpreter.areas import WINDOW_BITS, Area
+from grader.interpreter.areas import Area, area_of
 from grader.interpreter.native_memory import lines_in
 
 MAX_BYTES = 96 << 20
@@ -219,14 +219,10 @@ class Recorder:
         """Offsets, in elements from the tensor's first, and the tensor's number; -1 for lanes of several tensors."""
         addresses = np.asarray(pointers)
         seen = addresses[np.broadcast_to(active, addresses.shape)] if active.any() else addresses.reshape(-1)
-        number = (int(seen.reshape(-1)[0]) >> WINDOW_BITS) - 1 if seen.size else -1
-        if not 0 <= number < len(self.areas):
+        area, _ = area_of(seen, self.areas) if seen.size else (None, False)
+        if area is None:
             return np.zeros(addresses.shape, dtype=np.int64), -1
-        if ((seen >> np.uint64(WINDOW_BITS)).astype(np.int64) - 1 != number).any():
-            number = -1
-            return np.zeros(addresses.shape, dtype=np.int64), number
-        area = self.areas[number]
-        return (addresses - np.uint64(area.base)).view(np.int64) // area.width, number
+        return (addresses - np.uint64(area.base)).view(np.int64) // area.width, area.number
 
     def _load(self, args: Sequence[Any], result: Any) -> None:
         pointers, mask, other = args[0], args[1], args[2]
