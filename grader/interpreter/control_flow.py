@@ -241,9 +241,12 @@ class _Reading(ast.NodeTransformer):
         self.known = known
         self.several_returns = False
 
+    @staticmethod
+    def _own(name: str) -> ast.Attribute:
+        return ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
+
     def _call(self, name: str, *arguments: ast.expr) -> ast.Call:
-        function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
-        return ast.Call(function, list(arguments), [])
+        return ast.Call(self._own(name), list(arguments), [])
 
     @staticmethod
     def _later(body: ast.expr) -> ast.Lambda:
@@ -251,6 +254,10 @@ class _Reading(ast.NodeTransformer):
             posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
         )
         return ast.Lambda(empty, body)
+
+    def visit(self, node: ast.AST) -> Any:
+        made = super().visit(node)
+        return ast.copy_location(made, node) if hasattr(node, "lineno") else made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         node.decorator_list, node.returns = [], None
@@ -297,61 +304,52 @@ class _Reading(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> ast.If:
-        dynamic = [ast.Name("__dynamic", ast.Load())] if self.several_returns else []
-        returns = any(isinstance(part, ast.Return) for part in ast.walk(node))
-        node.test = self._call("truth", self.visit(node.test), *(dynamic if returns else []))
-        node.body = [self.visit(statement) for statement in node.body]
-        node.orelse = [self.visit(statement) for statement in node.orelse]
+        self.generic_visit(node)
+        told = self.several_returns and any(isinstance(part, ast.Return) for part in ast.walk(node))
+        node.test = self._call("truth", node.test, *([ast.Name("__dynamic", ast.Load())] if told else []))
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.Call:
-        parts = self.visit(node.test), self.visit(node.body), self.visit(node.orelse)
-        return self._call("choose", parts[0], self._later(parts[1]), self._later(parts[2]))
+        self.generic_visit(node)
+        return self._call("choose", node.test, self._later(node.body), self._later(node.orelse))
 
     def visit_While(self, node: ast.While) -> ast.While:
-        node.test = self._call("iterates", self.visit(node.test))
-        node.body = [self.visit(statement) for statement in node.body]
+        self.generic_visit(node)
+        node.test = self._call("iterates", node.test)
         return node
 
     def visit_For(self, node: ast.For) -> ast.For:
         """A loop that is compiled as one leaves no variable behind, whatever that held before: the compiler has poison for it."""
-        node.body = [self.visit(statement) for statement in node.body]
+        self.generic_visit(node)
         if isinstance(node.iter, ast.Call):
-            inner = self.visit(node.iter)
             if isinstance(node.target, ast.Name):
-                known = self._call("unrolled", inner.func)
                 name = node.target.id
                 bound = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None))  # after no iteration, too
                 gone = [bound, ast.Delete([ast.Name(name, ast.Del())])]
-                node.orelse = [ast.If(ast.UnaryOp(ast.Not(), known), gone, [])]
-            node.iter = self._call("loop", inner.func, *inner.args)
-            node.iter.keywords = inner.keywords
+                node.orelse = [ast.If(ast.UnaryOp(ast.Not(), self._call("unrolled", node.iter.func)), gone, [])]
+            arguments = node.iter.func, *node.iter.args
+            node.iter = ast.Call(self._own("loop"), list(arguments), node.iter.keywords)
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.Pass:
         return ast.Pass()
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.Call:
-        name = "every" if isinstance(node.op, ast.And) else "some"
-        return self._call(name, *(self._later(self.visit(value)) for value in node.values))
+        self.generic_visit(node)
+        return self._call("every" if isinstance(node.op, ast.And) else "some", *map(self._later, node.values))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        operand = self.visit(node.operand)
-        if isinstance(node.op, ast.Not):
-            return self._call("negated", operand)
-        return ast.UnaryOp(node.op, operand)
+        self.generic_visit(node)
+        return self._call("negated", node.operand) if isinstance(node.op, ast.Not) else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        value = self.visit(node.value)
-        if node.attr == "value" and isinstance(node.ctx, ast.Load):
-            return self._call("value_of", value)
-        node.value = value
-        return node
+        self.generic_visit(node)
+        is_read = node.attr == "value" and isinstance(node.ctx, ast.Load)
+        return self._call("value_of", node.value) if is_read else node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in BUILTINS and isinstance(node.ctx, ast.Load) and node.id not in self.known:
-            return ast.Attribute(ast.Name(RUNTIME, ast.Load()), node.id, ast.Load())
-        return node
+        replaced = node.id in BUILTINS and isinstance(node.ctx, ast.Load) and node.id not in self.known
+        return self._own(node.id) if replaced else node
 
 
 def rewrite(function: Any, patched: dict[int, Any]) -> Any:
@@ -367,24 +365,8 @@ def rewrite(function: Any, patched: dict[int, Any]) -> Any:
     reading = _Reading(set(scope))
     reading.constexpr_names = frozenset(name for name, value in scope.items() if value is tl.constexpr)
     tree.body = [reading.visit(definition)]
-    _place(tree, definition.lineno)
+    ast.fix_missing_locations(tree)
     ast.increment_lineno(tree, start - 1)
     scope[RUNTIME] = NAMESPACE
     exec(compile(tree, function.__code__.co_filename, "exec"), scope)
     return scope[function.__name__]
-
-
-def _place(node: ast.AST, line: int) -> None:
-    """Gives nodes that were put in the line of what they stand around."""
-    if isinstance(node, (ast.stmt, ast.expr)) or "lineno" in node._attributes:
-        own = getattr(node, "lineno", None)
-        line = own if own is not None else _first_line(node) or line
-        node.lineno, node.end_lineno = line, getattr(node, "end_lineno", None) or line  # type: ignore[attr-defined]
-        node.col_offset = getattr(node, "col_offset", 0) or 0  # type: ignore[attr-defined]
-        node.end_col_offset = getattr(node, "end_col_offset", 0) or 0  # type: ignore[attr-defined]
-    for child in ast.iter_child_nodes(node):
-        _place(child, line)
-
-
-def _first_line(node: ast.AST) -> int | None:
-    return next((child.lineno for child in ast.walk(node) if getattr(child, "lineno", None) is not None), None)  # type: ignore[attr-defined]

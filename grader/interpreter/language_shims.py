@@ -103,6 +103,7 @@ def _patch_language() -> None:
     for owner, name, member in before:
         if getattr(owner, name) is not member:
             _patched[id(member)] = (member, getattr(owner, name))
+    tl.core.tensor.T = property(_transposed)
     # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 refuses.
     tl.core.tensor.__index__ = lambda tensor: int(tensor.handle.data.item())
     plans.install()
@@ -122,6 +123,14 @@ def _give_semantics(owner: Any) -> None:
     for name, member in list(vars(owner).items()):
         if inspect.isfunction(member) and "_semantic" in inspect.signature(member).parameters:
             setattr(owner, name, functools.partialmethod(member, _semantic=interpreter.interpreter_semantic))
+
+
+def _transposed(tensor: Any) -> Any:
+    """`.T`, by the builder as every other operation."""
+    *outer, rows, columns = range(len(tensor.shape))
+    order = [*outer, columns, rows]
+    handle = interpreter.interpreter_builder.create_trans(tensor.handle, order)
+    return tl.core.tensor(handle, tl.core.block_type(tensor.dtype, [tensor.type.shape[axis] for axis in order]))
 
 
 def _dot_scaled(*_: Any, **__: Any) -> Any:

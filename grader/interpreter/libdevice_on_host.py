@@ -6,7 +6,12 @@ import inspect
 from typing import Any
 
 import numpy as np
+import triton.language as tl
+from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as cuda_libdevice
+from triton.runtime import interpreter
 
+from grader.interpreter.control_flow import plain
 from grader.interpreter.number_formats import fused, to_integer
 from grader.interpreter.unsupported import unsupported
 
@@ -46,22 +51,13 @@ INTEGER = {
 
 def install(patched: dict[int, tuple[Any, Any]]) -> None:
     """Puts the functions above in the place of their namesakes in triton.language.extra, and records both in `patched`."""
-    import triton.language as tl
-    from triton.language.extra import libdevice
-    from triton.language.extra.cuda import libdevice as cuda_libdevice
-
+    interpreter.InterpreterBuilder.create_libdevice = create_libdevice
     for owner in (libdevice, cuda_libdevice):
         for name, original in list(vars(owner).items()):
-            if not inspect.isfunction(original) or name.startswith("_"):
-                continue
-            if name in FLOAT:
-                stand_in = _elementwise(tl, FLOAT[name], None)
-            elif name in INTEGER:
-                stand_in = _elementwise(tl, *INTEGER[name])
-            else:
-                stand_in = _absent(name)
-            setattr(owner, name, stand_in)
-            patched[id(original)] = (original, stand_in)
+            if inspect.isfunction(original) and not name.startswith("_"):
+                stand_in = _elementwise(name) if name in FLOAT or name in INTEGER else _absent(name)
+                setattr(owner, name, stand_in)
+                patched[id(original)] = (original, stand_in)
 
 
 def _absent(name: str) -> Any:
@@ -71,30 +67,29 @@ def _absent(name: str) -> Any:
     return call
 
 
-def _elementwise(tl: Any, function: Any, result: Any) -> Any:
-    """`function` of arrays as a function of interpreter tensors, in the type of its first argument or in `result`.
+def create_libdevice(self: Any, name: str, dtype: Any, *handles: Any) -> Any:
+    """As a method of the builder: one of the functions above, of blocks that are broadcast, in the type `dtype` unless it has its own."""
+    function, result = (FLOAT[name], None) if name in FLOAT else INTEGER[name]
+    dtype = {None: dtype, np.int32: tl.int32, np.int64: tl.int64, np.float32: tl.float32}[result]
+    values, form = function(*(handle.data for handle in handles)), interpreter._get_np_dtype(dtype)
+    whole = form.kind == "i" and values.dtype.kind == "f"
+    return interpreter.TensorHandle(to_integer(values, form) if whole else values.astype(form), dtype)
 
-    Numbers beside tensors take the tensors' common type, and blocks of several shapes are broadcast.
-    """
-    from triton.runtime import interpreter
 
-    types = {np.int32: tl.int32, np.int64: tl.int64, np.float32: tl.float32}
+def _elementwise(name: str) -> Any:
+    """The function of that name on tensors. Numbers beside them take the type of the first."""
 
     def call(*arguments: Any, **_: Any) -> Any:
         semantic = interpreter.interpreter_semantic
-        tensors = [value if isinstance(value, tl.core.tensor) else None for value in arguments]
-        known = next((tensor.dtype for tensor in tensors if tensor is not None), tl.float32)
-        arrays = [
-            tensor.handle.data
-            if tensor is not None
-            else semantic.scalar_constant(getattr(value, "value", value), known).handle.data
-            for tensor, value in zip(tensors, arguments, strict=True)
+        tensors = [value for value in arguments if isinstance(value, tl.core.tensor)]
+        known = tensors[0].dtype if tensors else tl.float32
+        given = [
+            value if isinstance(value, tl.core.tensor) else semantic.scalar_constant(plain(value), known)
+            for value in arguments
         ]
-        blocks = [tensor for tensor in tensors if tensor is not None and tensor.type.is_block()]
-        dtype = types[result] if result else known
-        values, form = function(*arrays), interpreter._get_np_dtype(dtype)
-        data = to_integer(values, form) if form.kind == "i" and values.dtype.kind == "f" else values.astype(form)
-        kind = tl.block_type(dtype, list(data.shape)) if blocks else dtype
-        return tl.core.tensor(interpreter.TensorHandle(data, dtype), kind)
+        handle = semantic.builder.create_libdevice(name, known, *(value.handle for value in given))
+        blocks = any(tensor.type.is_block() for tensor in tensors)
+        kind = tl.block_type(handle.dtype, list(handle.data.shape)) if blocks else handle.dtype
+        return tl.core.tensor(handle, kind)
 
     return call

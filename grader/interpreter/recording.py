@@ -44,7 +44,7 @@ class Recorder:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Hooks into the builder, the reductions, transposition by `.T` and libdevice."""
+        """Hooks into the builder and the reductions."""
         from triton.runtime import interpreter
 
         builder = interpreter.interpreter_builder
@@ -72,9 +72,6 @@ class Recorder:
 
         self._put(interpreter, "_implicit_cvt", convert_argument)
         self._hook_reductions()
-        self._hook_fillers()
-        self._hook_transposition(interpreter, builder)
-        self._hook_libdevice()
         try:
             yield
         finally:
@@ -203,6 +200,8 @@ class Recorder:
                     attribute = _plain(args[-1])
                 elif op == "split":
                     attribute = part
+                elif op == "libdevice":
+                    name = f"libdevice {args[0]}"
                 elif op == "get_program_id":
                     attribute = int(args[-1])
                 inputs = [self._number(handle) for handle in handles]
@@ -293,61 +292,6 @@ class Recorder:
                 return results
 
             self._put(reductions, name, call)
-
-    def _hook_fillers(self) -> None:
-        """What stands for elements outside a block is a constant."""
-        from grader.interpreter import tile_access
-
-        original = tile_access._filler
-
-        def filler(*args: Any) -> Any:
-            handle = original(*args)
-            handle._argument = True
-            return handle
-
-        self._put(tile_access, "_filler", filler)
-
-    def _hook_transposition(self, interpreter: Any, builder: Any) -> None:
-        """`.T` swaps the last two axes without asking the builder; here it asks."""
-        import triton.language as tl
-
-        original = interpreter._patch_lang_tensor
-
-        def transposed(tensor: Any) -> Any:
-            order = list(range(len(tensor.type.shape)))
-            order[-2:] = order[-1], order[-2]
-            handle = builder.create_trans(tensor.handle, order)
-            shape = [tensor.type.shape[d] for d in order]
-            return tl.core.tensor(handle, tl.core.block_type(tensor.dtype, shape))
-
-        def patch(tensor: Any, *rest: Any) -> None:
-            original(tensor, *rest)
-            tensor.T = property(transposed)
-
-        interpreter._patch_lang_tensor = patch
-        if isinstance(tl.core.tensor.T, property):
-            tl.core.tensor.T = property(transposed)
-
-    def _hook_libdevice(self) -> None:
-        from triton.language.extra import libdevice
-        from triton.language.extra.cuda import libdevice as cuda_libdevice
-
-        from grader.interpreter import libdevice_on_host
-
-        for owner in (libdevice, cuda_libdevice):
-            for name in {*libdevice_on_host.FLOAT, *libdevice_on_host.INTEGER} & set(vars(owner)):
-                self._put(owner, name, self._elementwise(name, getattr(owner, name)))
-
-    def _elementwise(self, name: str, original: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            handle = getattr(result, "handle", None)
-            if self.recording and not self.full and not self.quiet and handle is not None and not self._known(handle):
-                inputs = [self._number(value.handle) for value in args if hasattr(value, "handle")]
-                self._add(f"libdevice {name}", inputs, handle)
-            return result
-
-        return call
 
 
 def _plain(value: Any) -> Any:

@@ -101,10 +101,12 @@ def create_advance(self: Any, pointer: Any, offsets: Sequence[Any]) -> Any:
 
 
 def _filler(element: Any, shape: tuple[int, ...], padding: Any) -> Any:
-    numpy_type = interpreter._get_np_dtype(element)
-    if padding != interpreter._ir.PADDING_OPTION.PAD_NAN:
-        return TensorHandle(np.zeros(shape, dtype=numpy_type), element)
-    return TensorHandle(np.full(shape, encode(np.array([np.nan], np.float32), element)[0], dtype=numpy_type), element)
+    value = np.zeros(1, dtype=interpreter._get_np_dtype(element))
+    if padding == interpreter._ir.PADDING_OPTION.PAD_NAN:
+        value = encode(np.array([np.nan], np.float32), element)
+    handle = TensorHandle(np.full(shape, value[0]), element)
+    handle._argument = True  # a constant, for whoever asks where values come from
+    return handle
 
 
 @_method
