@@ -1,14 +1,12 @@
 """The requests that a sandbox answers, by their `op`; an exception is answered as data.
 
 `load` brings the student's module, which only `describe` works on; `made` brings the module that the grader wrote from its text, for
-`compile`, `lower`, `allocate`, `read` and `interpret`. No sandbox is asked for both. Before them may come `prepare`, which imports the
-named modules, so that the work begins at once when there is some.
+`compile`, `lower`, `allocate`, `read` and `interpret`. No sandbox is asked for both.
 """
 
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 from typing import Any
 
@@ -42,10 +40,6 @@ class Operations:
 
     def _answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         operation = header["op"]
-        if operation == "prepare":
-            for name in header["modules"]:
-                importlib.import_module(name)
-            return {}, []
         if operation == "load":
             from grader.building.sandboxed import student_module
 

@@ -138,13 +138,6 @@ def text(value: Any, *, limit: int = MAX_TEXT, name: str = "a value") -> str:
     return value
 
 
-def flag(value: Any, *, name: str = "a value") -> bool:
-    """True or False, nothing like them. Raises WireError."""
-    if not isinstance(value, bool):
-        raise WireError(f"{name} is a {type(value).__name__}; expected true or false")
-    return value
-
-
 def items(value: Any, *, limit: int = 1 << 16, name: str = "a value") -> list[Any]:
     """A list of at most `limit` values. Raises WireError."""
     if not isinstance(value, list):
