@@ -232,14 +232,14 @@ def test_a_fork_compiles_and_interprets_as_a_cold_start_does(own_pool, monkeypat
     assert results() == warm
 
 
-KERNEL = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x_ptr):\n    pass\n"
+SMALLEST = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x_ptr):\n    pass\n"
 
 
 def test_a_fork_is_ready_much_sooner_than_a_cold_start(own_pool, monkeypatch):
     def seconds(interpret):
         began = time.perf_counter()
         with Sandbox(confined=True, interpret=interpret) as box:
-            box.ask({"op": "made", "module": KERNEL, "kernel": "kernel", "capability": 90}, timeout=60)
+            box.ask({"op": "made", "module": SMALLEST, "kernel": "kernel", "capability": 90}, timeout=60)
         return time.perf_counter() - began
 
     seconds(True)
