@@ -101,7 +101,7 @@ def grade_class(folder: Path, out: Path, engine: Answering | None = None) -> lis
 def about(found: list[Standing], student: str) -> list[object]:
     """All that a class report says of a student."""
     return [
-        (one.assignment, one.points, one.graded.look, one.graded.report.notes,
+        (one.assignment, one.points, one.graded.review, one.graded.report.notes,
          [(lab.status, lab.message, lab.tests) for lab in one.labs.values()])
         for one in found if one.student == student
     ]  # fmt: skip

@@ -24,7 +24,7 @@ MOST_LINES = 10
 
 def summary(found: Sequence[Standing], only: frozenset[str], out: Path, drawn: int, seconds: float) -> None:
     """The labs, who was asked for, and what a human has to see, in a few lines; the class's files have everybody."""
-    from grader.classroom.batch.overview import Row, to_look_at
+    from grader.classroom.batch.overview import Row, to_review
     from grader.reporting.text import Terminal
 
     console = Terminal(highlight=False)
@@ -32,12 +32,12 @@ def summary(found: Sequence[Standing], only: frozenset[str], out: Path, drawn: i
     console.print(_labs_of(present))
     chosen = [one for one in present if only & {one.student, one.name, one.graded.hand_in.label}]
     _listed(console, [f"{_who(one)}: {_what(one)}" for one in chosen], out / "grades.csv")
-    look = to_look_at([Row(one, "", ()) for one in present])
-    if look:
+    reasons = to_review([Row(one, "", ()) for one in present])
+    if reasons:
         console.print("[yellow]Needs a look[/]:")
         _listed(
             console,
-            [f"{_some_of([row.standing for row in rows])}: {_cut(reason)}" for reason, rows in look],
+            [f"{_some_of([row.standing for row in rows])}: {_cut(reason)}" for reason, rows in reasons],
             out / "index.html",
         )
     absent = len(found) - len(present)

@@ -57,7 +57,7 @@ def mark(posed: Posed, answer: float) -> Mark:
     likely = [one for one in _mistakes(posed) if _near(answer, one.answer, posed, one.tolerance)]
     if likely:
         return min(likely, key=lambda one: abs(answer - one.answer)).mark
-    return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Hint: {posed.look}.")
+    return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Hint: {posed.hint}.")
 
 
 @dataclass(frozen=True)

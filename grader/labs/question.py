@@ -27,14 +27,14 @@ class Posed:
     """A question with one student's numbers in it.
 
     text: the question. answer: the right number, in `unit`. tolerance: how far off an answer may be, relative; 0 asks for the
-    exact number. factor: in place of a tolerance, the factor that an order of magnitude may be off. look: where to look when it
+    exact number. factor: in place of a tolerance, the factor that an order of magnitude may be off. hint: where to look when it
     is wrong.
     """
 
     text: str
     answer: float
     unit: str
-    look: str
+    hint: str
     tolerance: float = 0.02
     factor: float | None = None
     traps: tuple[Trap, ...] = ()

@@ -175,7 +175,7 @@ class SpeedStep:
     rungs: tuple[str, str]
     shapes: tuple[str, ...]
     small: Case | None = None
-    prefer: Callable[[ConfigFacts], float] = lambda look: 0.0
+    prefer: Callable[[ConfigFacts], float] = lambda facts: 0.0
     about_now: bool = False
 
 
@@ -199,13 +199,13 @@ def counted(of: Callable[[ConfigFacts], float]) -> Quantity:
     return Quantity("traffic", of)
 
 
-def tile_size(look: ConfigFacts) -> float:
+def tile_size(facts: ConfigFacts) -> float:
     """Elements of the tile that a program makes: to prefer configs for many tokens. 0 without BLOCK_M and BLOCK_N."""
-    sizes = [look.constants.get(name) for name in ("BLOCK_M", "BLOCK_N")]
+    sizes = [facts.constants.get(name) for name in ("BLOCK_M", "BLOCK_N")]
     return math.prod(size if isinstance(size, int) else 0 for size in sizes)
 
 
-PROGRAMS = launched(lambda look: look.programs)
+PROGRAMS = launched(lambda facts: facts.programs)
 FILLS_THE_GPU = Demand(
     PROGRAMS,
     "{found} programs, so that each of the {limit} multiprocessors of an H200 has work.",
@@ -213,19 +213,19 @@ FILLS_THE_GPU = Demand(
     at_least=MULTIPROCESSORS,
 )
 ON_WARP_GROUPS = Demand(
-    compiled(lambda look: look.built.matrix_instruction in ("wgmma", "tcgen05")),
+    compiled(lambda facts: facts.built.matrix_instruction in ("wgmma", "tcgen05")),
     "tl.dot became wgmma, which feeds Hopper's tensor cores at their full rate.",
     "tl.dot did not become wgmma: it multiplies at least 64 rows of the first operand, with at least 4 warps.",
     at_least=1,
 )
 NO_MATRIX_INSTRUCTION = Demand(
-    compiled(lambda look: look.built.matrix_instruction != "none"),
+    compiled(lambda facts: facts.built.matrix_instruction != "none"),
     "No matrix instruction: the product is made element by element.",
     "tl.dot became a matrix instruction, which multiplies 16 rows or more at a time, of which one is your token.",
     at_most=0,
 )
 NO_SPILLS = Demand(
-    compiled(lambda look: look.built.spill_bytes),
+    compiled(lambda facts: facts.built.spill_bytes),
     "Nothing spills: the tile fits in registers.",
     "{found} bytes per thread spill to memory: take a smaller tile, or more warps for it.",
     at_most=0,

@@ -107,7 +107,7 @@ def _earlier(step: Step, earlier: Step, answer: StepAnswer | Refusal) -> tuple[s
 
 def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> StepAnswer:
     """Judges one step. `source`: the student's function and the step's harness, as `reading.read_step` gives them."""
-    look = f"Where to look: {step.look}."
+    look = f"Where to look: {step.hint}."
     ready = _ready(step, source, options)
     if isinstance(ready, str):
         return StepAnswer(step, False, (ready, look))

@@ -318,30 +318,30 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     hand_in, content = read.hand_in, read.content
     rubric, gpu = load_rubric(), plan.setup.device.kind == "cuda"
     labs: dict[str, LabReport] = {}
-    look = list(hand_in.notes)
+    review = list(hand_in.notes)
     if isinstance(content, Refusal):
         course = [
             lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus
         ]  # nobody began a bonus lab in what cannot be read
         labs = {lab_id: without_verdict(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
-        return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*look, _words_of(content)))
+        return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*review, _words_of(content)))
     device = plan.setup.device
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):
             labs[lab_id] = without_verdict(lab_id, source, rubric, gpu)
             if source.status in ("rejected", "not_graded"):
-                look.append(f"{lab_id}: {_words_of(source)}")
+                review.append(f"{lab_id}: {_words_of(source)}")
             continue
         work = works[read.keys[lab_id]]
         if work.report is None:
             refusal = Refusal("not_graded", work.failure)
             labs[lab_id] = replace(without_verdict(lab_id, refusal, rubric, gpu), source=source)
-            look.append(f"{lab_id}: {_words_of(refusal)}")
+            review.append(f"{lab_id}: {_words_of(refusal)}")
             continue
         labs[lab_id], device = placed(work.report, source), work.device
         if work.report.status in ("crash", "timeout"):
-            look.append(f"{lab_id}: {labs[lab_id].message}")
-    return Graded(hand_in, _report(device, hand_in, labs, content.submission.notes), tuple(look), content.answers)
+            review.append(f"{lab_id}: {labs[lab_id].message}")
+    return Graded(hand_in, _report(device, hand_in, labs, content.submission.notes), tuple(review), content.answers)
 
 
 def without_verdict(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:

@@ -25,7 +25,7 @@ Part = Literal["kernels", "questions", "bonus"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 HEADER = """student name email section assignment points max_points points_before_lateness days_late extension_days submitted override
-reason bonus_points bonus_max_points question_points question_max_points look"""
+reason bonus_points bonus_max_points question_points question_max_points review"""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def grades_csv(standings: Sequence[Standing]) -> str:
             _points(mark.bonus_possible),
             _points(mark.questions),
             _points(mark.questions_possible or None),
-            "nothing was handed in" if one.absent else "; ".join(one.look),
+            "nothing was handed in" if one.absent else "; ".join(one.review),
         ]
         for lab in labs:
             report = one.labs.get(lab)
@@ -219,7 +219,7 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
             "bonus_points": _known(mark.bonus),
             "question_points": _known(mark.questions),
             "questions": _questions(one.graded),
-            "look": list(one.look),
+            "review": list(one.review),
             "attempts": 0 if one.absent else 1 + len(one.others),
             "report": document(one.graded.report),
         }

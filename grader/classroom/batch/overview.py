@@ -89,21 +89,21 @@ class Row:
     tags: tuple[str, ...]
 
     @property
-    def look(self) -> list[str]:
+    def review(self) -> list[str]:
         """Why a human should look; what of that the student's own page explains is in `broken`."""
         listed = {f"{lab_id}: {report.message}" for lab_id, report in self.broken}
-        return [reason for reason in self.standing.look if reason not in listed]
+        return [reason for reason in self.standing.review if reason not in listed]
 
     @property
     def broken(self) -> list[tuple[str, LabReport]]:
         return [(lab_id, report) for lab_id, report in self.standing.labs.items() if report.status in BROKEN]
 
 
-def to_look_at(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """Each reason to look, and whom it is about; what is about few comes first."""
+def to_review(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Each reason for a review, and whom it is about; what is about few comes first."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        for reason in row.look:
+        for reason in row.review:
             found.setdefault(reason, []).append(row)
     return sorted(found.items(), key=lambda entry: len(entry[1]))
 
@@ -253,7 +253,7 @@ def class_page(
         (HERE / "class.js").read_text(encoding="utf-8"),
         numbers=numbers,
         rows=rows,
-        look=to_look_at(rows),
+        to_review=to_review(rows),
         labs=[summary.lab_id for summary in numbers.labs],
         bonus={lab_id for one in standings for lab_id, lab in one.labs.items() if lab.bonus},
         asked=any(one.mark.questions is not None for one in standings),
@@ -290,7 +290,7 @@ def _tags(standing: Standing) -> tuple[str, ...]:
     """By what a line of the table can be found."""
     mark, labs = standing.mark, standing.labs.values()
     tags = {
-        "needs a look": bool(standing.look),
+        "needs a look": bool(standing.review),
         "handed in nothing": standing.absent,
         "not graded": standing.points is None and not standing.absent,
         "late": bool(standing.mark.days_late),

@@ -25,11 +25,11 @@ class UnusableRules(ValueError):
 
 @dataclass(frozen=True)
 class Graded:
-    """One hand-in with its report; `look` says why a human should look at it, if so. answers: those to each lab's questions."""
+    """One hand-in with its report; `review` says why a human should look at it, if so. answers: those to each lab's questions."""
 
     hand_in: HandIn
     report: Report
-    look: tuple[str, ...] = ()
+    review: tuple[str, ...] = ()
     answers: Mapping[str, Answers] = field(default_factory=dict)
 
     @property
@@ -68,7 +68,7 @@ class Graded:
 class Standing:
     """What counts for one student in one assignment: the chosen hand-in, its mark, the others, and the row of the roster.
 
-    Where somebody of the roster handed in nothing, the hand-in has no place and the report no lab. look: why a human should look.
+    Where somebody of the roster handed in nothing, the hand-in has no place and the report no lab. review: why a human should look.
     """
 
     student: str
@@ -77,7 +77,7 @@ class Standing:
     others: tuple[Graded, ...]
     mark: CourseMark
     person: Person | None = None
-    look: tuple[str, ...] = ()
+    review: tuple[str, ...] = ()
 
     @property
     def labs(self) -> Mapping[str, LabReport]:
@@ -129,8 +129,8 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
     chosen = max(attempts, key=lambda one: _rank(one, rules, person))
     others = tuple(one for one in attempts if one is not chosen)
     found = mark(chosen.hand_in, chosen.earned, rules, person)
-    look = (*chosen.look, *_odd(found, rules, chosen.hand_in, person, roster))
-    return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, look)
+    review = (*chosen.review, *_odd(found, rules, chosen.hand_in, person, roster))
+    return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, review)
 
 
 def _nothing(person: Person, assignment: str, device: Device) -> Graded:
@@ -173,7 +173,7 @@ def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Stan
                 )
             elif not named and shared[text] > 1:
                 odd.append(f'its questions have student = "{text}", a name that others wrote too')
-        checked.append(replace(one, look=(*one.look, *odd)))
+        checked.append(replace(one, review=(*one.review, *odd)))
     return checked
 
 

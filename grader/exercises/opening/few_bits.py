@@ -48,7 +48,7 @@ STEPS = (
         function="row_scales",
         result="scale",
         right="This is the kernel that computes input_scale for W8A8: one number a row, by which X is divided.",
-        look="keep a vector of BLOCK_M maxima that begins with zeros; for each tile along K take "
+        hint="keep a vector of BLOCK_M maxima that begins with zeros; for each tile along K take "
         "tl.maximum of it and tl.max(tl.abs(tile), axis=1); at the end divide by 127, and let tl.where put 1 where the maximum is 0",
         harness=f"""
 @triton.jit
@@ -66,7 +66,7 @@ def harness(x_ptr, stride_row, stride_column, M, K, out_ptr):
         result="words",
         returns=PACKED,
         right="Eight numbers, one word. The bits do not overlap, so that a sum is as good as an OR.",
-        look="q & 0xF keeps the lowest four bits, << 4 * i moves those of element i to their place, tl.sum(..., axis=1) joins them",
+        hint="q & 0xF keeps the lowest four bits, << 4 * i moves those of element i to their place, tl.sum(..., axis=1) joins them",
         harness=f"""
 @triton.jit
 def harness(q_ptr, out_ptr):
@@ -81,7 +81,7 @@ def harness(q_ptr, out_ptr):
         result="q",
         returns=UNPACKED,
         right="And back, signs included. W4A16 is this and a product.",
-        look="words[:, None] << 28 - 4 * i puts element i at the top of the word, and >> 28 brings it down with its sign",
+        hint="words[:, None] << 28 - 4 * i puts element i at the top of the word, and >> 28 brings it down with its sign",
         harness=f"""
 @triton.jit
 def harness(words_ptr, out_ptr):

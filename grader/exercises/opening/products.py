@@ -48,7 +48,7 @@ STEPS = (
         function="sparse_times_vector",
         result="y",
         right="Only blocks that are there were read, and the empty block row gave zeros without a special case.",
-        look="block row r owns the blocks from crow_indices[r] up to, but not including, crow_indices[r + 1]; block b meets the "
+        hint="block row r owns the blocks from crow_indices[r] up to, but not including, crow_indices[r + 1]; block b meets the "
         "elements of x from BLOCK * col_indices[b] on; tl.sum(block * x[None, :], axis=1)",
         harness=f"""
 @triton.jit
@@ -65,7 +65,7 @@ def harness(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, out_ptr):
         function="multiply",
         result="y",
         right="A tiled product with tails on all sides. The labs change what happens between load and dot.",
-        look="rows and columns of the tile from pid; in the loop x is load_tile(x_ptr, rows, depth, M, K, K, 1), and w, read as [K, N], "
+        hint="rows and columns of the tile from pid; in the loop x is load_tile(x_ptr, rows, depth, M, K, K, 1), and w, read as [K, N], "
         "load_tile(w_ptr, depth, columns, K, N, 1, K); acc is fp32, y fp16; the store has a mask",
         harness=f"""
 @triton.jit

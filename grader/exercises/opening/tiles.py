@@ -29,7 +29,7 @@ STEPS = (
         function="add",
         result="out",
         right="Three programs, each with sixteen elements of its own. That is all there is to a grid.",
-        look="a program's elements are tl.program_id(0) * BLOCK + tl.arange(0, BLOCK); load both, add, store",
+        hint="a program's elements are tl.program_id(0) * BLOCK + tl.arange(0, BLOCK); load both, add, store",
         harness=f"""
 @triton.jit
 def harness(x_ptr, y_ptr, out_ptr):
@@ -44,7 +44,7 @@ def harness(x_ptr, y_ptr, out_ptr):
         function="add_masked",
         result="out",
         right="The last program has lanes beyond the end, and neither reads nor writes there.",
-        look="at < n is a mask; give it to both loads and to the store",
+        hint="at < n is a mask; give it to both loads and to the store",
         harness=f"""
 @triton.jit
 def harness(x_ptr, y_ptr, n, out_ptr):
@@ -60,7 +60,7 @@ def harness(x_ptr, y_ptr, n, out_ptr):
         result="tile",
         returns=TILE,
         right="Rows go down, columns go across, and each axis has its own stride.",
-        look="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; "
+        hint="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; "
         "`[:, None]` and `[None, :]` spread the two",
         harness=f"""
 @triton.jit
@@ -77,7 +77,7 @@ def harness(x_ptr, stride_row, stride_column, out_ptr):
         result="tile",
         returns=TILE,
         right="Two axes, two ends, one mask. You will use this function in every lab.",
-        look="mask=(rows < row_count)[:, None] & (columns < column_count)[None, :], and other=0 for what is left out",
+        hint="mask=(rows < row_count)[:, None] & (columns < column_count)[None, :], and other=0 for what is left out",
         harness=f"""
 @triton.jit
 def harness(x_ptr, stride_row, stride_column, row_count, column_count, out_ptr):
@@ -92,7 +92,7 @@ def harness(x_ptr, stride_row, stride_column, row_count, column_count, out_ptr):
         function="transpose",
         result="y",
         right="Nothing was moved between registers: a transpose is the same tile, stored with other strides.",
-        look="element (i, j) of the tile goes to y_ptr + columns[j] * M + rows[i], since row n of y has M elements; "
+        hint="element (i, j) of the tile goes to y_ptr + columns[j] * M + rows[i], since row n of y has M elements; "
         "the mask of the store is that of the load",
         harness=f"""
 @triton.jit

@@ -9,28 +9,28 @@ BLOCK = 32
 SHAPES = ("m1024_n1024_k1024_s90", "m8192_n1024_k1024_s80")
 
 
-def _tile_bytes(look: ConfigFacts) -> int:
+def _tile_bytes(facts: ConfigFacts) -> int:
     """A tile of X and a block of the weight, in fp16."""
-    return 2 * (look.size("BLOCK_M") * BLOCK + BLOCK * BLOCK)
+    return 2 * (facts.size("BLOCK_M") * BLOCK + BLOCK * BLOCK)
 
 
-def _row_tiles(look: ConfigFacts) -> float:
+def _row_tiles(facts: ConfigFacts) -> float:
     """From how many tiles of rows of X the first programs read, as many as there are block rows."""
-    together = look.counted.programs[: ORDER.N // BLOCK]
+    together = facts.counted.programs[: ORDER.N // BLOCK]
     read = [program.reads["x_ptr"].runs[0] for program in together if "x_ptr" in program.reads]
     rows = {row for runs in read for first, end in runs for row in range(first, end)}
-    return len(rows) / look.size("BLOCK_M")
+    return len(rows) / facts.size("BLOCK_M")
 
 
-def _fetched_again(look: ConfigFacts) -> float:
+def _fetched_again(facts: ConfigFacts) -> float:
     """Bytes of X that miss in an L2 with room for half of X, over the bytes of X."""
-    size = look.counted.tensors["x_ptr"].total_bytes
-    return look.missed("x_ptr", ORDER.N // BLOCK, size // 2) / size
+    size = facts.counted.tensors["x_ptr"].total_bytes
+    return facts.missed("x_ptr", ORDER.N // BLOCK, size // 2) / size
 
 
-SHARED = compiled(lambda look: look.built.shared_bytes)
-BUFFERS = compiled(lambda look: look.built.shared_bytes // _tile_bytes(look))
-READERS = counted(lambda look: look.counted.tensors["values_ptr"].mean_readers)
+SHARED = compiled(lambda facts: facts.built.shared_bytes)
+BUFFERS = compiled(lambda facts: facts.built.shared_bytes // _tile_bytes(facts))
+READERS = counted(lambda facts: facts.counted.tensors["values_ptr"].mean_readers)
 ROW_TILES = counted(_row_tiles)
 ORDER = Case("order", "a few block rows by a few tiles of rows", 512, 128, 128, w="sparsity_0.5")
 TALL = Case("tall", "2048 tokens, a small weight", 2048, 64, 128, w="sparsity_0.5")
@@ -63,7 +63,7 @@ SPEED_STEPS = (
         rungs=("dds_1_obvious", "dds_2_order"),
         shapes=SHAPES,
         small=ORDER,
-        prefer=lambda look: -abs(look.size("BLOCK_M") - 64),
+        prefer=lambda facts: -abs(facts.size("BLOCK_M") - 64),
         about_now=True,
     ),
     SpeedStep(
@@ -85,7 +85,7 @@ SPEED_STEPS = (
         rungs=("dds_2_order", "dds_3_pipelined"),
         shapes=SHAPES,
         small=TALL,
-        prefer=lambda look: look.size("BLOCK_M"),
+        prefer=lambda facts: facts.size("BLOCK_M"),
     ),
     SpeedStep(
         name="pipelined",
@@ -95,7 +95,7 @@ SPEED_STEPS = (
         quantity=SHARED,
         demands=(
             Demand(
-                compiled(lambda look: look.iteration.async_copies),
+                compiled(lambda facts: facts.iteration.async_copies),
                 "The loop copies to shared memory ahead of the products.",
                 "The loop copies nothing ahead: each iteration waits for its own loads.",
                 at_least=1,
@@ -111,7 +111,7 @@ SPEED_STEPS = (
         right="A loop that waits for memory is kept busy by loads that were asked for earlier.",
         rungs=("dds_2_order", "dds_3_pipelined"),
         shapes=SHAPES,
-        prefer=lambda look: 2 * (look.config.num_stages == 2) + (look.size("BLOCK_M") == 128),
+        prefer=lambda facts: 2 * (facts.config.num_stages == 2) + (facts.size("BLOCK_M") == 128),
     ),
     SpeedStep(
         name="prefetch",
@@ -132,6 +132,6 @@ SPEED_STEPS = (
         right="The index is there when the iteration begins, so every stage holds a tile of X.",
         rungs=("dds_3_pipelined", "solution"),
         shapes=SHAPES,
-        prefer=lambda look: look.config.num_stages + look.size("BLOCK_M") / 1024,
+        prefer=lambda facts: facts.config.num_stages + facts.size("BLOCK_M") / 1024,
     ),
 )

@@ -105,7 +105,7 @@ STEPS = (
         function="find_blocks",
         result="first and last",
         right="Two numbers say which blocks belong to a block row, and an empty row needs no special case: its range is empty.",
-        look="block row r owns the blocks from crow[r] up to, but not including, crow[r + 1]; return both numbers",
+        hint="block row r owns the blocks from crow[r] up to, but not including, crow[r + 1]; return both numbers",
         harness="""
 @triton.jit
 def harness(crow_ptr, out_ptr):
@@ -123,7 +123,7 @@ def harness(crow_ptr, out_ptr):
         result="tile",
         returns=TILE,
         right="The column index of a block tells which 32 columns of X it meets; the others are never read.",
-        look="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there; "
+        hint="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there; "
         "mask=(rows < M)[:, None], and other=0.0 for what is left out",
         harness=f"""
 @triton.jit
@@ -139,7 +139,7 @@ def harness(x_ptr, M, stride_xm, stride_xk, col_ptr, b, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="W is stored as [N, K], so a block is [n, k] and the product needs it as [k, n].",
-        look="block b begins at values_ptr + b * BLOCK * BLOCK; read element (k, n) of its transpose at n * BLOCK + k",
+        hint="block b begins at values_ptr + b * BLOCK * BLOCK; read element (k, n) of its transpose at n * BLOCK + k",
         harness=f"""
 @triton.jit
 def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
@@ -156,7 +156,7 @@ def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
         result="acc (block row, row, column)",
         returns=ACC,
         right="Only present blocks were touched, and the empty block row gave zeros.",
-        look="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, but not including, `last`",
+        hint="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, but not including, `last`",
         harness=f"""
 @triton.jit
 def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_ptr):{OFFSETS}
@@ -173,7 +173,7 @@ def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_p
         function="store_tile",
         result="Y",
         right="Every row inside Y was written once, and no row beyond it was touched.",
-        look="convert acc to fp16 and give tl.store a mask: (rows < M)[:, None]",
+        hint="convert acc to fp16 and give tl.store a mask: (rows < M)[:, None]",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, M, stride_ym, stride_yn, out_ptr):{OFFSETS}

@@ -17,19 +17,19 @@ from grader.model import Case
 ONE, FEW, MORE = "m1_n4096_k4096", "m16_n4096_k4096", "m64_n4096_k4096"
 
 
-def _float_work(look: ConfigFacts) -> float:
+def _float_work(facts: ConfigFacts) -> float:
     """Instructions on floats for each weight that an iteration unpacks, without matrix products and conversions of integers."""
-    return look.iteration.float_instructions * look.threads / (look.size("BLOCK_N") * look.size("BLOCK_K"))
+    return facts.iteration.float_instructions * facts.threads / (facts.size("BLOCK_N") * facts.size("BLOCK_K"))
 
 
-def _tile_reads(look: ConfigFacts) -> float:
+def _tile_reads(facts: ConfigFacts) -> float:
     """How often a tile along K that lies in one group reads a scale."""
-    tiles = SMALL.group_size / min(look.size("BLOCK_K"), SMALL.group_size)
-    return look.counted.tensors["scales_ptr"].mean_reads / tiles
+    tiles = SMALL.group_size / min(facts.size("BLOCK_K"), SMALL.group_size)
+    return facts.counted.tensors["scales_ptr"].mean_reads / tiles
 
 
-STORED = compiled(lambda look: look.iteration.shared_store_bytes * look.threads)
-READ = counted(lambda look: look.counted.tensors["qweight_ptr"].loaded)
+STORED = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
+READ = counted(lambda facts: facts.counted.tensors["qweight_ptr"].loaded)
 SMALL = Case("sixteen_tokens", "16 tokens, a small weight in groups of 128", 16, 128, 512, group_size=128)
 
 SPEED_STEPS = (
@@ -40,7 +40,7 @@ SPEED_STEPS = (
         quantity=READ,
         demands=(
             Demand(
-                counted(lambda look: look.counted.tensors["qweight_ptr"].mean_reads),
+                counted(lambda facts: facts.counted.tensors["qweight_ptr"].mean_reads),
                 "Each word of qweight is loaded once.",
                 "Each word of qweight is loaded {found} times.",
                 at_most=1,
@@ -52,7 +52,7 @@ SPEED_STEPS = (
         right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
         rungs=("gptq_1_published", "gptq_2_words"),
         shapes=(FEW, MORE),
-        prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
+        prefer=lambda facts: -abs(facts.size("BLOCK_M") - 16),
         small=SMALL,
     ),
     SpeedStep(
@@ -80,7 +80,7 @@ SPEED_STEPS = (
         case="speed_m16",
         question="With M = 16, N = 128, K = 512 and groups of 128, how many bytes will all loads of a launch ask for in scales, once this "
         "step is done? Each tile along K, BLOCK_K long, loads its own.",
-        quantity=counted(lambda look: look.counted.tensors["scales_ptr"].loaded),
+        quantity=counted(lambda facts: facts.counted.tensors["scales_ptr"].loaded),
         demands=(
             Demand(
                 counted(_tile_reads),
@@ -97,7 +97,7 @@ SPEED_STEPS = (
         "element of a tile of Y.",
         rungs=("gptq_3_zeros", "gptq_4_groups"),
         shapes=(FEW, MORE),
-        prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
+        prefer=lambda facts: -abs(facts.size("BLOCK_M") - 16),
         small=SMALL,
     ),
     SpeedStep(
@@ -128,10 +128,10 @@ SPEED_STEPS = (
         case="speed_m1",
         question="The words of the weight have 8,388,608 bytes. How many of them will each of your programs read, with 1 token, once this "
         "step is done?",
-        quantity=launched(lambda look: look.case.N * look.case.K / 2 / look.programs),
+        quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
         demands=(
             Demand(
-                launched(lambda look: look.config.split_k),
+                launched(lambda facts: facts.config.split_k),
                 "K is not split among programs, so Y is neither zeroed first nor added to.",
                 "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
                 at_most=1,
@@ -143,6 +143,6 @@ SPEED_STEPS = (
         right="Enough programs, and neither zeroing nor atomics.",
         rungs=("gptq_5_registers", "solution"),
         shapes=(ONE,),
-        prefer=lambda look: look.programs,
+        prefer=lambda facts: facts.programs,
     ),
 )

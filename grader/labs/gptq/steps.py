@@ -126,7 +126,7 @@ STEPS = (
         result="q",
         returns=Q,
         right="Eight unsigned values a word, in the order of K.",
-        look="shift each nibble to the lowest four bits and mask the others away: nothing has a sign here. "
+        hint="shift each nibble to the lowest four bits and mask the others away: nothing has a sign here. "
         "Then [words, 8, columns] becomes [8 * words, columns]",
         harness=f"""
 @triton.jit
@@ -142,7 +142,7 @@ def harness(words_ptr, out_ptr):{OFFSETS}
         result="zeros",
         returns=Q,
         right="Packed along N, stored less one, one row for each group: the three things to get wrong are right.",
-        look="the group of k is k // group_size; column n lies in word n // 8 of its row, at bits 4 * (n % 8). Then add one",
+        hint="the group of k is k // group_size; column n lies in word n // 8 of its row, at bits 4 * (n % 8). Then add one",
         harness=f"""
 @triton.jit
 def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr):{OFFSETS}
@@ -160,7 +160,7 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         returns=W,
         right="Every weight is right within its rounding. Subtracting integers and then scaling rounds once; scaling both first rounds "
         "three times.",
-        look="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
+        hint="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
         harness=f"""
 @triton.jit
 def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
@@ -176,7 +176,7 @@ def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="Every tile along K was unpacked with the scales and zero points of its own groups.",
-        look="for each k from 0 up to K: a tile of x, the words of those rows, and for each row the scales and zeros of its group",
+        hint="for each k from 0 up to K: a tile of x, the words of those rows, and for each row the scales and zeros of its group",
         harness=f"""
 @triton.jit
 def harness(

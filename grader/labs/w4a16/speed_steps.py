@@ -18,13 +18,13 @@ from grader.model import Case
 ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
 
-def _scalings(look: ConfigFacts) -> float:
+def _scalings(facts: ConfigFacts) -> float:
     """How often the loops of a launch multiply one weight by a float of its own."""
-    return look.iteration.multiplications * look.threads * look.iterations * look.programs / (look.case.N * look.case.K)
+    return facts.iteration.multiplications * facts.threads * facts.iterations * facts.programs / (facts.case.N * facts.case.K)
 
 
-STORED = compiled(lambda look: look.iteration.shared_store_bytes * look.threads)
-READ = counted(lambda look: look.counted.tensors["qweight_ptr"].loaded)
+STORED = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
+READ = counted(lambda facts: facts.counted.tensors["qweight_ptr"].loaded)
 SMALL = Case("sixteen_tokens", "16 tokens, a small weight", 16, 128, 512)
 
 SPEED_STEPS = (
@@ -35,7 +35,7 @@ SPEED_STEPS = (
         quantity=compiled(_scalings),
         demands=(
             Demand(
-                compiled(lambda look: look.iteration.multiplications),
+                compiled(lambda facts: facts.iteration.multiplications),
                 "The loop multiplies nothing but tiles.",
                 "The loop makes {found} multiplications besides the products, per iteration and thread.",
                 at_most=0,
@@ -55,7 +55,7 @@ SPEED_STEPS = (
         quantity=READ,
         demands=(
             Demand(
-                counted(lambda look: look.counted.tensors["qweight_ptr"].mean_reads),
+                counted(lambda facts: facts.counted.tensors["qweight_ptr"].mean_reads),
                 "Each word of qweight is loaded once.",
                 "Each word of qweight is loaded {found} times.",
                 at_most=1,
@@ -66,7 +66,7 @@ SPEED_STEPS = (
         right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
         rungs=("w4a16_2_epilogue", "w4a16_3_words"),
         shapes=(FEW, MANY),
-        prefer=lambda look: -abs(look.size("BLOCK_M") - 16),
+        prefer=lambda facts: -abs(facts.size("BLOCK_M") - 16),
         small=SMALL,
     ),
     SpeedStep(
@@ -81,7 +81,7 @@ SPEED_STEPS = (
         right="One token is a stream of weights: what counts is how many multiprocessors ask for them at once.",
         rungs=("w4a16_3_words", "w4a16_4_split"),
         shapes=(ONE, FEW),
-        prefer=lambda look: look.programs,
+        prefer=lambda facts: facts.programs,
     ),
     SpeedStep(
         name="registers",
@@ -110,10 +110,10 @@ SPEED_STEPS = (
         case="speed_m1",
         question="The weight has 8,388,608 bytes. How many of them will each of your programs read, with 1 token, once this "
         "step is done?",
-        quantity=launched(lambda look: look.case.N * look.case.K / 2 / look.programs),
+        quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
         demands=(
             Demand(
-                launched(lambda look: look.config.split_k),
+                launched(lambda facts: facts.config.split_k),
                 "K is not split among programs, so Y is neither zeroed first nor added to.",
                 "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
                 at_most=1,
@@ -125,6 +125,6 @@ SPEED_STEPS = (
         right="Enough programs, and neither zeroing nor atomics.",
         rungs=("w4a16_5_registers", "solution"),
         shapes=(ONE,),
-        prefer=lambda look: look.programs,
+        prefer=lambda facts: facts.programs,
     ),
 )

@@ -96,7 +96,7 @@ STEPS = (
         result="words",
         returns=LOADED,
         right="An eighth of the rows: each word holds eight weights of its column. A word of zeros holds eight zeros.",
-        look="element k lies in word k // 8: the tile's words are first_k // 8 and the BLOCK_K // 8 - 1 after it; "
+        hint="element k lies in word k // 8: the tile's words are first_k // 8 and the BLOCK_K // 8 - 1 after it; "
         "words below K // 8 and columns below N lie inside",
         harness=f"""
 @triton.jit
@@ -113,7 +113,7 @@ def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
         result="q",
         returns=Q,
         right="Eight signed values a word, in the order of K, each of them exact in fp16.",
-        look="move a nibble to the top of the word and shift it down again: >> copies the sign. "
+        hint="move a nibble to the top of the word and shift it down again: >> copies the sign. "
         "Then [words, 8, columns] becomes [8 * words, columns]",
         harness=f"""
 @triton.jit
@@ -129,7 +129,7 @@ def harness(words_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="fp16 times fp16 into fp32, on the tensor cores.",
-        look="tl.dot(x, q, acc) adds the product to acc, which is fp32",
+        hint="tl.dot(x, q, acc) adds the product to acc, which is fp32",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
@@ -147,7 +147,7 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was unpacked, multiplied and added, the last one in part.",
-        look="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, "
+        hint="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, "
         "and the words of those rows of W",
         harness=f"""
 @triton.jit
@@ -164,7 +164,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_pt
         result="y",
         returns=Y,
         right="One multiplication an element of Y, none in the loop, and no product was rounded before the sum.",
-        look="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
+        hint="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}

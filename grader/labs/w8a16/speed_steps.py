@@ -16,7 +16,7 @@ from grader.labs.speed_step import (
 
 ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
-STORED = compiled(lambda look: look.iteration.shared_store_bytes * look.threads)
+STORED = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
 
 SPEED_STEPS = (
     SpeedStep(
@@ -24,10 +24,10 @@ SPEED_STEPS = (
         case="speed_m1",
         question="The weight has 16,777,216 bytes. How many of them will each of your programs read, with 1 token, once this "
         "step is done?",
-        quantity=launched(lambda look: look.case.N * look.case.K / look.programs),
+        quantity=launched(lambda facts: facts.case.N * facts.case.K / facts.programs),
         demands=(
             Demand(
-                launched(lambda look: look.config.split_k),
+                launched(lambda facts: facts.config.split_k),
                 "K is not split among programs, so Y is neither zeroed first nor added to.",
                 "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
                 at_most=1,
@@ -40,7 +40,7 @@ SPEED_STEPS = (
         right="Enough programs, each with one long stream of weights, and no matrix instruction that multiplies rows of nothing.",
         rungs=("w8a16_1_naive", "w8a16_3_vectors"),
         shapes=(ONE,),
-        prefer=lambda look: look.programs,
+        prefer=lambda facts: facts.programs,
     ),
     SpeedStep(
         name="split",
@@ -50,7 +50,7 @@ SPEED_STEPS = (
         quantity=PROGRAMS,
         demands=(
             Demand(
-                launched(lambda look: look.size("BLOCK_M")),
+                launched(lambda facts: facts.size("BLOCK_M")),
                 "One tile of {found} rows holds all 16 tokens.",
                 "A tile of {found} rows for 16 tokens: give a config a BLOCK_M of 16.",
                 at_least=16,
@@ -64,7 +64,7 @@ SPEED_STEPS = (
         right="A few tokens are a stream of weights, too: what counts is how many multiprocessors ask for them at once.",
         rungs=("w8a16_1_naive", "w8a16_4_split"),
         shapes=(FEW,),
-        prefer=lambda look: look.programs if look.constants.get("BLOCK_M") == 16 else 0,
+        prefer=lambda facts: facts.programs if facts.constants.get("BLOCK_M") == 16 else 0,
     ),
     SpeedStep(
         name="registers",

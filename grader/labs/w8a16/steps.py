@@ -85,7 +85,7 @@ STEPS = (
         result="w",
         returns=W,
         right="All 256 integers, each exact: fp16 holds every whole number up to 2048.",
-        look="q.to(tl.float16) will do; by bits: (q.to(tl.int16) & 0xFF) ^ 0x6480 are the bits of 1152 + q",
+        hint="q.to(tl.float16) will do; by bits: (q.to(tl.int16) & 0xFF) ^ 0x6480 are the bits of 1152 + q",
         harness=f"""
 @triton.jit
 def harness(q_ptr, out_ptr):{OFFSETS}
@@ -101,7 +101,7 @@ def harness(q_ptr, out_ptr):{OFFSETS}
         returns=ACC,
         right="There is no fp16 x int8 instruction, so q is converted first. As fp16 it is exact, and fp16 times fp16 goes into fp32 on "
         "the tensor cores; both as fp32 would be right too, and many times slower.",
-        look="tl.dot(x, to_half(q), acc) adds the product to acc, which is fp32",
+        hint="tl.dot(x, to_half(q), acc) adds the product to acc, which is fp32",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
@@ -118,7 +118,7 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was loaded, converted, multiplied and added, the last one in part.",
-        look="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K, depth = k + tl.arange(0, BLOCK_K): "
+        hint="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K, depth = k + tl.arange(0, BLOCK_K): "
         "columns `depth` of x and rows `depth` of qweight",
         harness=f"""
 @triton.jit
@@ -135,7 +135,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
         result="y",
         returns=Y,
         right="One multiplication an element of Y, none in the loop, and no product was rounded before the sum.",
-        look="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
+        hint="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
@@ -152,7 +152,7 @@ def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
         result="sum",
         returns=ONE,
         right="No matrix instruction, and no 15 rows of nothing beside the one token.",
-        look="tl.sum(x[:, None] * q, axis=0), both as fp32 before they are multiplied",
+        hint="tl.sum(x[:, None] * q, axis=0), both as fp32 before they are multiplied",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, out_ptr):{OFFSETS}

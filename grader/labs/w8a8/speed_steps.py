@@ -22,30 +22,30 @@ FEW = "m16_n4096_k4096"
 WIDE = 256
 
 
-def _x_elements(look: ConfigFacts) -> float:
+def _x_elements(facts: ConfigFacts) -> float:
     """Elements of X that one thread quantises in one iteration."""
-    return look.size("BLOCK_M") * look.size("BLOCK_K") / look.threads
+    return facts.size("BLOCK_M") * facts.size("BLOCK_K") / facts.threads
 
 
-def _rescales(look: ConfigFacts) -> float:
+def _rescales(facts: ConfigFacts) -> float:
     """How often an element of Y is turned from int32 to fp32 in the whole sum along K."""
-    of_a_thread = look.size("BLOCK_M") * look.size("BLOCK_N") / look.threads
-    return (look.iteration.sums_to_float * look.iterations + look.iteration.to_float_outside) / of_a_thread
+    of_a_thread = facts.size("BLOCK_M") * facts.size("BLOCK_N") / facts.threads
+    return (facts.iteration.sums_to_float * facts.iterations + facts.iteration.to_float_outside) / of_a_thread
 
 
-def _wasted(look: ConfigFacts) -> float:
+def _wasted(facts: ConfigFacts) -> float:
     """Multiply-adds that the tensor cores make for each one that Y needs."""
-    return look.iteration.products * look.iterations * look.programs / (look.case.M * look.case.N * look.case.K)
+    return facts.iteration.products * facts.iterations * facts.programs / (facts.case.M * facts.case.N * facts.case.K)
 
 
-def _few_rows(look: ConfigFacts) -> float:
+def _few_rows(facts: ConfigFacts) -> float:
     """Higher for fewer rows in a tile, and then for more columns."""
-    return -look.size("BLOCK_M") + look.size("BLOCK_N") / 4096
+    return -facts.size("BLOCK_M") + facts.size("BLOCK_N") / 4096
 
 
-DIVISIONS = compiled(lambda look: look.iteration.divisions)
+DIVISIONS = compiled(lambda facts: facts.iteration.divisions)
 PRODUCTS = compiled(_wasted)
-READERS = counted(lambda look: look.counted.tensors["x_ptr"].mean_readers)
+READERS = counted(lambda facts: facts.counted.tensors["x_ptr"].mean_readers)
 ALL_COLUMNS = Case("few_rows_all_columns", "64 rows, a short K, all 4096 columns", 64, 4096, 64)
 
 SPEED_STEPS = (
@@ -56,7 +56,7 @@ SPEED_STEPS = (
         quantity=compiled(_rescales),
         demands=(
             Demand(
-                compiled(lambda look: look.iteration.sums_to_float),
+                compiled(lambda facts: facts.iteration.sums_to_float),
                 "The loop turns no sum into floats: it stays int32, where it is.",
                 "The loop turns {found} integers from tl.dot into floats, per iteration and thread.",
                 at_most=0,
@@ -92,10 +92,10 @@ SPEED_STEPS = (
         name="rounding",
         case="speed_m4096",
         question="How many float instructions, conversions included, will the loop spend on one element of X?",
-        quantity=compiled(lambda look: look.iteration.float_instructions / _x_elements(look)),
+        quantity=compiled(lambda facts: facts.iteration.float_instructions / _x_elements(facts)),
         demands=(
             Demand(
-                compiled(lambda look: look.iteration.to_integer),
+                compiled(lambda facts: facts.iteration.to_integer),
                 "No instruction of the loop rounds a float or turns it into an integer.",
                 "{found} instructions round a float or turn it into an integer, per iteration and thread: "
                 "they run at a fraction of the rate of a multiply-add.",
@@ -140,7 +140,7 @@ SPEED_STEPS = (
         quantity=PRODUCTS,
         demands=(
             Demand(
-                launched(lambda look: look.size("BLOCK_M")),
+                launched(lambda facts: facts.size("BLOCK_M")),
                 "A tile has {found} rows, no more than there are tokens.",
                 "A tile has {found} rows, and there are {limit} tokens.",
                 at_most=16,
@@ -173,6 +173,6 @@ SPEED_STEPS = (
         right="Few tokens are a stream of weights: what counts is how many multiprocessors ask for them at once.",
         rungs=("w8a8_4_tiles", "solution"),
         shapes=(FEW,),
-        prefer=lambda look: look.programs,
+        prefer=lambda facts: facts.programs,
     ),
 )

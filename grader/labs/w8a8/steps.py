@@ -121,7 +121,7 @@ STEPS = (
         result="tile",
         returns=TILE,
         right="Each axis has its own stride and its own end: that is all of Triton's addressing.",
-        look="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; "
+        hint="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; "
         "mask=(rows < row_count)[:, None] & (columns < column_count)[None, :], and other=0 for what is left out",
         harness=f"""
 @triton.jit
@@ -137,7 +137,7 @@ def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
         result="q",
         returns=Q,
         right="Rounded to nearest and kept within int8, a scale for each row.",
-        look="divide each row by its own scale, round to nearest, clamp to -128..127, then convert to tl.int8",
+        hint="divide each row by its own scale, round to nearest, clamp to -128..127, then convert to tl.int8",
         harness=f"""
 @triton.jit
 def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
@@ -152,7 +152,7 @@ def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="One instruction for a whole tile, exact in int32.",
-        look="tl.dot(q, w, acc, out_dtype=tl.int32) adds the product to acc; no conversion is needed",
+        hint="tl.dot(q, w, acc, out_dtype=tl.int32) adds the product to acc; no conversion is needed",
         harness=f"""
 @triton.jit
 def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
@@ -169,7 +169,7 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was quantised, multiplied and added, the last one in part.",
-        look="start from tl.zeros(..., dtype=tl.int32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, the same "
+        hint="start from tl.zeros(..., dtype=tl.int32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, the same "
         "rows of w; the columns of x end at K, and so do the rows of w",
         harness=f"""
 @triton.jit
@@ -187,7 +187,7 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, o
         result="y",
         returns=Y,
         right="Both scales left the sum, so they are applied once an element and not once a product.",
-        look="convert acc to fp32 first, multiply by input_scale down the rows and weight_scale across, end in fp16",
+        hint="convert acc to fp32 first, multiply by input_scale down the rows and weight_scale across, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, input_scale_ptr, weight_scale_ptr, out_ptr):{OFFSETS}
@@ -203,7 +203,7 @@ def harness(acc_ptr, input_scale_ptr, weight_scale_ptr, out_ptr):{OFFSETS}
         function="store_tile",
         result="Y",
         right="Every element inside Y was written, and none outside: all the pieces of the kernel are there.",
-        look="element (i, j) goes to y_ptr + rows[i] * stride_ym + columns[j] * stride_yn, where rows[i] < M and columns[j] < N",
+        hint="element (i, j) goes to y_ptr + rows[i] * stride_ym + columns[j] * stride_yn, where rows[i] < M and columns[j] < N",
         harness=f"""
 @triton.jit
 def harness(tile_ptr, M, N, stride_ym, stride_yn, out_ptr):{OFFSETS}

@@ -83,8 +83,8 @@ def lab_report(points=60.0, speed=20.0, ratio=1.5, mistake=None, module=KERNEL):
     )
 
 
-def graded(one, *, look=(), **fields):
-    return Graded(one, Report(one.place, DEVICE, None, {"w8a8": lab_report(**fields)}), look)
+def graded(one, *, review=(), **fields):
+    return Graded(one, Report(one.place, DEVICE, None, {"w8a8": lab_report(**fields)}), review)
 
 
 @pytest.mark.parametrize(("attempts", "points"), [("last", 50.0), ("best", 80.0)])
@@ -240,7 +240,7 @@ def test_the_class_page_tells_what_an_instructor_asks():
             graded(hand_in("ann"), ratio=1.5),
             graded(hand_in("ben"), points=20.0, speed=0.0, mistake="truncation"),
             graded(hand_in("cat"), points=30.0, speed=0.0, mistake="truncation", module="x = 1\n"),
-            graded(hand_in("<script>alert(1)</script>"), look=("w8a8: broken",), module="y = 2\n"),
+            graded(hand_in("<script>alert(1)</script>"), review=("w8a8: broken",), module="y = 2\n"),
         ],
         Rules(),
     )
@@ -301,7 +301,7 @@ def class_pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     found = standings([graded(hand_in(f"student{n}"), points=10.0 + n, ratio=1 + n / 10) for n in range(12)], Rules())
     look = ("a very " + "long " * 60 + "reason",)
-    found[0] = replace(found[0], look=look)
+    found[0] = replace(found[0], review=look)
     with WorkerPool(1) as pool:
         pages = Pages(pool, folder, "secret")
         for standing in found:

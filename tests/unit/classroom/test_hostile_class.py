@@ -250,7 +250,7 @@ ARCHIVES = {
 def test_archives_that_ended_a_class(alone, kind):
     found = thrown_at(alone, lambda root: (root / "mal.zip").write_bytes(ARCHIVES[kind]))
     assert [one.student for one in found] == ["mal"]
-    assert found[0].graded.look or found[0].labs["w8a8"].status == "graded"
+    assert found[0].graded.review or found[0].labs["w8a8"].status == "graded"
 
 
 def test_one_bad_name_in_the_archive_of_a_class_costs_nobody_else(tmp_path):
@@ -376,8 +376,8 @@ def test_an_error_of_the_grader_on_one_hand_in_is_no_verdict(alone, monkeypatch)
     mal = thrown_at(alone, hand_in)[0]
     assert mal.points is None
     assert mal.labs["w8a8"].status == "not_graded"
-    assert "ZeroDivisionError: nobody thought of this" in mal.graded.look[0]
-    assert "not graded" in mal.graded.look[0]
+    assert "ZeroDivisionError: nobody thought of this" in mal.graded.review[0]
+    assert "not graded" in mal.graded.review[0]
     monkeypatch.setattr(coordinating, "anonymous", original)
     assert thrown_at(alone, hand_in)[0].labs["w8a8"].status == "graded"
 
@@ -386,7 +386,7 @@ def test_a_report_that_cannot_be_written_costs_its_student(alone):
     engine = Answering(metrics={"seconds": object()})
     found = thrown_at(alone, lambda root: (root / "mal.py").write_text(HOSTILE), engine)
     assert found[0].points is None
-    assert any("not graded" in reason and "TypeError" in reason for reason in found[0].graded.look)
+    assert any("not graded" in reason and "TypeError" in reason for reason in found[0].graded.review)
 
 
 def test_intake_costs_one_student_what_goes_wrong(tmp_path):

@@ -157,8 +157,8 @@ def test_tables_say_who_it_is(roster):
     assert rows["Bénet, Ben"]["Triton kernels"] == "", "nothing was handed in, and nothing decided"
     assert [row["username"] for row in rows_of(moodle_csv(found))] == ["ann", "ben", "cat", "dan", "eve", "stranger"]
     table = {row["student"]: row for row in rows_of(grades_csv(found))}
-    assert (table["cat"]["override"], table["cat"]["reason"], table["dan"]["look"]) == ("54.5", "oral exam", "nothing was handed in")
-    assert "not on roster.csv" in table["stranger"]["look"]
+    assert (table["cat"]["override"], table["cat"]["reason"], table["dan"]["review"]) == ("54.5", "oral exam", "nothing was handed in")
+    assert "not on roster.csv" in table["stranger"]["review"]
     assert table["ann"]["email"] == "ann@example.org"
 
 
@@ -167,12 +167,12 @@ def test_a_neighbours_name_in_the_questions_is_flagged(roster):
         return replace(graded(hand_in(student)), answers={"w8a8": Answers(name, {})})
 
     written = {"ann": "Ann Lovelace", "ben": "ann", "cat": "Kitty", "dan": "someone", "eve": "someone"}
-    looks = {one.student: one.look for one in standings([answering(*pair) for pair in written.items()], Rules(), roster)}
+    looks = {one.student: one.review for one in standings([answering(*pair) for pair in written.items()], Rules(), roster)}
     assert looks["ann"] == looks["cat"] == ()
     assert looks["ben"] == ('its questions have student = "ann", the name of ann',)
     assert looks["dan"] == looks["eve"] == ('its questions have student = "someone", a name that others wrote too',)
     alone = standings([answering(*pair) for pair in written.items()], Rules())
-    assert [one.look for one in alone] == [()] * 5, "without a roster as before"
+    assert [one.review for one in alone] == [()] * 5, "without a roster as before"
 
 
 def test_unknown_lateness_is_said(roster):
@@ -185,7 +185,7 @@ def test_unknown_lateness_is_said(roster):
     late = replace(hand_in("ann", platform="canvas", number="90000"), submitted=None, late=True)
     ann = standings([graded(late)], rules, roster)[0]
     assert ann.mark.days_late is None, "late by Canvas's word, within the extension or not"
-    assert "handed_in" in ann.look[0]
+    assert "handed_in" in ann.review[0]
     assert "only LATE in the file name counts" in unknown_times([ann], rules)
 
 

@@ -55,7 +55,7 @@ def class_of(rows) -> tuple[list[Graded], Roster]:
         mistake = person.name if number % 2 else "truncation"
         known = graded(
             one,
-            look=(f"{person.name} wrote to {person.email}",),
+            review=(f"{person.name} wrote to {person.email}",),
             ratio=1.5 + number,
             mistake=mistake,
             module=f"# {person.name}\n",
