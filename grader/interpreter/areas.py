@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -136,22 +136,15 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
         if len(area.shape) > 2 and (steps != step).any():  # columns of one block, then those of the next
             blockwise.append(moved)
             continue
-        fitting = [d for d, stride in enumerate(area.strides) if stride == step and d not in moves]
-        if fitting:
-            d = max(fitting, key=lambda d: area.shape[d])
-            moves[d] = moved // step
-        else:
+        d = _dimension(step, area, moves, 1)
+        if d is None:
             uneven.append((step, moved))
+        else:
+            moves[d] = moved // step
     for step, moved in uneven:
-        near = {
-            d: step // stride
-            for d, stride in enumerate(area.strides)
-            if stride and step % stride == 0 and d not in moves
-        }
-        fitting = [d for d, apart in near.items() if apart <= MOST_APART]
-        if not fitting:
+        d = _dimension(step, area, moves, MOST_APART)
+        if d is None:
             return None
-        d = max(fitting, key=lambda d: area.strides[d])
         moves[d] = moved // area.strides[d]
     if not (reached == offsets).all():
         return None
@@ -162,6 +155,17 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
             further, moved = np.divmod(moved, area.strides[d])
             found[d] = found[d] + further
     return found
+
+
+def _dimension(step: int, area: Area, taken: Container[int], most: int) -> int | None:
+    """The dimension not yet taken in which an axis moves by `step`: by at most so many of its elements; the one with the longest stride, of
+    equal ones the largest."""
+    fitting = [
+        d
+        for d, stride in enumerate(area.strides)
+        if stride and d not in taken and step % stride == 0 and step // stride <= most
+    ]
+    return max(fitting, key=lambda d: (area.strides[d], area.shape[d]), default=None)
 
 
 def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:

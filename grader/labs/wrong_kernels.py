@@ -146,12 +146,8 @@ def _entries(data: Mapping[str, Any], place: Path) -> Iterator[tuple[Mapping[str
 def _faults(entry: Mapping[str, Any], cases: set[str]) -> Iterator[str]:
     """What is wrong with the form of an entry. cases: those that there are."""
     for key, value in entry.items():
-        if key not in TYPES:
-            yield f"`{key}` is not known, expected one of {', '.join(TYPES)}; remove or rename it"
-        elif not isinstance(value, TYPES[key]) or isinstance(value, bool):
-            yield f"`{key}` is {value!r}, expected a {TYPES[key].__name__}"
-        elif value == "" or (isinstance(value, list) and not value):
-            yield f"`{key}` is empty; fill it in or leave it out"
+        if fault := _fault(key, value):
+            yield fault
     for key in REQUIRED:
         if key not in entry:
             yield f"there is no `{key}`, expected {', '.join(REQUIRED)} in every entry; add it"
@@ -165,13 +161,22 @@ def _faults(entry: Mapping[str, Any], cases: set[str]) -> Iterator[str]:
         read_edits(entry.get("edits", ()))
     except BadEdit as problem:
         yield str(problem)
-    for key in ("fails", "names", "out_of_bounds"):
-        for one in entry.get(key, ()):
-            if not isinstance(one, str):
-                yield f"`{key}` holds {one!r}, expected text"
     for name in (*entry.get("fails", ()), *([entry["case"]] if "case" in entry else [])):
         if name not in cases:
             yield f"there is no case `{name}`; a lab's cases are in its lab.py"
+
+
+def _fault(key: str, value: Any) -> str:
+    """What is wrong with one field of an entry; "" for nothing."""
+    if key not in TYPES:
+        return f"`{key}` is not known, expected one of {', '.join(TYPES)}; remove or rename it"
+    if not isinstance(value, TYPES[key]) or isinstance(value, bool):
+        return f"`{key}` is {value!r}, expected a {TYPES[key].__name__}"
+    if value == "" or (isinstance(value, list) and not value):
+        return f"`{key}` is empty; fill it in or leave it out"
+    if key in ("fails", "names", "out_of_bounds") and (bad := [one for one in value if not isinstance(one, str)]):
+        return f"`{key}` holds {bad[0]!r}, expected text"
+    return ""
 
 
 def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, where: str) -> WrongKernel:
