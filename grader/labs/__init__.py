@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from grader.labs.contract import Lab, Launchable
-from grader.labs.obligations import BadLab, debts
+from grader.labs.validation import BadLab, debts
 from grader.labs.speed_step import SpeedStep
 
 __all__ = ["BadLab", "Lab", "Launchable", "all_labs", "get_lab", "speed_steps_of"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grader.labs import all_labs, get_lab
-from grader.labs.obligations import debts
+from grader.labs.validation import debts
 from tests.commands import invoked
 from tests.submissions import TESTS
 
