@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from grader.labs.contract import Lab, Launchable
-from grader.labs.validation import BadLab, debts
 from grader.labs.speed_step import SpeedStep
+from grader.labs.validation import BadLab, validate_lab
 
 __all__ = ["BadLab", "Lab", "Launchable", "all_labs", "get_lab", "speed_steps_of"]
 
@@ -23,8 +23,8 @@ def all_labs() -> dict[str, Lab]:
 
 def _sound(folder: str) -> Lab:
     lab: Lab = importlib.import_module(f"grader.labs.{folder}.lab").LAB
-    if owed := next(debts(lab, folder), None):
-        raise BadLab(f"grader/labs/{folder}/lab.py: {owed}")
+    if fault := next(validate_lab(lab, folder), None):
+        raise BadLab(f"grader/labs/{folder}/lab.py: {fault}")
     return lab
 
 

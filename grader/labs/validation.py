@@ -1,4 +1,4 @@
-"""What a lab owes: sentences on what its definition lacks. A lab that owes something is refused when labs are looked up."""
+"""Validates a lab's definition: sentences on what it lacks. A lab that lacks something is refused when labs are looked up."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class BadLab(ValueError):
     """A lab's definition that cannot be used; the message names the lab, what is missing and the next step."""
 
 
-def debts(lab: Lab, folder: str) -> Iterator[str]:
-    """What the lab in labs/<folder> owes, a sentence each; nothing for a sound one."""
+def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
+    """What the lab in labs/<folder> lacks, a sentence each; nothing for a sound one."""
     if lab.id != folder:
         yield f"LAB.id is {lab.id!r}, expected the folder's name {folder!r}; rename one of them"
     names = [case.name for case in lab.all_cases]
