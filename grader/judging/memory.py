@@ -3,19 +3,24 @@ a promise that is not kept."""
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
+from grader.judging.access_text import (
+    assumed,
+    call_at,
+    goes_by_block_pointer,
+    has_mask,
+    mask_stands_still,
+    masks_anything,
+    through_helper,
+)
 from grader.labs import Launchable
 from grader.model import KernelSource, MemoryFinding, Outcome, Problem
-from grader.parsing import nodes, parse
 
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
-CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
 NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "row", "column")}
 MAX_SENTENCES = 6
 PROMISES = {"assumed": "assume", "multiple": "multiple_of", "contiguous": "max_contiguous", "constant": "max_constancy"}
@@ -111,16 +116,16 @@ def _sentence(
 ) -> str:
     if finding.promise:
         return _promise(source, problem, finding)
-    verb, through = VERBS[finding.kind], _through(source, finding, function)
+    verb, through = VERBS[finding.kind], through_helper(source, finding, function)
     if through is not None:
         line, helper = through
         fact, _ = _fact(kernel, problem, finding)
-        step = f"check what {helper} is passed" if _masks(source, helper) else f"{helper} has no mask"
+        step = f"check what {helper} is passed" if masks_anything(source, helper) else f"{helper} has no mask"
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
     meant = replace(finding, meant=()) if astray else finding  # a wrong place does not run over the end of a row
-    masked = _has_mask(source, finding)
+    masked = has_mask(source, finding)
     fact, step = _fact(kernel, problem, meant, masked=masked)
     if right and finding.out_of_bounds and _is_index(kernel, finding):
         fact = fact.removesuffix(UNLIKE_INDEX)
@@ -130,49 +135,20 @@ def _sentence(
         step = f"{mask} Y is right without it: mask all that lies outside, or leave that load out"
     else:
         step = _step(kernel, source, finding, step, astray)
-    return f"{place}: {_call(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
+    return f"{place}: {call_at(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
 
 
 def _step(kernel: Launchable, source: KernelSource, finding: MemoryFinding, step: str, astray: str) -> str:
     """What to do next; `step`: what the place outside suggests, which a mask, a block pointer or a wrong address may say better."""
-    if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and _stands_still(source, finding, limit):
+    if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and mask_stands_still(source, finding, limit):
         step = (
             f"its mask compares the same numbers with {limit} in every iteration, although the pointers advance: "
             f"compare them with what is left of {limit} in this iteration"
         )
     step = f"{astray}: fix that first" if astray and step else step
-    if "mask" in step and finding.fault in ("beyond", "past") and _by_block_pointer(source, finding):
+    if "mask" in step and finding.fault in ("beyond", "past") and goes_by_block_pointer(source, finding):
         return "give the block pointer the tensor's own shape, and name in boundary_check every axis that may run past its end"
     return step
-
-
-def _by_block_pointer(source: KernelSource, finding: MemoryFinding) -> bool:
-    """Whether an access goes by a block pointer, which takes no mask."""
-    tree = parse(source.module)
-    made = (node for node in nodes(tree, ast.Assign) if "make_block_ptr" in ast.unparse(node.value))
-    blocks = {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
-    return any(
-        any(word.arg == "boundary_check" for word in call.keywords) or bool(call.args and _names(call.args[0]) & blocks)
-        for call in _calls_in(tree, finding.line)
-    )
-
-
-def _calls_in(tree: ast.AST, line: int | None) -> Iterator[ast.Call]:
-    """The calls that a line is part of."""
-    return (call for call in nodes(tree, ast.Call) if call.lineno <= (line or 0) <= (call.end_lineno or 0))
-
-
-def _has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
-    """Whether each load, store or atomic of the finding's kind in its line is given a mask."""
-    place = {"load": 1, "store": 2, "atomic": 2}[finding.kind]
-    calls = [
-        call
-        for call in _calls_in(parse(source.module), finding.line)
-        if isinstance(call.func, ast.Attribute) and finding.kind in call.func.attr
-    ]
-    return bool(calls) and all(
-        len(call.args) > place or any(word.arg == "mask" for word in call.keywords) for call in calls
-    )
 
 
 def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
@@ -181,95 +157,19 @@ def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
     return sizes[finding.dimension] if finding.dimension is not None and finding.dimension < len(sizes) else ""
 
 
-def _stands_still(source: KernelSource, finding: MemoryFinding, limit: str) -> bool:
-    """Whether a load's mask compares k that a loop leaves as they are with the limit itself, while the loop moves its pointers on."""
-    line = finding.line or 0
-    if not limit.startswith("K"):
-        return False
-    tree = parse(source.module)
-    loops = [loop for kind in (ast.For, ast.While) for loop in nodes(tree, kind)]
-    around = [loop for loop in loops if loop.lineno < line <= (loop.end_lineno or 0)]
-    return any(_stays(call, loop, limit) for loop in around for call in _calls_in(loop, line))
-
-
-def _stays(call: ast.Call, loop: ast.AST, limit: str) -> bool:
-    """Whether a call's mask compares what the loop leaves alone with the limit, while the loop moves the call's pointers on."""
-    moved = {node.id for node in nodes(loop, ast.Name) if isinstance(node.ctx, ast.Store)}
-    masks = [word.value for word in call.keywords if word.arg == "mask"]
-    below = [_names(part.left) for mask in masks for part in nodes(mask, ast.Compare) if _is_below(part, limit)]
-    still = any(names and not names & moved for names in below)
-    return still and bool(call.args) and bool(_names(call.args[0]) & _carried_on(loop))
-
-
-def _is_below(comparison: ast.Compare, limit: str) -> bool:
-    return isinstance(comparison.ops[0], ast.Lt) and ast.unparse(comparison.comparators[0]) == limit
-
-
-def _carried_on(loop: ast.AST) -> set[str]:
-    """The names whose next value a loop makes of the last one."""
-    further = {node.target.id for node in nodes(loop, ast.AugAssign) if isinstance(node.target, ast.Name)}
-    assigned = ((target, node.value) for node in nodes(loop, ast.Assign) for target in node.targets)
-    return further | {name.id for name, value in assigned if isinstance(name, ast.Name) and name.id in _names(value)}
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in nodes(node, ast.Name)}
-
-
 def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
     """What the compiler was told, and what is so instead."""
     place = source.locate(finding.line) if finding.line is not None else source.path.name
     name, promised, seen = f"tl.{PROMISES[finding.fault]}", finding.offset, finding.index
     sizes = ", ".join(f"{size} = {problem.scalars[size]}" for size in ("M", "N", "K") if size in problem.scalars)
     if finding.fault == "assumed" or not seen:
-        fact = f"{name} is promised `{_assumed(source, finding)}`, which is false with {sizes}"
+        fact = f"{name} is promised `{assumed(source, finding)}`, which is false with {sizes}"
     elif finding.fault == "multiple":
         fact = f"{name} is promised {promised}, but {seen[0]} is not a multiple of it ({sizes})"
     else:
         wanted = "neighbours" if finding.fault == "contiguous" else "equal numbers"
         fact = f"{name} is promised {promised} {wanted}, but {seen[0]} and {seen[-1]} are not ({sizes})"
     return f"{place}: {fact}; the compiler relies on it: promise only what holds for every size"
-
-
-def _assumed(source: KernelSource, finding: MemoryFinding) -> str:
-    """What stands in the call of tl.assume in the finding's line."""
-    calls = (
-        node
-        for node in ast.walk(parse(source.module))
-        if isinstance(node, ast.Call) and node.args and node.lineno == finding.line
-    )
-    return next(
-        (ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("assume")), "a condition"
-    )
-
-
-def _through(source: KernelSource, finding: MemoryFinding, function: str) -> tuple[int, str] | None:
-    """The line of `function` whose call led to an access in another function, and the function called there."""
-    if not function or finding.line is None:
-        return None
-    inner = finding.line
-    for line in (inner, *finding.callers):
-        if _holder(source, line) == function:
-            return (line, _holder(source, inner)) if line != inner else None
-        inner = line
-    return None
-
-
-def _masks(source: KernelSource, function: str) -> bool:
-    """Whether any access in a function of the module has a mask, or may have one by position."""
-    node = next(
-        node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == function
-    )
-    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
-    return any(word.arg == "mask" for call in calls for word in call.keywords) or any(
-        len(call.args) > 1 for call in calls if ast.unparse(call.func) == "tl.load"
-    )
-
-
-def _holder(source: KernelSource, line: int) -> str:
-    """The function of the module that a line belongs to."""
-    functions = (node for node in parse(source.module).body if isinstance(node, ast.FunctionDef))
-    return next((node.name for node in functions if node.lineno <= line <= (node.end_lineno or 0)), "")
 
 
 def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:
@@ -465,14 +365,3 @@ def _moves(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
 
 def _dimensions(problem: Problem, finding: MemoryFinding) -> int:
     return problem.tensors[finding.tensor].dim() if finding.tensor in problem.tensors else -1
-
-
-def _call(source: KernelSource, finding: MemoryFinding) -> str:
-    """The call as it is written in the source line, when it can be seen there."""
-    lines = source.module.split("\n")
-    if finding.line is not None and 1 <= finding.line <= len(lines):
-        words = [match.group(1) for match in CALL.finditer(lines[finding.line - 1])]
-        fitting = [word for word in words if finding.kind in word or len(words) == 1]
-        if fitting:
-            return fitting[0]
-    return f"tl.{finding.kind}" if finding.kind != "atomic" else "an atomic"
