@@ -168,14 +168,15 @@ def _faults(entry: Mapping[str, Any], cases: set[str]) -> Iterator[str]:
 
 def _fault(key: str, value: Any) -> str:
     """What is wrong with one field of an entry; "" for nothing."""
+    listed = value if key in ("fails", "names", "out_of_bounds") and isinstance(value, list) else ()
     if key not in TYPES:
         return f"`{key}` is not known, expected one of {', '.join(TYPES)}; remove or rename it"
     if not isinstance(value, TYPES[key]) or isinstance(value, bool):
         return f"`{key}` is {value!r}, expected a {TYPES[key].__name__}"
     if value == "" or (isinstance(value, list) and not value):
         return f"`{key}` is empty; fill it in or leave it out"
-    if key in ("fails", "names", "out_of_bounds") and (bad := [one for one in value if not isinstance(one, str)]):
-        return f"`{key}` holds {bad[0]!r}, expected text"
+    if others := [one for one in listed if not isinstance(one, str)]:
+        return f"`{key}` holds {others[0]!r}, expected text"
     return ""
 
 
