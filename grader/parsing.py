@@ -20,6 +20,11 @@ def parse(text: str) -> ast.Module:
         return ast.parse(text)
 
 
+def function_named(tree: ast.Module, name: str) -> ast.FunctionDef | None:
+    """The module's function of that name."""
+    return next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
 Node = TypeVar("Node", bound=ast.AST)
 
 

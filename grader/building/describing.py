@@ -20,7 +20,7 @@ from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
 from grader.labs import Lab
 from grader.model import Case, Config, Constant, Dtype, KernelBundle, KernelSource, Launch, MadeModule, Refusal
-from grader.parsing import parse
+from grader.parsing import function_named, nodes, parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
 
@@ -166,11 +166,15 @@ def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
         return Refusal("rejected", str(problem))
 
 
+def _kernel(made: MadeModule) -> ast.FunctionDef:
+    function = function_named(parse(made.text), made.kernel)
+    assert function is not None
+    return function
+
+
 def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
     """The constexpr parameters that follow the lab's; None where a function with others than the lab's was put in the kernel's place."""
-    kernel = next(
-        node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel
-    )
+    kernel = _kernel(made)
     names = [argument.arg for argument in kernel.args.posonlyargs + kernel.args.args]
     expected = [parameter.name for parameter in lab.parameters]
     return frozenset(names[len(expected) :]) if names[: len(expected)] == expected else None
@@ -178,18 +182,13 @@ def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
 
 def _constant_tensor(lab: Lab, source: KernelSource, made: MadeModule) -> str | None:
     """That the kernel takes one of the lab's tensors for a constant, with which Triton launches nothing."""
-    kernel = next(
-        node for node in parse(made.text).body if isinstance(node, ast.FunctionDef) and node.name == made.kernel
-    )
+    kernel = _kernel(made)
     tensors = {parameter.name for parameter in lab.parameters if parameter.type.startswith("*")}
     found = next((one for one in kernel.args.args if one.annotation is not None and one.arg in tensors), None)
     if found is None:
         return None
     line = made.origin(kernel.lineno)
-    written = next(
-        (node for node in ast.walk(parse(source.module)) if isinstance(node, ast.FunctionDef) and node.lineno == line),
-        kernel,
-    )
+    written = next((node for node in nodes(parse(source.module), ast.FunctionDef) if node.lineno == line), kernel)
     place = next((one for one in written.args.args if one.arg == found.arg), found)
     return paragraph(
         source.locate(place.lineno),

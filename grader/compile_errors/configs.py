@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from grader.parsing import function_named, nodes
+
 
 def config_node(tree: ast.Module, kernel: str, index: int) -> ast.AST | None:
     """The n-th triton.Config(...) in the list of the kernel's autotune, or the list itself where it is computed."""
@@ -17,26 +19,24 @@ def config_node(tree: ast.Module, kernel: str, index: int) -> ast.AST | None:
 
 
 def _configs(tree: ast.Module, kernel: str) -> ast.expr | None:
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == kernel:
-            for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("autotune"):
-                    named = [word.value for word in decorator.keywords if word.arg == "configs"]
-                    return (named or decorator.args or [decorator])[0]
+    node = function_named(tree, kernel)
+    for decorator in node.decorator_list if node else ():
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("autotune"):
+            named = [word.value for word in decorator.keywords if word.arg == "configs"]
+            return (named or decorator.args or [decorator])[0]
     return None
 
 
 def heuristic_node(tree: ast.Module, kernel: str, name: str) -> ast.AST | None:
     """What computes the heuristic `name`: its value in the dictionary of @triton.heuristics, or the decorator."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == kernel:
-            found = [part for part in node.decorator_list if ast.unparse(part).partition("(")[0].endswith("heuristics")]
-            for part in (inner for decorator in found for inner in ast.walk(decorator) if isinstance(inner, ast.Dict)):
-                for key, value in zip(part.keys, part.values, strict=True):
-                    if isinstance(key, ast.Constant) and key.value == name:
-                        return value
-            return found[0] if found else None
-    return None
+    node = function_named(tree, kernel)
+    decorators = node.decorator_list if node else []
+    found = [part for part in decorators if ast.unparse(part).partition("(")[0].endswith("heuristics")]
+    for part in (table for decorator in found for table in nodes(decorator, ast.Dict)):
+        for key, value in zip(part.keys, part.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == name:
+                return value
+    return found[0] if found else None
 
 
 def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
@@ -59,8 +59,5 @@ def part_of_config(node: ast.AST, message: str) -> ast.AST:
 
 def grid_return(tree: ast.Module, grid: str) -> ast.AST | None:
     """The last `return` of the grid's function, or what is assigned to its name."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == grid:
-            returns = [part for part in ast.walk(node) if isinstance(part, ast.Return)]
-            return returns[-1] if returns else node
-    return _assigned(tree, grid)
+    node = function_named(tree, grid)
+    return [node, *nodes(node, ast.Return)][-1] if node else _assigned(tree, grid)

@@ -13,7 +13,7 @@ from grader.compile_errors.message import Message
 from grader.compile_errors.names import suggest
 from grader.compile_errors.setting import Setting, unparsed
 from grader.model import KernelSource
-from grader.parsing import nodes
+from grader.parsing import function_named, nodes
 
 
 def config_message(source: KernelSource, index: int, sentence: str) -> str:
@@ -96,7 +96,7 @@ def _about_grid(
 
 def _language_in_grid(tree: ast.Module, grid: str, node: ast.AST) -> tuple[str, str, ast.AST]:
     """(cause, next step, place) for tl.cdiv in a grid, or a grid under @triton.jit."""
-    made = next((part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name == grid), None)
+    made = function_named(tree, grid)
     if made is not None and made.decorator_list:
         return (
             f"{grid} is a kernel's function, expected an ordinary one",

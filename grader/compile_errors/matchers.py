@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from grader.compile_errors import names, table
 from grader.compile_errors.setting import Setting, jitted, shortened, targets, unparsed
+from grader.parsing import function_named
 
 Words = Mapping[str, str]
 
@@ -99,8 +100,7 @@ def nested_function(setting: Setting, words: Words) -> Found | None:
 
 def plain_function(setting: Setting, words: Words) -> Found | None:
     """A helper without @triton.jit; the place is its name."""
-    functions = (part for part in setting.tree.body if isinstance(part, ast.FunctionDef))
-    helper = next((part for part in functions if part.name == words["name"]), None)
+    helper = function_named(setting.tree, words["name"])
     if helper is None:
         return None
     line, column = helper.lineno, helper.col_offset

@@ -11,7 +11,7 @@ from functools import cached_property
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.names import parameters_of
 from grader.model import KernelSource
-from grader.parsing import parse
+from grader.parsing import function_named, parse
 
 OPERATORS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<",
@@ -119,10 +119,8 @@ class Setting:
         }
 
     def _own_signature(self, called: str) -> str:
-        for part in self.tree.body:
-            if isinstance(part, ast.FunctionDef) and part.name == called:
-                return f": {called}({', '.join(argument.arg for argument in part.args.args)})"
-        return ""
+        function = function_named(self.tree, called)
+        return f": {called}({', '.join(argument.arg for argument in function.args.args)})" if function else ""
 
 
 def span(node: ast.AST) -> tuple[int, int, int | None, int | None] | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from grader.compile_errors.setting import Setting, shortened, sizes_of, unparsed
 from grader.compile_errors.table import example
 from grader.labs import all_labs
+from grader.parsing import function_named
 
 
 def about(words: Mapping[str, str], setting: Setting) -> dict[str, str]:
@@ -59,8 +60,7 @@ def _about_values(setting: Setting, at: str) -> dict[str, str]:
 
 def _annotated_constexpr(setting: Setting) -> frozenset[str]:
     """The kernel's parameters that are constexpr by how they are annotated."""
-    functions = (part for part in setting.tree.body if isinstance(part, ast.FunctionDef))
-    kernel = next((part for part in functions if part.name == setting.source.kernel), None)
+    kernel = function_named(setting.tree, setting.source.kernel)
     arguments = kernel.args.args if kernel else []
     return frozenset(argument.arg for argument in arguments if "constexpr" in unparsed(argument.annotation))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from grader.model import KernelSource, MemoryFinding
-from grader.parsing import nodes, parse
+from grader.parsing import function_named, nodes, parse
 
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
 
@@ -80,11 +80,7 @@ def _carried_on(loop: ast.AST) -> set[str]:
 
 def assumed(source: KernelSource, finding: MemoryFinding) -> str:
     """What stands in the call of tl.assume in the finding's line."""
-    calls = (
-        node
-        for node in ast.walk(parse(source.module))
-        if isinstance(node, ast.Call) and node.args and node.lineno == finding.line
-    )
+    calls = (call for call in _calls_in(parse(source.module), finding.line) if call.args)
     return next(
         (ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("assume")), "a condition"
     )
@@ -104,10 +100,7 @@ def through_helper(source: KernelSource, finding: MemoryFinding, function: str) 
 
 def masks_anything(source: KernelSource, function: str) -> bool:
     """Whether any access in a function of the module has a mask, or may have one by position."""
-    node = next(
-        node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == function
-    )
-    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+    calls = list(nodes(function_named(parse(source.module), function), ast.Call))
     return any(word.arg == "mask" for call in calls for word in call.keywords) or any(
         len(call.args) > 1 for call in calls if ast.unparse(call.func) == "tl.load"
     )

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from grader.model import KernelBundle, KernelSource, Outcome
-from grader.parsing import parse
+from grader.parsing import function_named, nodes, parse
 
 ZEROED_BY = {"reset_to_zero", "restore_value", "pre_hook"}
 """Arguments of triton.autotune that empty Y between trials, or may, and of triton.Config: a kernel with one of them is not spoken of."""
@@ -29,21 +29,16 @@ def remarks(source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outco
 
 def _zeroed(source: KernelSource) -> bool:
     """Whether the text passes one of them anywhere, by name or as the key of what is unpacked: configs may come from a function."""
-    parts = list(ast.walk(parse(source.module)))
-    passed = {part.arg for part in parts if isinstance(part, ast.keyword) and ast.unparse(part.value) != "None"}
+    tree = parse(source.module)
+    passed = {part.arg for part in nodes(tree, ast.keyword) if ast.unparse(part.value) != "None"}
     return bool(
-        ZEROED_BY
-        & (passed | {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)})
+        ZEROED_BY & (passed | {part.value for part in nodes(tree, ast.Constant) if isinstance(part.value, str)})
     )
 
 
 def open_loads(source: KernelSource) -> list[int]:
     """The lines of loads that have a mask and no `other`."""
-    calls = (
-        node
-        for node in ast.walk(parse(source.module))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.load"
-    )
+    calls = (node for node in nodes(parse(source.module), ast.Call) if ast.unparse(node.func) == "tl.load")
     given = ((node.lineno, {word.arg for word in node.keywords}, len(node.args)) for node in calls)
     return [
         line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3
@@ -59,8 +54,6 @@ def undefined(source: KernelSource, lines: Sequence[int], result: str) -> str:
 
 def _autotune(source: KernelSource) -> ast.Call | None:
     """The kernel's @triton.autotune(...) where it stands there in full."""
-    functions = [
-        node for node in parse(source.module).body if isinstance(node, ast.FunctionDef) and node.name == source.kernel
-    ]
-    calls = [one for node in functions for one in node.decorator_list if isinstance(one, ast.Call)]
+    function = function_named(parse(source.module), source.kernel)
+    calls = [one for one in (function.decorator_list if function else ()) if isinstance(one, ast.Call)]
     return next((call for call in calls if ast.unparse(call.func) in ("triton.autotune", "autotune")), None)
