@@ -44,13 +44,21 @@ def as_data(constants: Mapping[str, Constant]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """Where a line of a kernel's module came from, in the student's words: file or notebook cell, and line."""
+    """Where a line of a kernel's module came from: file or notebook cell, and its line there.
+
+    name, step: in a notebook, what its top-level statement defines, and which step asks for that, 0 for none. A line is called by
+    these, since a cell has one number while it runs and another in the file.
+    """
 
     place: str
     line: int
+    name: str = ""
+    step: int = 0
 
     def __str__(self) -> str:
-        return f"{self.place} line {self.line}"
+        if not self.name:
+            return f"{self.place} line {self.line}"
+        return f"`{self.name}`{f' (step {self.step})' if self.step else ''}, line {self.line}"
 
 
 @dataclass(frozen=True)

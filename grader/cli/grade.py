@@ -38,6 +38,9 @@ def grade(
     junit_file: Annotated[
         Path | None, typer.Option("--junit", help="Write the report as JUnit XML to this file.")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show each case, and what the compiler made of the configs.")
+    ] = False,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
     _warm_up(path)
@@ -70,7 +73,7 @@ def grade(
             soft_wrap=True,
         )
         raise typer.Exit(GRADER_FAILED) from None
-    show(report, Terminal(highlight=False))
+    show(report, Terminal(highlight=False), every=every)
     if json_file:
         write_whole(json_file, json_text(document(report), indent=2) + "\n")
     if junit_file:

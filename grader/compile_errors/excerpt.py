@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from typing import Protocol
+
+from grader.model import SourceLine
 
 MAX_LINE = 76
 """Columns of the source line that are shown: with the indent it fits a terminal of 80."""
@@ -11,6 +14,18 @@ MAX_LINE = 76
 MAX_SENTENCE = 400
 INDENT = "  "
 NEXT = "Next: "
+
+
+class Written(Protocol):
+    """A run of the student's lines: what it is called, its text, and what its lines are called."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    def at(self, line: int) -> SourceLine: ...
 
 
 def paragraph(

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable
 
-from grader.compile_errors.excerpt import paragraph
+from grader.compile_errors.excerpt import Written, paragraph
 from grader.compile_errors.names import attribute, undefined
 from grader.compile_errors.setting import span, unparsed
 from grader.compile_errors.table import construct, import_of
@@ -22,26 +22,26 @@ def is_jit(statement: ast.stmt) -> bool:
     return any(re.search(r"\bjit\b", unparsed(decorator)) for decorator in decorators)
 
 
-def pointed(place: str, source: str, node: ast.AST, cause: str, next_step: str) -> str:
-    """A paragraph about a node of `source`; `place` is what the student calls the text: "w8a8.ipynb cell 7"."""
+def pointed(written: Written, node: ast.AST, cause: str, next_step: str) -> str:
+    """A paragraph about a node of the student's text."""
     where = span(node)
     if where is None:
-        return paragraph(place, cause, next_step)
+        return paragraph(written.place, cause, next_step)
     line, column, end_line, end_column = where
-    lines = source.split("\n")
+    lines = written.source.split("\n")
     text = lines[line - 1] if 1 <= line <= len(lines) else ""
     end = end_column if end_line == line else len(text.encode())
-    return paragraph(f"{place} line {line}", cause, next_step, text=text, column=column, end_column=end)
+    return paragraph(str(written.at(line)), cause, next_step, text=text, column=column, end_column=end)
 
 
-def undefined_name(place: str, source: str, statement: ast.stmt, name: str, known: Iterable[str]) -> str:
+def undefined_name(written: Written, statement: ast.stmt, name: str, known: Iterable[str]) -> str:
     """About a name that a top-level statement uses and nothing defines, at its first use."""
     uses = [part for part in nodes(statement, ast.Name) if part.id == name and isinstance(part.ctx, ast.Load)]
     use: ast.AST = min(uses, key=lambda part: (part.lineno, part.col_offset), default=statement)
     holder = next((part for part in nodes(statement, ast.Attribute) if part.value is use), None)
     if holder is not None and name in FOREIGN and is_jit(statement):
-        return pointed(place, source, holder, *attribute(name, holder.attr))
-    return pointed(place, source, use, *_undefined(statement, use, name, known))
+        return pointed(written, holder, *attribute(name, holder.attr))
+    return pointed(written, use, *_undefined(statement, use, name, known))
 
 
 def _undefined(statement: ast.stmt, use: ast.AST, name: str, known: Iterable[str]) -> tuple[str, str]:
@@ -67,7 +67,7 @@ def _grid(statement: ast.stmt) -> str:
     return next((name for name in [getattr(statement, "name", ""), *names] if name.endswith("_grid")), "")
 
 
-def unknown_attribute(place: str, source: str, node: ast.Attribute, statement: ast.stmt) -> str:
+def unknown_attribute(written: Written, node: ast.Attribute, statement: ast.stmt) -> str:
     """About `tl.matmul`, `x.t()` in a kernel, and the like in its grid and configs."""
     owner = unparsed(node.value)
     if is_jit(statement) or owner in ("tl", "triton", "triton.language"):
@@ -77,21 +77,19 @@ def unknown_attribute(place: str, source: str, node: ast.Attribute, statement: a
     else:
         cause = f"`{owner}.{node.attr}` is not allowed in configs and grid"
         step = "use numbers, arithmetic and triton.cdiv(a, b)"
-    return pointed(place, source, node, cause, step)
+    return pointed(written, node, cause, step)
 
 
-def not_compiled(place: str, source: str, node: ast.AST) -> str:
+def not_compiled(written: Written, node: ast.AST) -> str:
     """About syntax that no kernel has: try, import, lambda, global, class."""
     cause, step = construct(type(node).__name__)
-    return pointed(place, source, node, cause, step)
+    return pointed(written, node, cause, step)
 
 
-def torch_in_kernel(place: str, source: str, name: ast.Name, function: ast.AST) -> str:
+def torch_in_kernel(written: Written, name: ast.Name, function: ast.AST) -> str:
     """About torch inside a kernel: what to write instead of the function that is called."""
     holder = next((part for part in ast.walk(function) if isinstance(part, ast.Attribute) and part.value is name), None)
     if holder is None:
-        return pointed(
-            place, source, name, "a Triton kernel cannot call torch", "compute it with tl operations on tiles"
-        )
+        return pointed(written, name, "a Triton kernel cannot call torch", "compute it with tl operations on tiles")
     cause, step = attribute("torch", holder.attr)
-    return pointed(place, source, holder, cause, step)
+    return pointed(written, holder, cause, step)

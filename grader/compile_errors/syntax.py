@@ -7,14 +7,15 @@ import keyword
 import re
 import tokenize
 
-from grader.compile_errors.excerpt import paragraph
+from grader.compile_errors.excerpt import Written, paragraph
 from grader.compile_errors.table import rows
 
 
-def syntax_sentence(place: str, source: str, error: SyntaxError) -> str:
-    """The paragraph on a SyntaxError in `source`; `place` is what the student calls the text: "w8a8.py"."""
+def syntax_sentence(written: Written, error: SyntaxError) -> str:
+    """The paragraph on a SyntaxError in the student's text."""
+    source = written.source
     if "\0" in source:
-        return _null_character(place, source)
+        return _null_character(written)
     message = str(error.msg or "invalid syntax")
     lines = source.split("\n")
     if re.search(r"was never closed|Maybe you meant '==' or ':='", message) and (late := _closed_too_late(source)):
@@ -23,14 +24,14 @@ def syntax_sentence(place: str, source: str, error: SyntaxError) -> str:
         text = lines[line - 1]
         at, until = (len(text[:where].encode()) for where in (column, column + len(name) + 1))
         step = f"close that bracket before the comma: ..., mask=(a < M) & (b < N), {name}=...)"
-        return paragraph(f"{place} line {line}", cause, step, text=text, column=at, end_column=until)
+        return paragraph(str(written.at(line)), cause, step, text=text, column=at, end_column=until)
     number = error.lineno or 1
     text = lines[number - 1] if 1 <= number <= len(lines) else ""
     cause, step = _meaning(message, text, error.offset or 1)
     column = len(text[: max(0, (error.offset or 1) - 1)].encode())
     end = error.end_offset if error.end_lineno == number else None
     end_column = len(text[: end - 1].encode()) if end and end > (error.offset or 1) else None
-    return paragraph(f"{place} line {number}", cause, step, text=text, column=column, end_column=end_column)
+    return paragraph(str(written.at(number)), cause, step, text=text, column=column, end_column=end_column)
 
 
 def _closed_too_late(source: str) -> tuple[str, int, int] | None:
@@ -69,10 +70,10 @@ def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
     return f"Python cannot read this line ({message})", "look at the caret and at the end of the line above it"
 
 
-def _null_character(place: str, source: str) -> str:
-    line = source[: source.index("\0")].count("\n") + 1
+def _null_character(written: Written) -> str:
+    line = written.source[: written.source.index("\0")].count("\n") + 1
     cause = "the line holds a null character: the file is damaged, or was not saved as text"
-    return paragraph(f"{place} line {line}", cause, "type the line again, or save the file as UTF-8 text")
+    return paragraph(str(written.at(line)), cause, "type the line again, or save the file as UTF-8 text")
 
 
 def _of_another_language(message: str, text: str) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from grader.exercises.slips import Slip, slips_in
-from grader.labs import all_labs
+from grader.labs import all_labs, steps_of_lab
 from grader.labs.notebook_step import Step
 
 __all__ = ["Slip", "exercises", "slips_of", "steps_of"]
@@ -22,13 +22,9 @@ def exercises() -> tuple[str, ...]:
 
 def steps_of(notebook: str) -> dict[str, Step]:
     """The steps of a notebook by name, in order; none for a notebook that has no package here and no lab with `steps.py`."""
-    if notebook in _own():
-        module = f"grader.exercises.{notebook}"
-    elif _of_lab(notebook).exists():
-        module = f"grader.labs.{notebook}.steps"
-    else:
-        return {}
-    return {step.name: step for step in importlib.import_module(module).STEPS}
+    if notebook not in _own():
+        return steps_of_lab(notebook)
+    return {step.name: step for step in importlib.import_module(f"grader.exercises.{notebook}").STEPS}
 
 
 def slips_of(notebook: str, step: str) -> tuple[Slip, ...]:

@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 
 from grader.labs.contract import Lab, Launchable
+from grader.labs.notebook_step import Step
 from grader.labs.speed_step import SpeedStep
 from grader.labs.validation import BadLab, validate_lab
 
-__all__ = ["BadLab", "Lab", "Launchable", "all_labs", "get_lab", "speed_steps_of"]
+__all__ = ["BadLab", "Lab", "Launchable", "all_labs", "get_lab", "speed_steps_of", "steps_of_lab"]
 
 
 @cache
@@ -34,6 +35,13 @@ def get_lab(lab_id: str) -> Lab:
     if lab_id not in labs:
         raise KeyError(f"no lab {lab_id!r}; the labs are {', '.join(labs)}")
     return labs[lab_id]
+
+
+def steps_of_lab(lab_id: str) -> dict[str, Step]:
+    """The steps of the lab's notebook by name, in order; none for a lab without `steps.py`."""
+    if not (Path(__file__).parent / lab_id / "steps.py").exists():
+        return {}
+    return {step.name: step for step in importlib.import_module(f"grader.labs.{lab_id}.steps").STEPS}
 
 
 def speed_steps_of(lab_id: str) -> dict[str, SpeedStep]:

@@ -13,6 +13,7 @@ import torch
 
 from grader.building import BuildOptions, front_end, made_module
 from grader.compile_errors import first_endless
+from grader.compile_errors.named_line import with_lines
 from grader.judging.memory import sentences
 from grader.judging.remarks import undefined
 from grader.labs.notebook_step import Step
@@ -107,16 +108,23 @@ def _earlier(step: Step, earlier: Step, answer: StepAnswer | Refusal) -> tuple[s
 
 def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> StepAnswer:
     """Judges one step. `source`: the student's function and the step's harness, as `reading.read_step` gives them."""
-    look = f"Where to look: {step.hint}."
+    wrong = _wrong(step, source, options)
+    if not wrong:
+        return StepAnswer(step, True, (step.right,))
+    return StepAnswer(step, False, tuple(with_lines(sentence, source) for sentence in wrong))
+
+
+def _wrong(step: Step, source: KernelSource, options: InterpretOptions) -> tuple[str, ...]:
+    """What is wrong with a step, in sentences; none where nothing is."""
     ready = _ready(step, source, options)
     if isinstance(ready, str):
-        return StepAnswer(step, False, (ready, look))
+        return (ready,)
     _, wrong = _judged(ready, options)
     if not wrong and step_words.open_loads(source):
         ended, differs = _judged(ready, replace(options, poison_masked=True))
         if differs and ended:
-            wrong = (undefined(source, step_words.open_loads(source), step.result),)
-    return StepAnswer(step, False, (*wrong, look)) if wrong else StepAnswer(step, True, (step.right,))
+            return (undefined(source, step_words.open_loads(source), step.result),)
+    return wrong
 
 
 def result_of(step: Step, source: KernelSource, options: InterpretOptions) -> step_words.Deviation | str:

@@ -159,7 +159,7 @@ def differing(step: Step, source: KernelSource, found: Deviation, expected: torc
     if bool(left.all()) and (unstored := _unstored(step, source)):
         return False, [unstored]
     if bool(left.any()):
-        said = f"{place}: {int(left.sum())} of {left.numel()} elements of {step.result} were never written; the first is {element}."
+        said = f"{place}: {int(left.sum())} of {left.numel()} elements of {step.result} were never written, {element} first."
     else:
         said = (
             f"{place}: {int(wrong.sum())} of {wrong.numel()} elements are wrong: {element} is {_number(y[at])}, "

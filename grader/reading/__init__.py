@@ -9,12 +9,12 @@ import ast
 import difflib
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.compile_errors.refused import pointed, undefined_name
-from grader.labs import Lab
+from grader.labs import Lab, all_labs, steps_of_lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
 from grader.plain_files import UnreadableFile
@@ -110,7 +110,7 @@ def _in_a_folder_below(
 
 def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:
     """A lab's kernel from the cells that a notebook has run so far, by their number; the last definition counts."""
-    file = _executed(inputs)
+    file = _executed(inputs, lab.id)
     broken = _broken_since(file, lab.kernel)
     if broken:
         return Refusal("rejected", broken)
@@ -124,7 +124,7 @@ def read_executed(inputs: Sequence[str], lab: Lab) -> KernelSource | Refusal:
 
 def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | Refusal:
     """A step's function from the cells that a notebook has run so far, with what it reaches and the step's harness."""
-    file = _executed(inputs)
+    file = _executed(inputs, lab_id)
     broken = _broken_since(file, step.function)
     if broken:
         return Refusal("not_attempted", f"{broken}\nThen run that cell, and this one")
@@ -140,7 +140,7 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
     if is_stub(node):
         return Refusal(
             "not_attempted",
-            f"{step.function} is still the stub ({definition.place}); fill it in, run its cell, then run this one again",
+            f"{step.function} is still the stub; fill it in, run its cell, then run this one again",
         )
     if not policy.is_jitted(node):
         return Refusal("rejected", f"{definition.place}: {step.function} is not under @triton.jit; put that above it")
@@ -163,9 +163,15 @@ CHECK = "the check"
 """What lines of a step's harness are called in messages."""
 
 
-def _executed(inputs: Sequence[str]) -> _File:
-    cells = tuple(executed_cells(inputs))
+def _executed(inputs: Sequence[str], lab_id: str) -> _File:
+    cells = tuple(executed_cells(inputs, _numbered(lab_id)))
     return _File(Path("notebook"), cells, tuple(latest([s for s in statements(cells) if s.binds])))
+
+
+def _numbered(name: str) -> Mapping[str, int]:
+    """By the name of a notebook, such as w8a8 or w8a8_done, which of the lab's functions which step asks for."""
+    lab_id = next((lab_id for lab_id in all_labs() if name.startswith(lab_id)), "")
+    return {step.function: number for number, step in enumerate(steps_of_lab(lab_id).values(), 1)}
 
 
 def _files(path: Path, lab_ids: Sequence[str], allowance: Allowance) -> tuple[list[_File], tuple[str, ...]]:
@@ -192,7 +198,7 @@ def _read_file(path: Path, allowance: Allowance) -> _File:
     try:
         if path.is_symlink() or not path.is_file():
             raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
-        cells = tuple(read_cells(path, allowance))
+        cells = tuple(read_cells(path, allowance, _numbered(path.stem.lower())))
     except UnreadableFile as error:
         return _File(path, (), (), str(error))
     return _File(path, cells, tuple(statements(cells)))
@@ -218,7 +224,7 @@ def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
     """A note for each file that defines the kernel more than once: as in Python, its last definition counts."""
     notes = []
     for file in files:
-        places = [s.place for s in _definitions(file, lab.kernel) if not is_stub(s.node)]
+        places = [s.where for s in _definitions(file, lab.kernel) if not is_stub(s.node)]
         if len(places) > 1:
             notes.append(
                 f"{lab.kernel} is defined {len(places)} times in {file.path.name}; the last one counts ({places[-1]}), as in Python"
@@ -231,11 +237,11 @@ def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
     holders = [(file, statement) for file in files for statement in _definitions(file, lab.kernel)]
     attempted = [(file, statement) for file, statement in holders if not is_stub(statement.node)]
     if len({file.path for file, _ in attempted}) > 1:
-        places = " and ".join(dict.fromkeys(statement.place for _, statement in attempted))
+        places = " and ".join(dict.fromkeys(statement.where for _, statement in attempted))
         return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
     if attempted:
         return _kernel_source(lab, *attempted[-1])
-    return _nothing_attempted(lab, files, [statement.place for _, statement in holders])
+    return _nothing_attempted(lab, files, [statement.where for _, statement in holders])
 
 
 def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Refusal | None:
@@ -271,7 +277,7 @@ def _broken_since(file: _File, name: str) -> str:
 
 def unread(inputs: Sequence[str], name: str) -> str:
     """The same of the cells that a notebook has run so far; "" where the last one that defines the function is Python."""
-    return _broken_since(_executed(inputs), name)
+    return _broken_since(_executed(inputs, ""), name)
 
 
 def _mentions(cell: Cell, kernel: str) -> bool:
@@ -368,7 +374,7 @@ def _selected(
             return Refusal("rejected", broken)
         known = {bound for other in everything for bound in other.binds}
         cell = statement.cell
-        return Refusal("rejected", undefined_name(cell.place, cell.source, statement.node, name, known))
+        return Refusal("rejected", undefined_name(cell, statement.node, name, known))
     message = policy.violation(selected, kernel)
     return Refusal("rejected", message) if message else selected
 
@@ -380,7 +386,7 @@ def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, con
         for decorator in node.decorator_list:
             if difflib.get_close_matches(ast.unparse(decorator).lower(), ["triton.jit"], cutoff=0.8):
                 cause = f"there is no decorator @{ast.unparse(decorator)}"
-                return pointed(cell.place, cell.source, decorator, cause, "did you mean @triton.jit?")
+                return pointed(cell, decorator, cause, "did you mean @triton.jit?")
         return (
             f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
         )
@@ -397,8 +403,7 @@ def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, con
         at = next((i for i, name in enumerate(expected) if i >= len(names) or names[i] != name), 0)
         found = f"`{names[at]}`" if at < len(names) else "nothing"
         return pointed(
-            cell.place,
-            cell.source,
+            cell,
             (node.args.posonlyargs + node.args.args)[at] if at < len(names) else node,
             f"parameter {at + 1} of {lab.kernel} is {found}, expected `{expected[at]}`",
             f"the first {len(expected)} parameters are {', '.join(expected)}",
@@ -407,8 +412,7 @@ def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, con
         written = ast.unparse(argument.annotation) if argument.annotation else ""
         if "constexpr" not in written and written not in constexprs:
             return pointed(
-                cell.place,
-                cell.source,
+                cell,
                 argument,
                 f"the parameter `{argument.arg}` of {lab.kernel} is not a constexpr",
                 f"write {argument.arg}: tl.constexpr, as for every parameter of your own after `{expected[-1]}`",

@@ -6,12 +6,14 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from grader.compile_errors.syntax import syntax_sentence
+from grader.model import SourceLine
 from grader.parsing import parse
 from grader.plain_files import UnreadableFile, opened_plain
 
@@ -33,13 +35,47 @@ LONG_NUMBER = re.compile(rf"0[xXoObB][0-9a-fA-F_]{{{LONG_DIGITS}}}")
 class Cell:
     """A run of source lines with the name a student knows it by: "w8a8.py" or "w8a8.ipynb cell 7".
 
-    `tree` is None when the cell is no valid Python; then `error` says where and why.
+    `tree` is None when the cell is no valid Python; then `error` says where and why. steps: of a notebook, which function which
+    step asks for; None of a file.
     """
 
     place: str
     source: str
     tree: ast.Module | None
     error: str = ""
+    steps: Mapping[str, int] | None = None
+
+    def at(self, line: int) -> SourceLine:
+        """How a line of it is called, counted from 1."""
+        return self.called(line, _defined_at(self, line) if self.steps is not None else "")
+
+    def called(self, line: int, name: str) -> SourceLine:
+        """The same of a line whose statement defines `name`."""
+        return (
+            SourceLine(self.place, line)
+            if self.steps is None
+            else SourceLine(self.place, line, name, self.steps.get(name, 0))
+        )
+
+
+DEFINITION = re.compile(r"(?:def|class)\s+(\w+)")
+
+
+def defined(node: ast.stmt) -> str:
+    """The name that a top-level statement defines or assigns to, "" where it is none or several."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
+def _defined_at(cell: Cell, line: int) -> str:
+    """The name that the top-level statement at a line defines; of text that is no Python, the last def above the line, or the first."""
+    if cell.tree is not None:
+        return next((defined(node) for node in cell.tree.body if line <= (node.end_lineno or 0)), "")
+    found = [(at, match[1]) for at, text in enumerate(cell.source.split("\n"), 1) if (match := DEFINITION.match(text))]
+    above = [name for at, name in found if at <= line]
+    return above[-1] if above else found[0][1] if found else ""
 
 
 class Allowance:
@@ -69,10 +105,13 @@ def is_notebook(path: Path) -> bool:
     return path.suffix.lower() == ".ipynb"
 
 
-def read_cells(path: Path, allowance: Allowance | None = None) -> list[Cell]:
+def read_cells(
+    path: Path, allowance: Allowance | None = None, steps: Mapping[str, int] = MappingProxyType({})
+) -> list[Cell]:
     """The cells of a .py (one cell) or an .ipynb (its code cells, magics blanked).
 
-    allowance: what is left of that of the hand-in; None: the file is one. Raises UnreadableFile for what is no plain file, empty,
+    allowance: what is left of that of the hand-in; None: the file is one. steps: which of a notebook's functions
+    which step asks for. Raises UnreadableFile for what is no plain file, empty,
     too large, not UTF-8, not JSON or not a notebook.
     """
     allowance = allowance or Allowance()
@@ -96,22 +135,25 @@ def read_cells(path: Path, allowance: Allowance | None = None) -> list[Cell]:
             f"{path.name} is not UTF-8 (byte {error.start}); save it again with the encoding UTF-8"
         ) from None
     if is_notebook(path):
-        return _notebook_cells(path.name, text, allowance)
+        return _notebook_cells(path.name, text, allowance, steps)
     cell = _parsed(path.name, text)
     allowance.take(cell)
     return [cell]
 
 
-def executed_cells(inputs: Sequence[str]) -> list[Cell]:
-    """The cells that a running notebook has executed, named by their number: "cell [7]". Empty inputs are left out."""
+def executed_cells(inputs: Sequence[str], steps: Mapping[str, int] = MappingProxyType({})) -> list[Cell]:
+    """The cells that a running notebook has executed, named by their number: "cell [7]". Empty inputs are left out.
+
+    steps: which of the notebook's functions which step asks for.
+    """
     return [
-        _parsed(f"cell [{number}]", _without_magics(source))
+        _parsed(f"cell [{number}]", _without_magics(source), steps)
         for number, source in enumerate(inputs)
         if source.strip() and len(source) <= MAX_CELL_CHARS
     ]
 
 
-def _notebook_cells(name: str, text: str, allowance: Allowance) -> list[Cell]:
+def _notebook_cells(name: str, text: str, allowance: Allowance, steps: Mapping[str, int]) -> list[Cell]:
     """The code cells of a notebook's JSON, which may hold anything in any place; cells are numbered from 1."""
     try:
         notebook = json.loads(text)
@@ -125,7 +167,7 @@ def _notebook_cells(name: str, text: str, allowance: Allowance) -> list[Cell]:
         if len(source) <= MAX_CELL_CHARS:
             found.append(
                 _left_out_of_python(f"{name} cell {number}", source)
-                or _parsed(f"{name} cell {number}", _without_magics(source))
+                or _parsed(f"{name} cell {number}", _without_magics(source), steps)
             )
             allowance.take(found[-1])
     return found
@@ -195,19 +237,17 @@ def _long_numbers(source: str, tree: ast.Module) -> Iterator[tuple[int, int]]:
             yield node.lineno, node.value.bit_length()
 
 
-def _parsed(place: str, source: str) -> Cell:
-    source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
+def _parsed(place: str, source: str, steps: Mapping[str, int] | None = None) -> Cell:
+    cell = Cell(place, source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " "), None, steps=steps)
     try:
         with warnings.catch_warnings(action="ignore"):  # they speak of the student's text, to whoever grades it
-            tree = parse(source)
-        for line, bits in _long_numbers(source, tree):
-            return Cell(
-                place, source, None, f"{place} line {line}: a number of {bits} bits; a kernel's have at most 64"
-            )
-        return Cell(place, source, tree)
+            tree = parse(cell.source)
+        for line, bits in _long_numbers(cell.source, tree):
+            return replace(cell, error=f"{cell.at(line)}: a number of {bits} bits; a kernel's have at most 64")
+        return replace(cell, tree=tree)
     except SyntaxError as error:
-        return Cell(place, source, None, syntax_sentence(place, source, error))
+        return replace(cell, error=syntax_sentence(cell, error))
     except (RecursionError, MemoryError):
-        return Cell(place, source, None, f"{place}: nested too deeply for Python to read")
+        return replace(cell, error=f"{place}: nested too deeply for Python to read")
     except ValueError as error:
-        return Cell(place, source, None, f"{place}: {error}")
+        return replace(cell, error=f"{place}: {error}")

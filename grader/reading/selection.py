@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from grader.model import SourceLine
-from grader.reading.files import Cell
+from grader.reading.files import Cell, defined
 
 COMPOUND = (ast.If, ast.For, ast.While, ast.Try)
 MAX_DEPTH = 150
@@ -45,8 +45,13 @@ class Statement:
         return int(min([self.node.lineno, *(decorator.lineno for decorator in decorators)]))
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
+        """Its file or cell, and line: tells several definitions of a name apart."""
         return f"{self.cell.place} line {self.first_line}"
+
+    @property
+    def place(self) -> str:
+        return str(self.cell.called(self.first_line, defined(self.node)))
 
 
 def statements(cells: Iterable[Cell]) -> list[Statement]:
@@ -172,7 +177,7 @@ def module_text(selected: list[Statement]) -> tuple[str, tuple[SourceLine, ...]]
             sources[cell.place] = cell.source.encode().split(b"\n")
         text = [statement.text] if statement.text else _text(statement, sources[cell.place])
         lines += text
-        places += [SourceLine(cell.place, statement.first_line + offset) for offset in range(len(text))]
+        places += [cell.called(statement.first_line + offset, defined(statement.node)) for offset in range(len(text))]
     return "\n".join(lines) + "\n", tuple(places)
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from grader.compile_errors.named_line import with_lines
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport, Report
 from grader.reporting.advice import advice
-from grader.reporting.distinct_findings import findings
+from grader.reporting.causes import causes
 from grader.reporting.terminal import MARKS, number
 
 MAX_FAILURES = 4
@@ -22,10 +23,11 @@ MAX_FAILURES = 4
 
 @dataclass(frozen=True)
 class Remark:
-    """One line of an answer. `style` is Rich's: green, yellow, red, cyan, dim or nothing."""
+    """One line of an answer. `style` is Rich's: green, yellow, red, cyan, dim or nothing. folded: what stands there until it is opened."""
 
     text: str
     style: str = ""
+    folded: str = ""
 
 
 def verdict(report: LabReport) -> Remark:
@@ -43,21 +45,17 @@ def verdict(report: LabReport) -> Remark:
     return Remark(text, "green" if report.correctness_points == report.correctness_max else "")
 
 
-def failures(report: LabReport) -> list[Remark]:
-    """The first failing cases with what is wrong in each."""
-    failed = [test for test in report.tests if test.kind == "correctness" and test.status == "failed"]
-    return [Remark(f"{MARKS['failed'][0]} {test.name}: {test.message}", "red") for test in failed[:MAX_FAILURES]]
-
-
 def explanations(report: LabReport) -> list[Remark]:
-    """Each finding once, or without one what is known of the first failing case; and what the memory checker found."""
-    remarks = [
-        Remark("\n".join((*finding.sentences, f"in {finding.where}")), "cyan") for finding in findings(report.tests)
-    ]
-    found = [test for test in report.tests if test.status == "failed" and test.diagnosis]
-    remarks = remarks or [Remark(f"{test.name}: {test.diagnosis}", "cyan") for test in found[:1]]
-    strayed = [test for test in report.tests if test.kind == "memory" and test.status == "failed"]
-    return remarks + [Remark(f"{MARKS['failed'][0]} memory: {test.message}", "red") for test in strayed]
+    """Each cause once, with its lines and where it shows."""
+    remarks = []
+    for cause in causes(report.tests)[:MAX_FAILURES]:
+        if cause.test.startswith("build"):
+            continue  # build_remarks has them
+        said = [with_lines(sentence, report.source) for sentence in cause.sentences]
+        remarks.append(
+            Remark("\n".join([*said, *([f"in {cause.where}"] if cause.where else [])]), "red" if cause.test else "cyan")
+        )
+    return remarks
 
 
 def build_remarks(report: LabReport) -> list[Remark]:

@@ -36,13 +36,15 @@ class Inline:
         return f'<div style="max-width:60em;line-height:1.5">{lines}{images}</div>'
 
     def __repr__(self) -> str:
-        return prose("\n".join([remark.text for remark in self.remarks] + [picture.alt for picture in self.pictures]))
+        said = [f"{one.folded}: {one.text}" if one.folded else one.text for one in self.remarks]
+        return prose("\n".join(said + [picture.alt for picture in self.pictures]))
 
 
 def _line(remark: Remark) -> str:
     bar = COLOURS.get(remark.style, "transparent")
     faint = "opacity:.75;font-size:90%;" if remark.style == "dim" else ""
     text = "".join(_part(block) for block in blocks(prose(remark.text)))
+    text = f"<details><summary>{escape(remark.folded)}</summary>{text}</details>" if remark.folded else text
     return f'<div style="{faint}border-left:4px solid {bar};padding:1px 0 1px 10px;margin:3px 0">{text}</div>'
 
 

@@ -1,15 +1,13 @@
-"""A kernel's source for a page: numbered lines of coloured tokens, with notes where a message names the line."""
+"""A kernel's source for a page: numbered lines of coloured tokens, all of them or the six around one."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from grader.compile_errors import headline
-from grader.model import KernelSource, LabReport
-from grader.reporting.distinct_findings import findings, is_named
+from grader.model import KernelSource
 
+EXCERPT, ABOVE = 6, 4
 MAX_LINES = 1200
 MAX_LINE_LENGTH = 300
 MAX_CHARACTERS = 60_000
@@ -25,21 +23,12 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Note:
-    """What a message says on a line; `test` names what it belongs to: the report's line, or which of several mistakes."""
-
-    test: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Line:
     """One line of the module. `place` is set on the first line from another cell or file; `number` is the student's."""
 
     number: int
     anchor: str
     tokens: tuple[Token, ...]
-    notes: tuple[Note, ...] = ()
     place: str = ""
 
 
@@ -50,29 +39,30 @@ class Listing:
     lines: tuple[Line, ...]
     cut: int = 0
 
-    @property
-    def marked(self) -> tuple[Line, ...]:
-        return tuple(line for line in self.lines if line.notes)
+    def around(self, at: int) -> tuple[Line, ...]:
+        """Six lines with line `at` of the module, counted from 1, as the fourth where there are so many above."""
+        first = max(0, min(at - ABOVE, len(self.lines) - EXCERPT))
+        return self.lines[first : first + EXCERPT]
+
+    def anchor(self, at: int) -> str:
+        """The anchor of a line of the module; "" for one that was left out."""
+        return self.lines[at - 1].anchor if at <= len(self.lines) else ""
 
 
-def listing(source: KernelSource, lab: LabReport) -> Listing:
-    """The lab's source with the notes of its tests."""
+def listing(source: KernelSource, lab_id: str) -> Listing:
+    """The lab's source."""
     everything = source.module.rstrip().split("\n")
     shown = _within_limits(everything)
     tokens = _tokens("\n".join(shown))
-    messages = _messages(lab)
     lines, place = [], ""
     for at in range(len(shown)):
         where = source.lines[at] if at < len(source.lines) else None
-        number = where.line if where else at + 1
         here = where.place if where else source.path.name
-        notes = tuple(_beside(note, str(where)) for note in messages if where and _names(note.text, str(where)))
         lines.append(
             Line(
-                number=number,
-                anchor=f"{lab.lab_id}-{at + 1}",
+                number=where.line if where else at + 1,
+                anchor=f"{lab_id}-{at + 1}",
                 tokens=tokens[at] if at < len(tokens) else (),
-                notes=_distinct(notes),
                 place=here if here != place else "",
             )
         )
@@ -88,41 +78,6 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
         if room < 0:
             break
     return shown
-
-
-def _messages(lab: LabReport) -> list[Note]:
-    """Each sentence that may name a line: findings once, then what is said of single tests."""
-    notes = [Note("", headline(lab.message))] if lab.message else []
-    notes += [
-        Note(f"{count} of {len(finding.sentences)}" if len(finding.sentences) > 1 else "", sentence)
-        for finding in findings(lab.tests)
-        for count, sentence in enumerate(finding.sentences, 1)
-    ]
-    for test in lab.tests:
-        said = test.message.splitlines() if test.kind == "memory" else [headline(test.message)]
-        if test.diagnosis and not is_named(test):
-            said.append(headline(test.diagnosis))
-        notes += [Note(test.name, text) for text in said]
-    return notes
-
-
-def _names(text: str, place: str) -> bool:
-    """Whether a message names this very line: "line 2" is not "line 23"."""
-    return re.search(rf"(?<!\w){re.escape(place)}(?!\d)", text) is not None
-
-
-def _beside(note: Note, place: str) -> Note:
-    """The note without its place in front, which is where it stands."""
-    text = note.text.removeprefix(place)
-    return replace(note, text=text.lstrip(":, ")) if text != note.text else note
-
-
-def _distinct(notes: Sequence[Note]) -> tuple[Note, ...]:
-    """The same sentence from several tests is one note."""
-    first: dict[str, Note] = {}
-    for note in notes:
-        first.setdefault(note.text, note)
-    return tuple(first.values())
 
 
 def _tokens(text: str) -> list[tuple[Token, ...]]:

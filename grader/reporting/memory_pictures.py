@@ -263,7 +263,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
             _frame(axes, shape, "", "")
             axes.set_xticks([])
             axes.set_yticks([])
-            axes.set_title(f"Y {order}", size=8.5)
+            axes.set_title(f"Y {order}", size=9)
         axes = figure.add_subplot(grid[-1, :])
         for row, missed in enumerate(found):
             left = 0.0
@@ -282,7 +282,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
                     label=name if row == 0 and size > 0.005 * missed.total else None,
                 )
                 left += size / scale
-            axes.text(left, row, f" {left:.3g} {unit}", va="center", size=8.5)
+            axes.text(left, row, f" {left:.3g} {unit}", va="center", size=9)
         needed = found[0].distinct / scale
         axes.axvline(
             needed, color=VERMILLION, linewidth=1.4, linestyle="--", label=f"each byte once: {needed:.3g} {unit}"

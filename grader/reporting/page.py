@@ -15,22 +15,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from grader.compile_errors import blocks
+from grader.compile_errors.excerpt import INDENT
+from grader.compile_errors.named_line import named_line
 from grader.labs import all_labs
-from grader.model import BuildFacts, Config, LabReport, Report, TestResult
+from grader.model import BuildFacts, Config, ErrorMap, KernelSource, LabReport, Report, TestResult
 from grader.reporting import drawings, memory_pictures, traffic_words
 from grader.reporting.advice import advice
-from grader.reporting.distinct_findings import Paragraph, findings, first_said
-from grader.reporting.listing import Listing, listing
-from grader.reporting.terminal import describe_facts, next_step, number, total
+from grader.reporting.causes import Cause, causes
+from grader.reporting.listing import Line, Listing, listing
+from grader.reporting.terminal import describe_facts, next_step, number, outcome, total
 from grader.reporting.text import page_value
 from grader.traffic import Traffic
 
 HERE = Path(__file__).parent
-MAX_FAILURES_SHOWN = 4
+MAX_CAUSES_SHOWN = 6
 MAX_PICTURES_SHOWN = 3
 MAX_TEXT = 4000
-URGENCY = ("build", "memory", "correctness", "speed")
-"""What does not compile and what is out of bounds is read first."""
 MADE_OF = '<meta name="made-of" content="{}">'
 """Stands in the head of a page of feedback: a digest of all that it was made of."""
 
@@ -80,32 +80,50 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """A sentence, and the lines around the one that it names, which bears it; "" and () where it names none."""
+
+    text: str
+    place: str = ""
+    anchor: str = ""
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShownCause:
+    """A cause, sentence by sentence."""
+
+    cause: Cause
+    remarks: tuple[Remark, ...]
+
+
+@dataclass(frozen=True)
+class Map:
+    """Where Y is wrong: one picture, and the other cases in which the same elements are."""
+
+    image: Image
+    also: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class LabPage:
     """What the page shows of one lab: what is wrong, each thing once, and then case by case.
 
-    findings: told once for all their cases; failures: the first tests of which no finding tells, `again` those of which
-    the same was said before. figures: the first are shown, the rest on request. `source_last`: nothing is wrong, so the
-    kernel's source follows the results.
+    verdict: how many cases fail, and whether for one reason. maps: the first are shown, the rest on request.
     """
 
     report: LabReport
-    findings: tuple[Paragraph, ...]
-    failures: tuple[TestResult, ...]
-    more_failures: int
-    again: Mapping[str, str]
-    named_in: Mapping[str, int]
-    figures: tuple[Image, ...]
-    more_figures: tuple[Image, ...]
+    verdict: str
+    causes: tuple[ShownCause, ...]
+    more_causes: int
+    maps: tuple[Map, ...]
+    more_maps: tuple[Map, ...]
     cases: tuple[TestResult, ...]
     speed: tuple[TestResult, ...]
     speed_images: tuple[Image, ...]
     listing: Listing | None
     builds: tuple[Built, ...]
     memory: Memory | None
-
-    @property
-    def source_last(self) -> bool:
-        return not self.failures and not self.findings and self.report.status == "graded"
 
 
 def page(
@@ -126,7 +144,7 @@ def page(
         statement=statement,
         made_of=Markup(MADE_OF.format(made_of)) if made_of else "",
         labs=[_lab_page(report, lab, traffic.get(lab.lab_id)) for lab in report.labs.values()],
-        next_step=next_step(report),
+        next_step=next_step(report, beside=True),
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         images=images,
@@ -157,34 +175,45 @@ def _shown(value: Any) -> Any:
 
 
 def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPage:
-    found = findings(lab.tests)
-    again = first_said(lab.tests)
-    named_in = {name: finding.number for finding in found for name in finding.cases}
-    failed = [test for test in lab.tests if test.status in ("failed", "error") and test.kind != "speed"]
-    failed = [test for test in failed if test.name not in named_in and test.name not in again]
-    failed.sort(key=lambda test: URGENCY.index(test.kind))
-    figures = [
-        drawn
-        for errors in lab.error_maps
-        if (drawn := image(lambda pictures, errors=errors: pictures.error_map(errors))) is not None  # type: ignore[misc]
-    ]
+    shown = listing(lab.source, lab.lab_id) if lab.source else None
+    found, maps = causes(lab.tests), _maps(lab.error_maps)
     speed_images = (image(lambda _: drawings.tiers(lab)), image(lambda _: drawings.roofline(report, lab)))
     return LabPage(
         report=lab,
-        findings=found,
-        failures=tuple(failed[:MAX_FAILURES_SHOWN]),
-        more_failures=max(0, len(failed) - MAX_FAILURES_SHOWN),
-        again=again,
-        named_in=named_in,
-        figures=tuple(figures[:MAX_PICTURES_SHOWN]),
-        more_figures=tuple(figures[MAX_PICTURES_SHOWN:]),
+        verdict=outcome(lab)[0],
+        causes=tuple(
+            ShownCause(cause, tuple(_remark(sentence, lab.source, shown) for sentence in cause.sentences))
+            for cause in found[:MAX_CAUSES_SHOWN]
+        ),
+        more_causes=max(0, len(found) - MAX_CAUSES_SHOWN),
+        maps=maps[:MAX_PICTURES_SHOWN],
+        more_maps=maps[MAX_PICTURES_SHOWN:],
         cases=tuple(test for test in lab.tests if test.kind != "speed"),
         speed=tuple(test for test in lab.tests if test.kind == "speed"),
         speed_images=tuple(shown for shown in speed_images if shown),
-        listing=listing(lab.source, lab) if lab.source else None,
-        builds=_builds(lab),
+        listing=shown,
+        builds=() if found else _builds(lab),
         memory=_memory(traffic) if traffic else None,
     )
+
+
+def _remark(sentence: str, source: KernelSource | None, shown: Listing | None) -> Remark:
+    """A sentence below the line that it names; one that shows a line of its own stays as it is."""
+    at = named_line(sentence, source) if source is not None else None
+    if source is None or shown is None or at is None or at > len(shown.lines) or f"\n{INDENT}" in sentence:
+        return Remark(sentence)
+    place = str(source.lines[at - 1])
+    text = sentence.removeprefix(place)
+    return Remark(text.lstrip(":, ") if text != sentence else sentence, place, shown.anchor(at), shown.around(at))
+
+
+def _maps(errors: tuple[ErrorMap, ...]) -> tuple[Map, ...]:
+    """A picture of each error map; the cases in which the same elements are wrong share one."""
+    groups: dict[tuple[object, ...], list[ErrorMap]] = {}
+    for one in errors:
+        groups.setdefault((one.M, one.N, one.counts, one.cells.tobytes()), []).append(one)
+    drawn = [(image(lambda pictures, one=group[0]: pictures.error_map(one)), group) for group in groups.values()]  # type: ignore[misc]
+    return tuple(Map(shown, tuple(one.case for one in group[1:])) for shown, group in drawn if shown is not None)
 
 
 def _memory(traffic: Traffic) -> Memory:

@@ -48,7 +48,7 @@ STYLE: Any = {
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
     "legend.frameon": False,
-    "legend.fontsize": 8.0,
+    "legend.fontsize": 9.0,
     "legend.columnspacing": 1.0,
     "legend.handlelength": 1.5,
     "hatch.linewidth": 0.6,
@@ -144,7 +144,7 @@ def _one_line(title: str) -> str:
 VERDICTS = (
     (Verdict.RIGHT, "right", SILVER),
     (Verdict.NEAR, f"off by up to {NEAR_BOUNDS:.0f}x the bound", ORANGE),
-    (Verdict.FAR, "off by more", BLUE),
+    (Verdict.FAR, "off by more", VERMILLION),
     (Verdict.UNWRITTEN, "NaN or unwritten", BLACK),
 )
 MAX_TILE_LINES = 40
@@ -467,7 +467,7 @@ def roofline(
         axes.set_yscale("log")
         axes.plot([left, ridge], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4, zorder=0.5)
         axes.text(
-            left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=8, ha="left", va="top"
+            left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=9, ha="left", va="top"
         )
         for number, (name, roof) in enumerate(roofs.items()):
             axes.plot(
@@ -484,7 +484,7 @@ def roofline(
                 f"{name}: {roof:.0f} {unit}",
                 ha="right",
                 va="bottom",
-                size=8,
+                size=9,
                 zorder=1,
                 bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},
             )
@@ -507,7 +507,7 @@ def roofline(
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
         axes.set_ylabel("tera-operations per second of useful work")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2, title=legend, title_fontsize=8)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2, title=legend, title_fontsize=9)
 
     words = "; ".join(
         f"{point.name}: {x:.0f} operations per byte, {student:.1f} tera-operations per second (baseline {baseline:.1f})"

@@ -1,4 +1,4 @@
-"""The report as one reads it in a terminal: a table a lab, bars for speed, the total, the next step."""
+"""The report as one reads it in a terminal: a verdict a lab, each cause once with its line, bars for speed, the total, the next step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.compile_errors import headline
-from grader.model import BuildFacts, Config, LabReport, Report, TestResult
-from grader.reporting.distinct_findings import Paragraph, findings, first_said, next_thing, says_something_new
+from grader.compile_errors.excerpt import INDENT
+from grader.compile_errors.named_line import with_lines
+from grader.model import BuildFacts, Config, KernelSource, LabReport, Report, TestResult
+from grader.reporting.causes import Cause, causes, failing, next_place, next_thing
 
 MARKS = {
     "passed": ("✓", "green"),
@@ -19,10 +21,11 @@ MARKS = {
     "error": ("!", "magenta"),
 }
 BAR_WIDTH = 24
+MAX_CAUSES = 4
 
 
-def show(report: Report, console: Console) -> None:
-    """Prints the whole report."""
+def show(report: Report, console: Console, *, every: bool = False) -> None:
+    """Prints the whole report. every: with a line for each case and all that the compiler made."""
     device = report.device
     where = device.name if device.kind == "cuda" else "Triton's interpreter on the CPU (no GPU: speed is not graded)"
     console.print()
@@ -34,65 +37,108 @@ def show(report: Report, console: Console) -> None:
         console.print(f"[yellow]note:[/] {escape(note)}")
     for lab in report.labs.values():
         console.print()
-        console.print(_lab(lab))
+        console.print(_lab(lab, every=every))
     console.print()
     console.print(_total(report))
-    console.print(Text.from_markup(f"[bold]Next:[/] {escape(next_step(report))}"))
+    console.print(Text.from_markup(f"[bold]Next:[/] {escape(next_step(report, beside=True))}"))
 
 
-def _lab(lab: LabReport) -> RenderableType:
+def _lab(lab: LabReport, *, every: bool) -> RenderableType:
     head = Text.from_markup(f"[bold]{lab.lab_id}[/]  {escape(lab.title)}  ")
     head.append(f"{number(lab.points)} of {number(lab.max_points)} {'bonus ' if lab.bonus else ''}points", style="bold")
     if not lab.tests:
         colour = "yellow" if lab.status in ("not_attempted", "not_graded") else "red"
         return Group(head, Padding(Text(f"{lab.status}: {lab.message}", style=colour), (0, 0, 0, 2)))
-    table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=False)
-    table.add_column("", width=1)
-    table.add_column("case", no_wrap=True)
-    table.add_column("points", justify="right", no_wrap=True)
-    table.add_column("reason", overflow="fold")
-    again, new = first_said(lab.tests), says_something_new(lab.tests)
-    for test in lab.tests:
-        if test.kind != "speed":
-            table.add_row(*_row(test, again.get(test.name), describe=test.name in new))
     parts: list[RenderableType] = [head]
     if lab.status != "graded":
         parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
-    parts.append(Padding(table, (0, 0, 0, 1)))
-    parts += [Padding(_finding(finding), (0, 0, 0, 2)) for finding in findings(lab.tests)]
+    text, colour = outcome(lab)
+    parts.append(Padding(Text(text, style=colour), (0, 0, 0, 1)))
+    found = causes(lab.tests)
+    shown = found if every else found[:MAX_CAUSES]
+    parts += [Padding(_cause(cause, lab.source, alone=len(found) == 1), (0, 0, 0, 2)) for cause in shown]
+    if len(shown) < len(found):
+        parts.append(Padding(Text(f"{len(found) - len(shown)} more with --all", style="dim"), (0, 0, 0, 2)))
+    if every:
+        parts.append(Padding(_cases(lab), (0, 0, 0, 1)))
     parts.append(Padding(_speed(lab), (0, 0, 0, 1)))
-    for config in _configs_to_show(lab):
+    for config in _configs_to_show(lab) if every or not found else ():
         facts = f": {describe_facts(lab.facts[config.index])}" if config.index in lab.facts else ""
         parts.append(Padding(Text(f"{config}{facts}", style="dim"), (0, 0, 0, 2)))
     return Group(*parts)
 
 
-def _row(test: TestResult, same_as: str | None = None, *, describe: bool = False) -> tuple[Text, Text, Text, Text]:
-    """same_as: the case above of which the same was said. describe: with its diagnosis; what has a name is told below the table."""
+def outcome(lab: LabReport) -> tuple[str, str]:
+    """How many of a lab's cases fail and for how many reasons, or that none does; and its colour. ("", "") without cases."""
+    cases = [test for test in lab.tests if test.kind == "correctness"]
+    wrong, found = failing(lab.tests), causes(lab.tests)
+    skipped = [test for test in cases if test.status == "skipped"]
+    aside = f"; {len(skipped)} cannot be graded on this machine: {headline(skipped[0].message)}" if skipped else ""
+    if wrong:
+        reasons = sum(cause.reasons for cause in found)
+        one = "all for one reason" if len(wrong) > 1 else "for one reason"
+        why = one if reasons == 1 else f"{'all ' if len(found) == 1 else ''}for {reasons} reasons"
+        return f"{MARKS['failed'][0]} {len(wrong)} of {len(cases)} cases fail, {why}{aside}", "red"
+    if found:
+        return f"{MARKS['failed'][0]} {len(cases) - len(skipped)} of {len(cases)} cases pass, but{aside}:", "red"
+    passed = [test.message for test in lab.tests if test.kind in ("memory", "build") and test.status == "passed"]
+    if not cases:
+        return "", ""
+    right = len(cases) - len(skipped)
+    what = "; ".join([f"{right} of {len(cases)} cases pass", *dict.fromkeys(passed)])
+    return f"{MARKS['passed'][0] if right else MARKS['skipped'][0]} {what}{aside}", "green" if right else "yellow"
+
+
+def _cause(cause: Cause, source: KernelSource | None, *, alone: bool) -> RenderableType:
+    """The sentences of a cause, in the order in which to put things right, each with its line, and the cases in which it shows."""
+    lines: list[RenderableType] = []
+    for count, sentence in enumerate(cause.sentences, 1):
+        mark = (
+            f"{count}."
+            if alone and len(cause.sentences) > 1
+            else "→"
+            if alone
+            else f"{cause.number}."
+            if count == 1
+            else " "
+        )
+        head, *rest = with_lines(sentence, source).split("\n")
+        lines.append(Padding(Text(f"{mark} {head}", style="cyan"), 0))
+        lines += [
+            Text(
+                line,
+                style="" if line.startswith(INDENT) else "cyan",
+                overflow="ellipsis",
+                no_wrap=line.startswith(INDENT),
+            )
+            for line in rest
+        ]
+    if cause.where and not (alone and len(cause.cases) == cause.of):
+        lines.append(Text(f"in {cause.where}", style="dim"))
+    return Group(*lines)
+
+
+def _cases(lab: LabReport) -> RenderableType:
+    table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=False)
+    table.add_column("", width=1)
+    table.add_column("case", no_wrap=True)
+    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for test in lab.tests:
+        if test.kind != "speed":
+            table.add_row(*_row(test))
+    return table
+
+
+def _row(test: TestResult) -> tuple[Text, Text, Text, Text]:
     mark, colour = MARKS[test.status]
     points = f"{number(test.points)}/{number(test.max_points)}" if test.max_points else ""
-    message = f"as in {same_as}" if same_as else test.message
-    if describe:
-        message = f"{message}\n{test.diagnosis}"
     return (
         Text(mark, style=colour),
         Text(test.name, style="" if test.status == "passed" else colour),
         Text(points),
-        Text(message, style="dim" if test.status == "passed" else ""),
+        Text(test.message, style="dim" if test.status == "passed" else ""),
     )
-
-
-def _finding(finding: Paragraph) -> RenderableType:
-    """The sentences of a finding, in the order in which to put things right, and the cases in which it shows."""
-    lines = Table.grid(padding=(0, 1))
-    lines.add_column(no_wrap=True)
-    lines.add_column(overflow="fold")
-    for count, sentence in enumerate(finding.sentences, 1):
-        lines.add_row(
-            Text(f"{count}." if len(finding.sentences) > 1 else "→", style="cyan"), Text(sentence, style="cyan")
-        )
-    lines.add_row(Text(""), Text(f"in {finding.where}", style="dim"))
-    return lines
 
 
 def _speed(lab: LabReport) -> RenderableType:
@@ -165,10 +211,13 @@ def _total(report: Report) -> RenderableType:
     return text
 
 
-def next_step(report: Report) -> str:
-    """What to do now, in one sentence: what is wrong first, then what is not begun, then what is slow."""
+def next_step(report: Report, *, beside: bool = False) -> str:
+    """What to do now, in one sentence: what is wrong first, then what is not begun, then what is slow.
+
+    beside: the causes stand there too, so of what is wrong only the line is told.
+    """
     return (
-        _to_fix(report)
+        _to_fix(report, beside=beside)
         or _to_begin(report)
         or _to_speed_up(report)
         or _to_grade_elsewhere(report)
@@ -180,12 +229,12 @@ def next_step(report: Report) -> str:
     )
 
 
-def _to_fix(report: Report) -> str:
+def _to_fix(report: Report, *, beside: bool) -> str:
     for lab in report.labs.values():
         seen = any(test.kind == "memory" and test.metrics.get("seen") for test in lab.tests)
         if lab.status in ("rejected", "build_error", "timeout", "crash") and not seen:
             return f"{lab.lab_id}: {headline(lab.message)}"
-        if lab.status != "not_attempted" and (first := next_thing(lab)):
+        if lab.status != "not_attempted" and (first := next_place(lab) if beside else next_thing(lab)):
             return f"{lab.lab_id}: {first}"
     return ""
 

@@ -8,7 +8,7 @@ from nbformat import v4
 
 from grader.model import ErrorMap, LabReport, Report
 from grader.reporting import drawings
-from grader.reporting.compact import Remark, build_remarks, explanations, failures, verdict
+from grader.reporting.compact import Remark, build_remarks, explanations, verdict
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
 
@@ -32,8 +32,8 @@ def answer_outputs(score: float, max_score: float, sentence: str) -> list[Any]:
 
 
 def correctness(lab: LabReport) -> Inline:
-    """Cases, the first failures, the diagnosis, memory faults, advice on the build, error maps."""
-    remarks = [verdict(lab), *failures(lab), *explanations(lab), *build_remarks(lab)]
+    """Cases, causes, memory faults, advice on the build, error maps."""
+    remarks = [verdict(lab), *explanations(lab), *build_remarks(lab)]
     return Inline(remarks, [_picture(errors) for errors in lab.error_maps[:MAX_MAPS]])
 
 

@@ -27,6 +27,7 @@ from grader.compile_errors.syntax import syntax_sentence
 from grader.labs import get_lab
 from grader.model import Refusal
 from grader.reading import read
+from grader.reading.files import Cell
 from grader.sandbox import Sandbox
 from tests.reports import kernel_source
 from tests.submissions import TESTS, with_data
@@ -182,7 +183,7 @@ def test_every_syntax_error_has_a_short_answer(text):
     try:
         compile(text, "x", "exec")
     except SyntaxError as error:
-        told = syntax_sentence("x.py", text, error)
+        told = syntax_sentence(Cell("x.py", text, None), error)
         assert told.startswith("x.py line ")
         assert NEXT in told
     except ValueError:
@@ -222,7 +223,11 @@ def test_types_are_written_as_a_kernel_says_them(said, means):
         ("BLOK_K", ["BLOCK_M", "BLOCK_K"], "BLOCK_K"),
         ("quantize", ["quantise", "tl.dot"], "quantise"),
         ("zzz", ["offs_k", "tl.load"], None),
-        ("offs_k" * 20, ["offs_k" * 20 + "s"], None),  # no slip of the fingers: comparing takes the square of the length
+        (
+            "offs_k" * 20,
+            ["offs_k" * 20 + "s"],
+            None,
+        ),  # no slip of the fingers: comparing takes the square of the length
         ("offs", ["offs_k" * 40, "off"], "off"),
     ],
 )

@@ -254,7 +254,10 @@ WRONG = [
     ("w8a16", "one", "tl.sum(x.to(tl.float32)[:, None] * q.to(tl.float32), axis=0)",
      "tl.sum(x.to(tl.float32), axis=0) * tl.sum(q.to(tl.float32), axis=0)", "multiply first, then sum"),
 ]  # fmt: skip
-SWAPPED = ("rows[:, None] * stride_row + columns[None, :] * stride_column", "columns[:, None] * stride_column + rows[None, :] * stride_row")
+SWAPPED = (
+    "rows[:, None] * stride_row + columns[None, :] * stride_column",
+    "columns[:, None] * stride_column + rows[None, :] * stride_row",
+)
 
 
 def solution_cells(lab_id: str) -> list[str]:
@@ -315,7 +318,9 @@ def told(notebook: str, name: str, y: torch.Tensor) -> list[str]:
     """What is said of a result of a step, after how much of it is wrong."""
     step = steps_of(notebook)[name]
     problem, expected = problem_of(step)
-    source = KernelSource(notebook, step.function, None, f"def {step.function}():\n    tl.store()", (), Path("steps.ipynb"))
+    source = KernelSource(
+        notebook, step.function, None, f"def {step.function}():\n    tl.store()", (), Path("steps.ipynb")
+    )
     return differing(step, source, deviation(step, problem, y, expected, written=True), expected)[1][1:]
 
 
@@ -437,27 +442,32 @@ def test_a_cell_that_is_no_python_is_told_and_not_judged_by_its_last_run():
     step = steps_of("w8a8")["quantise"]
     found = read_step(["", IMPORTS, STEP_CELL, STEP_CELL.replace("return x", "return (x")], "w8a8", step)
     assert isinstance(found, Refusal)
-    assert found.message.startswith("cell [3] line 3")
+    assert found.message.startswith("`quantise_tile` (step 2), line 3")
     mended = read_step(["", IMPORTS, STEP_CELL.replace("return x", "return (x"), STEP_CELL], "w8a8", step)
     assert isinstance(mended, KernelSource)
     broken = kernel_from(KERNEL, KERNEL.replace("tl.store(", "tl.store((", 1))
     assert isinstance(broken, Refusal)
-    assert broken.message.startswith("cell [2] line")
+    assert broken.message.startswith("`W8A8_MM`, line")
 
 
 def test_a_kernel_that_calls_plain_python_is_told_at_the_call():
-    plain = "import torch\ndef ones(rows):\n    return torch.ones_like(rows)\ndef quantise(rows):\n    return ones(rows)"
+    plain = (
+        "import torch\ndef ones(rows):\n    return torch.ones_like(rows)\ndef quantise(rows):\n    return ones(rows)"
+    )
     step = steps_of("w8a8")["quantise"]
     found = read_step(["", IMPORTS, plain, STEP_CELL.replace("return x", "return quantise(x)")], "w8a8", step)
     assert isinstance(found, Refusal)
-    assert "cell [3] line 3: the kernel calls `quantise`, which is not under @triton.jit" in found.message
+    assert (
+        "`quantise_tile` (step 2), line 3: the kernel calls `quantise`, which is not under @triton.jit" in found.message
+    )
 
 
 def test_the_last_run_of_a_cell_counts():
     first = kernel_from(KERNEL.replace("127", "126"), KERNEL)
     assert isinstance(first, KernelSource)
     assert "126" not in first.module
-    assert str(first.lines[-1]).startswith("cell [2] line")
+    assert str(first.lines[-1]).startswith("`W8A8_MM`, line")
+    assert first.lines[-1].place == "cell [2]"
 
 
 def test_a_value_that_was_run_again_stands_before_its_kernel():
@@ -513,7 +523,9 @@ def test_a_cell_that_needs_an_earlier_step_says_so_before_it_runs(monkeypatch):
         ("", "no cell that was run defines load_tile"),
     ):
         cells[at] = wrong
-        with pytest.raises(NotYet, match=f"^This cell uses load_tile of the step `masks`, and that is not right yet: .*{said}"):
+        with pytest.raises(
+            NotYet, match=f"^This cell uses load_tile of the step `masks`, and that is not right yet: .*{said}"
+        ):
             check_cells.needs("opening", "masks")
 
 
@@ -524,7 +536,9 @@ def test_a_cell_may_launch_a_step_that_is_wrong(monkeypatch):
     check_cells.needs("opening", "product", right=False)
     at = next(i for i, cell in enumerate(cells) if "def multiply(" in cell)
     cells[at] = "@triton.jit\ndef multiply(x_ptr):\n    pass"
-    with pytest.raises(NotYet, match="multiply of the step `product`, and that is not right yet: multiply is still the stub"):
+    with pytest.raises(
+        NotYet, match="multiply of the step `product`, and that is not right yet: multiply is still the stub"
+    ):
         check_cells.needs("opening", "product", right=False)
 
 

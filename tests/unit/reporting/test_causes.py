@@ -1,4 +1,4 @@
-"""Each finding is told once, in the terminal and on the page, and Next says the most certain thing."""
+"""Each cause is told once, in the terminal and on the page, with its line, and Next says the most certain thing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import MemoryFinding, Outcome, Report, TestResult
 from grader.reporting import page as html
+from grader.reporting.causes import SEEN_BY_MEMORY, causes
 from grader.reporting.compact import explanations
-from grader.reporting.distinct_findings import findings, first_said, says_something_new
-from grader.reporting.listing import listing
 from grader.reporting.terminal import next_step, show
 from tests.reports import kernel_source, wrong_report
 
@@ -28,7 +27,14 @@ OBSERVED = (
 TWICE = "w8a8.ipynb cell 7 line 9, in `k_tail`: the products are multiplied by X scaled twice"
 
 
-def case(name, message="9 of 10 elements of Y are wrong [config 0]", diagnosis=None, mistake=None, mistakes=(), status="failed"):
+def case(
+    name,
+    message="9 of 10 elements of Y are wrong [config 0]",
+    diagnosis=None,
+    mistake=None,
+    mistakes=(),
+    status="failed",
+):
     metrics = {"mistake": mistake, **({"mistakes": list(mistakes)} if mistakes else {})}
     return TestResult(name, "correctness", status, 0, 3, message, diagnosis=diagnosis, metrics=metrics)
 
@@ -37,7 +43,10 @@ BUILD = TestResult("build_sm90", "build", "failed", 0, 0, "2 of 3 configs compil
 MEMORY = TestResult("memory", "memory", "failed", 0, 10, "w8a8.ipynb cell 7 line 5: tl.load reads row 3 of x\nand a second line",
                     metrics={"seen": True})  # fmt: skip
 UNSEEN = TestResult("memory", "memory", "failed", 0, 10, "4 of 4 launches did not finish")
-ROUNDED = [case(name, f"{name} is wrong", OBSERVED, "truncation", ("truncation", "fp16_before_scaling")) for name in ("odd_m", "n_tail")]
+ROUNDED = [
+    case(name, f"{name} is wrong", OBSERVED, "truncation", ("truncation", "fp16_before_scaling"))
+    for name in ("odd_m", "n_tail")
+]
 SCALED = [
     case(name, f"{name} is wrong", TWICE, "scale: powers 2 1", ("scale: powers 2 1",)) for name in ("k_tail", "long_k")
 ]
@@ -49,9 +58,9 @@ def report(*tests: TestResult, status="graded", message="") -> Report:
     return replace(wrong_report(), labs={"w8a8": replace(lab, tests=tests, status=status, message=message)})
 
 
-def printed(shown: Report) -> str:
+def printed(shown: Report, *, every: bool = False) -> str:
     out = io.StringIO()
-    show(shown, Console(file=out, width=500))
+    show(shown, Console(file=out, width=500), every=every)
     return out.getvalue()
 
 
@@ -61,7 +70,7 @@ def printed(shown: Report) -> str:
         ((BUILD, MEMORY, *ROUNDED), "graded", "w8a8: 2 of 3 configs compile; config 1: out of shared memory"),
         ((MEMORY, *ROUNDED), "graded", "w8a8: w8a8.ipynb cell 7 line 5: tl.load reads row 3 of x"),
         ((*ROUNDED, *SCALED, UNSEEN), "graded", "w8a8: w8a8.ipynb cell 7 line 6, in `odd_m`, program 0: X[0, 1] / s"),
-        ((*REGION, UNSEEN), "graded", "w8a8: make `one_tile` pass first. how Y comes about could not be followed"),
+        ((*REGION, UNSEEN), "graded", "w8a8: `one_tile`: 9 of 10 elements of Y are wrong"),
         ((*SCALED, UNSEEN), "graded", "w8a8: w8a8.ipynb cell 7 line 9, in `k_tail`: the products"),
         ((UNSEEN,), "graded", "w8a8: 4 of 4 launches did not finish"),
         ((case("odd_m", "did not finish within 24 s"), MEMORY), "timeout", "w8a8: w8a8.ipynb cell 7 line 5: tl.load reads"),
@@ -73,69 +82,108 @@ def test_next_says_the_most_certain_thing(tests, status, said):
     assert next_step(report(*tests, status=status, message=message)).startswith(said)
 
 
-def test_equal_findings_are_one_with_all_their_cases():
-    told = findings([*ROUNDED, *SCALED, *REGION])
-    assert [(one.number, one.cases, len(one.sentences)) for one in told] == [(1, ("odd_m", "n_tail"), 2), (2, ("k_tail", "long_k"), 1)]
+def test_equal_findings_are_one_cause_with_all_their_cases():
+    told = causes([*ROUNDED, *SCALED, *REGION])
+    assert [(one.number, one.cases, one.reasons) for one in told] == [
+        (1, ("odd_m", "n_tail"), 2), (2, ("k_tail", "long_k"), 1), (3, ("one_tile",), 1),
+    ]  # fmt: skip
     assert not any("(1 of 2)" in sentence for one in told for sentence in one.sentences)
-    assert not any(one.whole for one in told)
-    assert findings(ROUNDED)[0].whole
+    assert told[0].where == "`odd_m`, `n_tail`"
+    assert (
+        causes([case(name, diagnosis=OBSERVED, mistake="truncation") for name in "abcd"])[0].where
+        == "all 4 failing cases"
+    )
+
+
+def test_causes_come_in_the_order_in_which_to_put_them_right():
+    early = case("k_tail", diagnosis=TWICE, mistake="k: left step")
+    early = replace(early, metrics={**early.metrics, "early": True})
+    stray = case("m_tail", f"all of Y is NaN {SEEN_BY_MEMORY}")
+    told = causes([*ROUNDED, *REGION, MEMORY, BUILD, replace(BUILD, name="build_sm80"), early, stray])
+    assert [one.test or one.cases[0] for one in told] == ["build_sm90", "k_tail", "memory", "odd_m", "one_tile"]
+    assert told[2].cases == ("m_tail",)
+    assert [one.test for one in causes([UNSEEN, *REGION])] == ["", "memory"]
 
 
 @pytest.mark.parametrize("shown", [printed, html.page], ids=["terminal", "page"])
 def test_each_sentence_is_there_once(shown):
-    """What was observed, and a message that several cases share, each beside or below its cases."""
-    same = [case(name, f"the kernel wrote outside y_ptr [config {n}]") for n, name in enumerate(("a_case", "b_case", "c_case"))]
+    """What was observed, and a message that several cases share. The page has every case's own again, folded."""
+    same = [
+        case(name, f"the kernel wrote outside y_ptr [config {n}]")
+        for n, name in enumerate(("a_case", "b_case", "c_case"))
+    ]
     text = shown(report(*ROUNDED, *SCALED, *same, MEMORY))
-    text = re.sub(r'<table class="listing">.*?</table>', "", text, flags=re.DOTALL)  # notes beside the source say it there
-    text = re.sub(r'<p class="next">.*?</p>|Next:.*', "", text, flags=re.DOTALL)
-    for sentence in ("became 2, expected 3", "as fp16 is inf", "X scaled twice", "the kernel wrote outside y_ptr"):
+    text = re.sub(r"<summary>Cases</summary>.*?</details>", "", text, flags=re.DOTALL)
+    for sentence in (
+        "became 2, expected 3",
+        "as fp16 is inf",
+        "X scaled twice",
+        "the kernel wrote outside y_ptr",
+        "reads row 3 of x",
+    ):
         assert text.count(sentence) == 1, sentence
-    assert text.count("as in a_case") == 2
-    for name in ("odd_m", "n_tail", "k_tail", "long_k", "b_case"):
-        assert name in text
+    assert "7 of 7 cases fail, for 6 reasons" in text
+    assert re.search("in .*a_case.*b_case.*c_case", text, re.IGNORECASE)
 
 
-def test_a_notebook_says_each_finding_once():
+def test_a_line_stands_below_its_sentence():
+    text = printed(report(MEMORY))
+    assert re.search(r"line 5: tl\.load reads row 3 of x *\n +for k in range\(0, tl\.cdiv\(K, BLOCK_K\)\): *\n", text)
+    text = printed(report(replace(MEMORY, message="w8a8.ipynb cell 7 line 6: tl.load reads row 3 of x")))
+    assert re.search(r"reads row 3 of x *\n +x = tl\.load\(x_ptrs\) *\n +\^{15} *\n", text), "a caret below the call"
+
+
+def test_each_case_is_shown_when_asked_for():
+    cases = [*ROUNDED, MEMORY, case("k_tail", "M=1: right", status="passed")]
+    short, long = printed(report(*cases)), printed(report(*cases), every=True)
+    assert "odd_m is wrong" not in short
+    assert "registers" not in short
+    assert all(text in long for text in ("odd_m is wrong", "M=1: right", "registers"))
+    assert "✓ 1 of 1 cases pass" in printed(report(cases[-1]))
+
+
+def test_a_notebook_says_each_cause_once():
     said = [remark.text for remark in explanations(report(*ROUNDED, *SCALED, MEMORY).labs["w8a8"])]
     assert sum("became 2" in text for text in said) == 1
     assert sum("X scaled twice" in text for text in said) == 1
-    assert any("in odd_m, n_tail" in text for text in said)
+    assert any("in `odd_m`, `n_tail`" in text for text in said)
 
 
-def test_only_the_config_may_differ_between_messages_that_are_the_same():
-    several = "[2 of 3 configs fail, the first is config 1]"
-    tests = [case("a", "x is 1 [config 0]"), case("b", f"x is 1 {several}"), case("c", "x is 2 [config 0]")]
-    assert first_said(tests) == {"b": "a"}
-
-
-def test_that_nothing_could_be_followed_is_said_once_whatever_the_sizes():
+def test_messages_that_differ_in_numbers_alone_are_one_cause():
     where = "how Y comes about could not be followed in this kernel"
     texts = (where, where, f"{where} (it ends at `scan`)", f"{where}; it fails from M=1 N=32 K=32 on")
-    tests = [case(name, f"{name} is wrong", diagnosis=text) for name, text in zip("abcd", texts, strict=True)]
-    assert says_something_new([*tests, *ROUNDED]) == {"a", "c"}
-    text = " ".join(printed(report(*tests)).split())
-    assert text.count("could not be followed") == 3, "two in the table, one in Next"
-    assert all(f"{name} is wrong" in text for name in "abcd")
+    tests = [
+        case(name, f"{number} of 9 elements of Y are wrong [config {number}]", text)
+        for number, (name, text) in enumerate(zip("abcd", texts, strict=True))
+    ]
+    assert [one.cases for one in causes(tests)] == [("a", "b", "d"), ("c",)]
 
 
-def test_every_line_that_was_observed_and_of_memory_is_marked():
-    memory = replace(MEMORY, message="w8a8.ipynb cell 7 line 1: tl.load reads\nw8a8.ipynb cell 7 line 3: tl.store writes")
-    lab = report(*ROUNDED, memory).labs["w8a8"]
-    marked = {line.number: [(note.test, note.text) for note in line.notes] for line in listing(kernel_source(), lab).marked}
-    assert set(marked) == {1, 3, 6, 7}
-    assert marked[6] == [("1 of 2", "in `odd_m`, program 0: X[0, 1] / s = 2.6 became 2, expected 3: truncated")]
-    assert marked[3] == [("memory", "tl.store writes")]
+def test_every_line_that_was_observed_and_of_memory_bears_its_sentence():
+    memory = replace(
+        MEMORY, message="w8a8.ipynb cell 7 line 1: tl.load reads\nw8a8.ipynb cell 7 line 3: tl.store writes"
+    )
+    text = html.page(report(*ROUNDED, memory))
+    marked = re.findall(
+        r'<tr class="marked"><td class="line"><span class="pointer">▶ </span>(\d+)</td>.*?<tr class="remark"><td></td><td>(.*?)</td>',
+        text,
+        re.DOTALL,
+    )
+    assert [int(number) for number, _ in marked] == [1, 3, 6, 7]
+    assert marked[2][1] == "in `odd_m`, program 0: X[0, 1] / s = 2.6 became 2, expected 3: truncated"
+    assert marked[1][1] == "tl.store writes"
 
 
 def test_at_most_three_pictures_before_the_rest():
     lab = wrong_report().labs["w8a8"]
-    maps = tuple(replace(lab.error_maps[0], case=f"case_{number}") for number in range(5))
+    maps = tuple(replace(lab.error_maps[0], case=f"case_{number}", M=77 + number) for number in range(5))
     shown = replace(report(*ROUNDED), labs={"w8a8": replace(lab, tests=tuple(ROUNDED), error_maps=maps)})
-    text = html.page(shown)
-    before, after = text.split("<details>")
+    before, after = html.page(shown).split("show all 5 pictures")
     assert (before.count("<img"), after.count("<img")) == (3, 2)
-    assert "show all 5 pictures" in after
-    assert "<details>" not in html.page(replace(shown, labs={"w8a8": replace(shown.labs["w8a8"], error_maps=maps[:3])}))
+    same = tuple(replace(one, M=77) for one in maps)
+    text = html.page(replace(shown, labs={"w8a8": replace(shown.labs["w8a8"], error_maps=same)}))
+    assert text.count("<img") == 1
+    assert "The same elements in case_1, case_2, case_3, case_4." in text
 
 
 @pytest.mark.parametrize(
@@ -156,7 +204,9 @@ def test_one_cause_of_one_access_is_told(faults, expected):
     assert all(words in sentence for words, sentence in zip(expected, said, strict=True))
 
 
-@pytest.mark.parametrize(("differs", "advice"), [(True, "or add with tl.atomic_add"), (False, "give each program tiles of its own")])
+@pytest.mark.parametrize(
+    ("differs", "advice"), [(True, "or add with tl.atomic_add"), (False, "give each program tiles of its own")]
+)
 def test_sums_are_advised_where_programs_bring_different_numbers(differs, advice):
     lab = get_lab("w8a8")
     problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
@@ -203,15 +253,24 @@ def test_headlines_stay_one_line():
 
 
 @pytest.mark.parametrize("bonus", [False, True])
-@pytest.mark.parametrize(("gradable", "said"), [(60, "grade on a GPU for the speed points"), (100, "nothing left to do here")])
+@pytest.mark.parametrize(
+    ("gradable", "said"), [(60, "grade on a GPU for the speed points"), (100, "nothing left to do here")]
+)
 def test_a_right_kernel_is_told_what_this_machine_cannot_grade(gradable, said, bonus):
-    right = replace(report(), labs={"w8a8": replace(report().labs["w8a8"], gradable_points=gradable, bonus=bonus, error_maps=())})
+    right = replace(
+        report(), labs={"w8a8": replace(report().labs["w8a8"], gradable_points=gradable, bonus=bonus, error_maps=())}
+    )
     assert next_step(right).endswith(said)
     assert ("60 can be earned on this machine" in printed(right)) == (gradable == 60)
 
 
 def test_a_kernel_of_which_nothing_runs_here_is_not_called_right():
     reason = "w8a8.py line 7: inline assembly runs on a GPU only"
-    lab = replace(report(BUILD, case("one_tile", reason, status="skipped")).labs["w8a8"], gradable_points=0, error_maps=())
+    lab = replace(
+        report(BUILD, case("one_tile", reason, status="skipped")).labs["w8a8"], gradable_points=0, error_maps=()
+    )
     lab = replace(lab, tests=tuple(replace(test, status="passed") if test is BUILD else test for test in lab.tests))
-    assert next_step(replace(report(), labs={"w8a8": lab})) == f"w8a8: no case can be graded on this machine: {reason}; grade it on a GPU"
+    assert (
+        next_step(replace(report(), labs={"w8a8": lab}))
+        == f"w8a8: no case can be graded on this machine: {reason}; grade it on a GPU"
+    )

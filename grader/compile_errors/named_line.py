@@ -1,0 +1,63 @@
+"""Below a sentence that names a line of the kernel, the line as it stands there and a caret, as errors of the compiler have them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from grader.compile_errors.excerpt import INDENT, excerpt
+from grader.compile_errors.setting import unparsed
+from grader.model import KernelSource
+from grader.parsing import nodes, parse
+
+
+def named_line(text: str, source: KernelSource) -> int | None:
+    """The line of the source's module that a text names first, counted from 1."""
+    for found in re.finditer(r"line (\d+)", text):
+        before, number = text[: found.end()], int(found[1])
+        for at, line in enumerate(source.lines, 1):
+            if line.line == number and before.endswith(str(line)):
+                return at
+    return None
+
+
+def with_lines(text: str, source: KernelSource | None) -> str:
+    """The text; below each of its lines that names a line of the source, that line, but not where a line of it follows already."""
+    if source is None:
+        return text
+    said = text.split("\n")
+    shown: set[int] = set()
+    lines = []
+    for sentence, after in zip(said, [*said[1:], ""], strict=True):
+        lines.append(sentence)
+        at = None if after.startswith(INDENT) or sentence.startswith(INDENT) else named_line(sentence, source)
+        if at is not None and at not in shown:
+            shown.add(at)
+            lines += [f"{INDENT}{part}" for part in _pointed(sentence, source.module, at)]
+    return "\n".join(lines)
+
+
+def _pointed(sentence: str, module: str, line: int) -> list[str]:
+    text = module.split("\n")[line - 1]
+    if text.startswith(("def ", "@")):  # the sentence is about the function, which it names
+        return []
+    node = _meant(sentence, module, line)
+    if node is None or node.lineno != line:
+        return excerpt(text, None)
+    end = node.end_col_offset if node.end_lineno == line else len(text.encode())
+    return excerpt(text, node.col_offset, end)
+
+
+def _meant(sentence: str, module: str, line: int) -> ast.expr | None:
+    """What of a line a sentence is about: the call that it names, else what is assigned, returned, asked or looped over there."""
+    try:
+        tree = parse(module)
+    except SyntaxError:
+        return None
+    for call in nodes(tree, ast.Call):
+        name = unparsed(call.func)
+        if call.lineno == line and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", sentence):
+            return call
+    parts = ("value", "iter", "test")
+    held = [getattr(node, part, None) for node in nodes(tree, ast.stmt) if node.lineno == line for part in parts]
+    return next((node for node in held if isinstance(node, ast.expr)), None)

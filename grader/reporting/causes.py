@@ -1,0 +1,119 @@
+"""Why a lab is wrong, each cause once and the first to put right first: its sentences, and the cases in which it shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from grader.compile_errors import headline
+from grader.compile_errors.named_line import named_line
+from grader.model import KernelSource, LabReport, TestResult
+
+COUNTED = re.compile(r"^\(\d+ of \d+\) ")
+SIZES = re.compile(r" \[[^\[\]]*config \d+\]$|; it fails from .*|\d[\d.,e+-]*")
+"""What may differ between messages that mean the same: numbers, the config, the smallest size that fails."""
+SEEN_BY_MEMORY = "(the line `memory` says where)"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause. sentences: in the order in which to put things right; one may hold several lines. test: what found it, "" for the cases.
+    cases: the failing ones that have it; of: how many fail in all."""
+
+    number: int
+    sentences: tuple[str, ...]
+    test: str = ""
+    cases: tuple[str, ...] = ()
+    of: int = 0
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether its sentences are about a case of which nothing was observed."""
+        return bool(self.cases) and self.sentences[0].startswith(f"`{self.cases[0]}`: ")
+
+    @property
+    def reasons(self) -> int:
+        """How many things it says are wrong."""
+        return 1 if self.unexplained else len(self.sentences)
+
+    @property
+    def where(self) -> str:
+        """The cases in words, "" without any: all of them, or the first few."""
+        if self.unexplained and len(self.cases) == 1:
+            return ""
+        if len(self.cases) > 2 and len(self.cases) == self.of:
+            return f"all {self.of} failing cases"
+        rest = f" and {len(self.cases) - 3} more" if len(self.cases) > 3 else ""
+        return ", ".join(f"`{case}`" for case in self.cases[:3]) + rest
+
+    def place(self, source: KernelSource | None) -> str:
+        """The line to change, as a student knows it; "" where none is named."""
+        at = named_line(self.sentences[0], source) if source is not None else None
+        return str(source.lines[at - 1]) if source is not None and at is not None else ""
+
+
+def failing(tests: Sequence[TestResult]) -> list[TestResult]:
+    """The cases that are wrong, or of which the grader failed to find out."""
+    return [test for test in tests if test.kind == "correctness" and test.status in ("failed", "error")]
+
+
+def causes(tests: Sequence[TestResult]) -> tuple[Cause, ...]:
+    """What does not compile; what leads accesses astray, and these; what was observed of wrong cases; the cases of which nothing was."""
+    wrong = failing(tests)
+    memory = next((test for test in tests if test.kind == "memory" and test.status in ("failed", "error")), None)
+    seen = memory is not None and bool(memory.metrics.get("seen"))
+    told = [test for test in wrong if seen and not _named(test) and SEEN_BY_MEMORY in test.message]
+    early, later, unnamed = _grouped([test for test in wrong if test not in told])
+    found = [Cause(0, (test.message,), test.name) for test in _distinct_builds(tests)] + early
+    if memory is not None:
+        stray = Cause(0, tuple(memory.message.splitlines()), memory.name, tuple(test.name for test in told))
+        later = [stray, *later] if seen else [*later, *unnamed, stray]
+        unnamed = unnamed if seen else []
+    return tuple(replace(one, number=number, of=len(wrong)) for number, one in enumerate([*found, *later, *unnamed], 1))
+
+
+def _grouped(wrong: Sequence[TestResult]) -> tuple[list[Cause], list[Cause], list[Cause]]:
+    """Causes that memory faults may follow from, other named ones, and of cases without a name those whose messages mean the same."""
+    groups: dict[tuple[bool, str], list[TestResult]] = {}
+    for test in wrong:
+        named = _named(test)
+        key = str(test.metrics["mistake"]) if named else SIZES.sub("", f"{test.message} {test.diagnosis}")
+        groups.setdefault((named, key), []).append(test)
+    found: tuple[list[Cause], list[Cause], list[Cause]] = ([], [], [])
+    for (named, _), group in groups.items():
+        first = group[0]
+        said = tuple(COUNTED.sub("", line) for line in (first.diagnosis or "").splitlines())
+        said = said if named else (f"`{first.name}`: {first.message}", *said)
+        kind = 2 if not named else 0 if first.metrics.get("early") else 1
+        found[kind].append(Cause(0, said, cases=tuple(test.name for test in group)))
+    return found
+
+
+def _named(test: TestResult) -> bool:
+    """Whether something was observed of the case, which several cases may share."""
+    return bool(test.diagnosis) and bool(test.metrics.get("mistake"))
+
+
+def _distinct_builds(tests: Sequence[TestResult]) -> Iterator[TestResult]:
+    """The builds that failed; of those for several GPUs with the same message the first."""
+    said = set()
+    for test in tests:
+        if test.kind == "build" and test.status in ("failed", "error") and test.message not in said:
+            said.add(test.message)
+            yield test
+
+
+def next_thing(lab: LabReport) -> str:
+    """What to fix first in a lab that ran, in one line; "" where nothing is wrong."""
+    first = next(iter(causes(lab.tests)), None)
+    return headline(first.sentences[0]) if first is not None else ""
+
+
+def next_place(lab: LabReport) -> str:
+    """The same where the causes stand beside it: the line of the first, or how it begins."""
+    first = next(iter(causes(lab.tests)), None)
+    if first is None:
+        return ""
+    place = first.place(lab.source)
+    return f"fix {place} first, then grade again" if place else headline(first.sentences[0])
