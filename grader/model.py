@@ -409,7 +409,7 @@ class Outcome:
     grader.judging.checking names them, and the line of the module's text. `contributions`: what each slice added to it, see
     grader.judging.slice_sums; `rounded`: how often additions rounded an element of it on a GPU, see grader.labs.offsets.
     `flow`: the record of a launch that was recorded, see grader.diagnosis.tape, or its accesses, see
-    grader.traffic.accesses.
+    grader.traffic.accesses. `printed`: lines that its first program printed, where its prints were kept.
     """
 
     case: str
@@ -427,6 +427,7 @@ class Outcome:
     message: str = ""
     seconds: float = 0.0
     flow: bytes = b""
+    printed: tuple[str, ...] = ()
 
     @property
     def not_run(self) -> bool:

@@ -51,13 +51,13 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
     return _with_hidden(lab, source, hidden, bundle, options)
 
 
-def made_module(source: KernelSource, options: BuildOptions) -> MadeModule | Refusal:
-    """The made module of a kernel that belongs to no lab, such as a step's harness."""
+def made_module(source: KernelSource, options: BuildOptions, *, prints: bool = False) -> MadeModule | Refusal:
+    """The made module of a kernel, such as a step's harness. prints: with the kernel's own, for the interpreter alone."""
     answer = _asked(None, source, [], options)
     if isinstance(answer, Refusal):
         return answer
     try:
-        return _made(source, answer)
+        return _made(source, answer, prints=prints)
     except (KeyError, TypeError, ValueError, OverflowError):
         return Refusal("crash", NO_ANSWER)
 
@@ -153,7 +153,7 @@ def _with_hidden(
     return replace(bundle, launches={**bundle.launches, **launches}, refused={**bundle.refused, **refused})
 
 
-def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
+def _made(source: KernelSource, answer: dict[str, Any], *, prints: bool = False) -> MadeModule | Refusal:
     kernel = reports.parse(answer["functions"]["kernel"])
     if not isinstance(kernel, reports.FunctionReport):
         return Refusal(
@@ -161,7 +161,7 @@ def _made(source: KernelSource, answer: dict[str, Any]) -> MadeModule | Refusal:
             f"{source.kernel} is not a function under @triton.jit once the file has run; put @triton.jit above it",
         )
     try:
-        return make(source, kernel, reports.parse_names(answer["functions"]["names"]))
+        return make(source, kernel, reports.parse_names(answer["functions"]["names"]), prints=prints)
     except NotMade as problem:
         return Refusal("rejected", str(problem))
 

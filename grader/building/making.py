@@ -64,14 +64,19 @@ def referred_names(module: str) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if not name.startswith("__")))
 
 
-def make(source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report]) -> MadeModule:
-    """The made module. Raises NotMade where the text holds what may not be compiled."""
-    return _Maker(source, kernel, reported).made()
+def make(
+    source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report], *, prints: bool = False
+) -> MadeModule:
+    """The made module. prints: with the kernel's own, for the interpreter alone. Raises NotMade where the text holds what may not be
+    compiled."""
+    return _Maker(source, kernel, reported, prints=prints).made()
 
 
 class _Maker:
-    def __init__(self, source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report]) -> None:
-        self.source = source
+    def __init__(
+        self, source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report], *, prints: bool
+    ) -> None:
+        self.source, self.prints = source, prints
         self.reported = {**reported, source.kernel: kernel}
         tree = parse(source.module)
         self.functions = {_first_line(node): node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -92,7 +97,7 @@ class _Maker:
                 raise NotMade(f"{self.source.kernel} refers to more than {16 * MAX_FUNCTIONS} names; use fewer")
             if isinstance(report, FunctionReport):
                 node = self._function(name, report)
-                bodies.append(_function_part(self.source.module, name, node, report))
+                bodies.append(_function_part(self.source.module, name, node, report, prints=self.prints))
                 known[name] = Global()
                 waiting += sorted(needs(_bare(node)))
             else:
@@ -258,7 +263,7 @@ def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
     return ast.fix_missing_locations(bare)
 
 
-def _function_part(module: str, name: str, node: ast.FunctionDef, report: FunctionReport) -> _Part:
+def _function_part(module: str, name: str, node: ast.FunctionDef, report: FunctionReport, *, prints: bool) -> _Part:
     """A function under our own decorator and signature, its body as it is written."""
     decorator = "@__constexpr_function"
     if report.kind == "jit":
@@ -269,7 +274,7 @@ def _function_part(module: str, name: str, node: ast.FunctionDef, report: Functi
     source = module.split("\n")
     if statements and not source[statements[0].lineno - 1][: statements[0].col_offset].strip():
         places = range(statements[0].lineno, (node.end_lineno or 0) + 1)
-        written = _without_prints(source, node)
+        written = source if prints else _without_prints(source, node)
         body = [written[line - 1] for line in places]
         if _read_alike([*head, *body]):
             return _Part("\n".join([*head, *body]), (_first_line(node), node.lineno, *places))

@@ -23,6 +23,7 @@ from grader.interpreter import (
     host_builder,
     libdevice_on_host,
     plans,
+    printing,
     promises,
     reductions,
     tile_access,
@@ -91,7 +92,7 @@ def _patch_language() -> None:
     _call_directly(interpreter.interpreter_semantic, (*owners, tl.core.tensor))
     for owner in (tl, tl.core):
         owner.range, owner.static_range = loops
-        owner.static_print = control_flow.silent
+        owner.static_print, owner.device_print = control_flow.silent, printing.shown
         owner.reduce, owner.associative_scan = reductions.reduce, reductions.associative_scan
         owner.map_elementwise, owner.dot_scaled = reductions.map_elementwise, _dot_scaled
         for name, kind in promises.PROMISES.items():

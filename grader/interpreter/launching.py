@@ -17,6 +17,7 @@ from grader.interpreter.areas import Area
 from grader.interpreter.generated_module import LoadedModule, constants
 from grader.interpreter.host_tensor import HostTensor
 from grader.interpreter.orders import Orders
+from grader.interpreter.printing import Printed
 from grader.interpreter.split_k import Contributions
 
 language_shims.install()  # here, so that a warm parent has done it for all its forks
@@ -38,11 +39,12 @@ def interpret_one(
     request["unwritten"] names the tensors that hold poison, request["output"] the one that may be written. The answer's "memory" lists
     what memory_check found, "strayed" the tensors far beside which something was stored and inputs that were changed, "written"
     tells whether no poison can be left, "additions" how often atomics added to an element, "left_open" (what, line) of the orders that
-    were.
+    were, "printed" what the first program prints.
     A launch that raised, or was ended after request["seconds"], answers what faults.describe says, with "memory" and no
     buffers; a record holds what was done till then. "seconds" is the CPU time that it took.
     """
     Orders.begin(module.path, request.get("shuffled"))
+    Printed.lines = []
     grid, watched = request["grid"], "record" in request or request.get("accesses")
     size = 1 if watched else lockstep.batch_size(grid, request["constants"])
     if size > 1:
@@ -105,6 +107,7 @@ def _answer(given: _Given, check: memory_check.MemoryCheck, started: float) -> t
         "written": check.written(),
         "additions": check.additions(),
         "left_open": [list(one) for one in Orders.met],
+        "printed": Printed.lines,
     }
     out = [buffer.tobytes() for buffer in given.buffers]
     if check.contributions and check.contributions.complete:

@@ -10,11 +10,12 @@ from grader.notebook.check_cells import check, check_speed, needs
 from grader.notebook.own_kernels import begin, device
 from grader.notebook.showing import show_memory, show_order, show_programs, show_warp
 from grader.notebook.speeding import predict
+from grader.notebook.step_values import show_values
 from grader.notebook.submitting import submit
 
 __all__ = [
     "NotYet", "ask", "check", "check_answer", "check_speed", "device", "needs", "predict", "show_memory", "show_order",
-    "show_programs", "show_warp", "submit",
+    "show_programs", "show_values", "show_warp", "submit",
 ]  # fmt: skip
 
 if (shell := running_shell()) is not None:

@@ -5,13 +5,15 @@ The code is what the notebook has run so far, read and graded by the same road a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grader.building import BinaryCache, own_folder
+from grader.building import BinaryCache, BuildOptions, describe, made_module, own_folder
 from grader.compile_errors.excerpt import NEXT
-from grader.exercises import exercises, steps_of
+from grader.exercises import steps_of
 from grader.labs import Lab
+from grader.labs.problems import make_problem
 from grader.model import KernelSource, Refusal, Report, Submission
 from grader.notebook.cells import (
     NotYet,
@@ -23,17 +25,17 @@ from grader.notebook.cells import (
     sentence,
 )
 from grader.notebook.chosen_device import chosen_device, notes
-from grader.notebook.harness import StepAnswer, check_executed
+from grader.notebook.harness import StepAnswer
 from grader.notebook.speeding import check_speed_step
+from grader.notebook.step_values import grids, printed, step_answer
 from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.reading import read_executed, read_step
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, verdict
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
-from grader.running.cpu import InterpretOptions
+from grader.running.cpu import InterpretOptions, interpret
 
-STEP_SECONDS = 8.0
 SEED = 20
 """Of the inputs while one works: the same kernel is told the same every time. Graded work meets others."""
 TRIES_BEFORE_CODE = 3
@@ -59,7 +61,7 @@ def check(notebook: str, *, step: str | None = None, speed: str | None = None) -
     graded = report.labs[lab.id]
     points, most = graded.correctness_points, graded.correctness_max
     maps = [_error_map(errors) for errors in graded.error_maps[:2]]
-    remarks = [verdict(graded), *explanations(graded), *build_remarks(graded), *notes()]
+    remarks = [verdict(graded), *explanations(graded), *build_remarks(graded), *printed(_prints(lab, graded.source)), *notes()]
     output.show(Inline(remarks, maps))
     if grading_by_nbgrader():
         return points
@@ -85,12 +87,7 @@ def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None
         return
     wanted = steps_of(notebook)[step]
     answer: StepAnswer | KernelSource | Refusal
-    if right:
-        answer = check_executed(
-            steps_of(notebook), step, inputs(), InterpretOptions(1, case_seconds=STEP_SECONDS), notebook
-        )
-    else:
-        answer = read_step(inputs(), notebook, wanted)
+    answer = step_answer(notebook, step) if right else read_step(inputs(), notebook, wanted)
     if isinstance(answer, KernelSource) or (isinstance(answer, StepAnswer) and answer.ok):
         return
     head = f"This cell uses {wanted.function} of the step `{step}`, and that is not right yet"
@@ -129,25 +126,21 @@ def _check_speed(lab: Lab, step: str) -> None:
 
 
 def _check_step(notebook: str, name: str) -> None:
-    steps = steps_of(notebook)
-    if not steps:
-        raise NotYet(f"{notebook!r} has no steps; those that have are {', '.join(exercises())}")
-    if name not in steps:
-        raise NotYet(f"{notebook} has no step {name!r}; its steps are {', '.join(steps)}")
-    answer = check_executed(steps, name, inputs(), InterpretOptions(1, case_seconds=STEP_SECONDS), notebook)
+    answer = step_answer(notebook, name)
     if isinstance(answer, Refusal):
         raise NotYet(sentence(answer.message))
     if answer.ok:
         _failures.pop((notebook, name), None)
         mark, colour = MARKS["passed"]
-        display([Remark(f"{mark} {name}: {answer.sentences[0]}", colour), *notes()])
+        display([Remark(f"{mark} {name}: {answer.sentences[0]}", colour), *printed(answer.printed), *notes()])
         return
     tries = _failures[notebook, name] = _failures.get((notebook, name), 0) + 1
     first, *rest = answer.sentences if tries >= TRIES_BEFORE_CODE else map(_without_advice, answer.sentences)
     mark, colour = MARKS["failed"]
-    look = Remark(f"{answer.step.look}.", "dim", folded="Where to look")
-    display([Remark(f"{mark} {name}: {first}", colour), *(Remark(text, "cyan") for text in rest), look, *notes()])
-    raise NotYet(f"{steps[name].function} is not right yet: fix it, run its cell, then run this one again.")
+    look = Remark(f"{answer.step.hint}.", "dim", folded="Where to look")
+    said = [Remark(f"{mark} {name}: {first}", colour), *(Remark(text, "cyan") for text in rest), look]
+    display([*said, *printed(answer.printed), *notes()], grids(answer))
+    raise NotYet(f"{answer.step.function} is not right yet: fix it, run its cell, then run this one again.")
 
 
 _failures: dict[tuple[str, str], int] = {}
@@ -162,6 +155,19 @@ def _without_advice(text: str) -> str:
     head, *lines = text.split("\n")
     fact, _, advice = head.partition("; ")
     return "\n".join([f"{fact}." if advice else head, *lines])
+
+
+def _prints(lab: Lab, source: KernelSource | None) -> tuple[str, ...]:
+    """What the first program of the first case prints, with the first config; the kernel that is graded has its prints left out."""
+    if source is None or "print(" not in source.module:
+        return ()
+    build = BuildOptions((90,), "check", 1)
+    bundle, made = describe(lab, source, build), made_module(source, build, prints=True)
+    if isinstance(bundle, Refusal) or isinstance(made, Refusal):
+        return ()
+    case = lab.cases[0]
+    problems = {case.name: make_problem(lab, case, SEED)}
+    return interpret(lab, source, replace(bundle, made=made), problems, [(case.name, 0)], InterpretOptions(1))[0].printed
 
 
 _reports: dict[str, Report] = {}

@@ -40,12 +40,26 @@ CAPABILITY = 90
 
 
 @dataclass(frozen=True)
+class Values:
+    """A step's result, what it should be, and which elements are wrong; of one shape."""
+
+    got: torch.Tensor
+    expected: torch.Tensor
+    wrong: torch.Tensor
+
+
+@dataclass(frozen=True)
 class StepAnswer:
-    """Whether a step is right, and the sentences that say why not; the first is the one to read."""
+    """Whether a step is right, and the sentences that say why not; the first is the one to read.
+
+    values: what came back beside what was expected, where it came to an end. printed: what its first program prints.
+    """
 
     step: Step
     ok: bool
     sentences: tuple[str, ...]
+    values: Values | None = None
+    printed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,23 +122,24 @@ def _earlier(step: Step, earlier: Step, answer: StepAnswer | Refusal) -> tuple[s
 
 def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> StepAnswer:
     """Judges one step. `source`: the student's function and the step's harness, as `reading.read_step` gives them."""
-    wrong = _wrong(step, source, options)
-    if not wrong:
-        return StepAnswer(step, True, (step.right,))
-    return StepAnswer(step, False, tuple(with_lines(sentence, source) for sentence in wrong))
-
-
-def _wrong(step: Step, source: KernelSource, options: InterpretOptions) -> tuple[str, ...]:
-    """What is wrong with a step, in sentences; none where nothing is."""
     ready = _ready(step, source, options)
     if isinstance(ready, str):
-        return (ready,)
-    _, wrong = _judged(ready, options)
+        return StepAnswer(step, False, (with_lines(ready, source),))
+    _, wrong, values = _judged(ready, options)
     if not wrong and step_words.open_loads(source):
-        ended, differs = _judged(ready, replace(options, poison_masked=True))
+        ended, differs, _ = _judged(ready, replace(options, poison_masked=True))
         if differs and ended:
-            return (undefined(source, step_words.open_loads(source), step.result),)
-    return wrong
+            wrong = (undefined(source, step_words.open_loads(source), step.result),)
+    said = tuple(with_lines(sentence, source) for sentence in wrong)
+    return StepAnswer(step, not wrong, said or (step.right,), values, _printed(ready, options))
+
+
+def _printed(ready: _Ready, options: InterpretOptions) -> tuple[str, ...]:
+    """What the first program prints; the kernel that was judged has its prints left out."""
+    if "print(" not in ready.source.module:
+        return ()
+    made = made_module(ready.source, _building(options), prints=True)
+    return () if isinstance(made, Refusal) else _run(replace(ready, made=made), options).printed
 
 
 def result_of(step: Step, source: KernelSource, options: InterpretOptions) -> step_words.Deviation | str:
@@ -166,7 +181,7 @@ def _ready(step: Step, source: KernelSource, options: InterpretOptions) -> _Read
         **{name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()},
         **dict.fromkeys(problem.scalars, "int"),
     }
-    build = BuildOptions((CAPABILITY,), "check", 1, options.confined, options.start)
+    build = _building(options)
     made = made_module(source, build)
     if isinstance(made, Refusal):
         return made.message
@@ -181,6 +196,10 @@ def _ready(step: Step, source: KernelSource, options: InterpretOptions) -> _Read
     return _Ready(step, source, made, problem, expected, _Harness(_parameters(step, problem, types)))
 
 
+def _building(options: InterpretOptions) -> BuildOptions:
+    return BuildOptions((CAPABILITY,), "check", 1, options.confined, options.start)
+
+
 def _run(ready: _Ready, options: InterpretOptions) -> Outcome:
     name = ready.step.name
     bundle = KernelBundle("", (Config(0, {}, 4, 1),), {(name, 0): Launch(ready.step.grid, (), (), ())}, {}, ready.made)
@@ -191,15 +210,17 @@ def _deviation(ready: _Ready, y: torch.Tensor, outcome: Outcome) -> step_words.D
     return step_words.deviation(ready.step, ready.problem, y, ready.expected, written=outcome.written is not False)
 
 
-def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, ...]]:
-    """Whether a run of a step came to an end of its own, and what is wrong with it: nothing when it is right."""
+def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, ...], Values | None]:
+    """Whether a run of a step came to an end of its own, what is wrong with it (nothing when it is right), and what it gave."""
     step, source, outcome = ready.step, ready.source, _run(ready, options)
     accesses = sentences(ready.harness, source, {step.name: ready.problem}, [outcome], step.function)
     located = [step_words.named(step, text) for text in accesses]
     if outcome.status != "ran" or outcome.y is None:
-        return outcome.status == "crash", (*located, outcome.message)
-    named, seen = step_words.differing(step, source, _deviation(ready, outcome.y, outcome), ready.expected)
-    return True, (*seen, *located) if named else (*located, *seen)
+        return outcome.status == "crash", (*located, outcome.message), None
+    found = _deviation(ready, outcome.y, outcome)
+    named, seen = step_words.differing(step, source, found, ready.expected)
+    said = (*seen, *located) if named else (*located, *seen)
+    return True, said, Values(outcome.y, ready.expected, found.wrong)
 
 
 def _parameters(step: Step, problem: Problem, types: Mapping[str, str]) -> tuple[Parameter, ...]:

@@ -213,6 +213,31 @@ def error_map(errors: ErrorMap) -> Picture:
     return _draw(height + 0.4, draw, f"Error map of {shape} in case {errors.case}: {words}.{where}")
 
 
+def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, at: tuple[int, int]) -> Picture:
+    """Some elements of a result beside what they should be, wrong ones on red. at: row and column of the first. All [rows, columns]."""
+    from matplotlib.colors import ListedColormap
+
+    rows, columns = got.shape
+    halves = [(f"{name}: got", got, wrong), ("expected", expected, torch.zeros_like(wrong))]
+
+    def draw(axes: Axes) -> None:
+        for number, (title, tile, bad) in enumerate(halves):
+            left = number * (columns + 0.5)
+            extent = (left, left + columns, rows, 0)
+            axes.imshow(bad.numpy(), cmap=ListedColormap([SILVER, VERMILLION]), vmin=0, vmax=1, extent=extent, aspect="auto")
+            axes.text(left, -0.3, title, color=INK)
+            for row, column in np.ndindex(rows, columns):
+                text = f"{tile[row, column].item():.3g}"
+                axes.text(left + column + 0.5, row + 0.5, text, ha="center", va="center", color=BLACK)
+        axes.set(xlim=(0, 2 * columns + 0.5), ylim=(rows, -0.8), xticks=[], ylabel="row", yticks=[n + 0.5 for n in range(rows)])
+        axes.set_yticklabels([str(at[0] + row) for row in range(rows)])
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0)
+
+    alt = f"{int(wrong.sum())} of {wrong.numel()} elements of {name} shown are wrong, from row {at[0]}, column {at[1]} on."
+    return _draw(0.7 + 0.28 * rows, draw, alt, width=WIDTH * min(1.6, 0.3 + 0.22 * columns))
+
+
 def wrong_tiles(errors: ErrorMap) -> tuple[list[tuple[int, int]], int]:
     """(row, column) of the first element of each tile that holds a wrong one, and how many tiles there are."""
     if errors.tile is None:

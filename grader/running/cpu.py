@@ -41,6 +41,8 @@ MAX_TIMEOUTS = 2
 MAX_FINDINGS = 24
 MAX_AXES = 8
 MAX_CALLS = 8
+MAX_PRINTED = 100
+"""Lines, and characters of each; the interpreter keeps fewer."""
 
 
 @dataclass(frozen=True)
@@ -342,6 +344,7 @@ def _outcome(
         contributions=beside if added else b"",
         seconds=_seconds(answer),
         flow=b"" if added else beside,
+        printed=tuple(str(line)[:MAX_PRINTED] for line in list(answer.header.get("printed", ()))[:MAX_PRINTED]),
     )
 
 

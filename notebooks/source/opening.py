@@ -184,6 +184,34 @@ def add(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
 check("opening", step="add")
 
 # %% [markdown]
+# #### When it is wrong
+#
+# 1. Read the first sentence: it names the line, and the check shows what came back beside what was expected, wrong elements on red.
+# 2. Say what the wrong elements have in common: one row, one tile, the last column, every eighth? That is most of the answer.
+# 3. Put `print("at", at)` into the function and run the check again: it shows what program 0 held, up to 40 lines. Prints cost nothing.
+# 4. `show_values("opening", step="add")` shows numbers: got, expected, difference.
+# 5. A shape that surprises you is usually a missing `[:, None]` or `[None, :]`. Print it.
+# 6. Make it smaller: one program, one tile, no tail. When that is right, bring the rest back, one thing at a time.
+# 7. Compute one wrong element by hand, with its row and column, and compare with what you printed.
+# 8. A right result and a complaint about memory: a mask is missing where nobody looked.
+# 9. Change one thing, then check. Two changes at once explain nothing.
+# 10. Still stuck: from the third try on the check says more, and "Where to look" opens at once.
+
+# %% [markdown] lang="zh"
+# #### 出错了怎么办
+#
+# 1. 先看第一句：它指出是哪一行；检查还会把算出的结果和正确结果并排画出来，红底的是错的元素。
+# 2. 看看错的元素有什么共同点：同一行、同一个 tile、最后一列、每隔八个？答案多半就在这里。
+# 3. 在函数里写一行 `print("at", at)`，再运行检查：它会显示 0 号程序里的值，最多 40 行。打印不影响评分。
+# 4. `show_values("opening", step="add")` 直接列出数字：算出的、应有的、相差多少。
+# 5. 形状和预想的不一样，多半是少了 `[:, None]` 或 `[None, :]`。打印出来看看。
+# 6. 把问题缩小：一个程序、一个 tile、没有余数。先让它对，再一样一样加回去。
+# 7. 挑一个错的元素，按它的行和列手算一遍，再和打印的值比较。
+# 8. 结果对了，却报内存错误：某个没人注意的地方少了 mask。
+# 9. 一次只改一处，改完就检查。同时改两处，什么也说明不了。
+# 10. 还是不行：从第三次起，检查会说得更具体；“Where to look” 随时可以展开。
+
+# %% [markdown]
 # ### Warm-up 2: a mask
 #
 # A size seldom divides evenly into tiles. `triton.cdiv(n, BLOCK)` programs are enough, and the last of them reaches beyond

@@ -4,7 +4,8 @@ from pathlib import Path
 folders = [Path.cwd(), *Path.cwd().parents]
 sys.path += [str(folder) for folder in folders if (folder / "grader" / "notebook").is_dir()]
 try:
-    from grader.notebook import ask, check, check_answer, check_speed, device, predict  # first: decides how Triton runs
+    # first: it decides how Triton runs
+    from grader.notebook import ask, check, check_answer, check_speed, device, predict, show_values
     from grader.reporting import pictures
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(

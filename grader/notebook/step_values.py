@@ -1,0 +1,78 @@
+"""In a notebook: show_values(NOTEBOOK, step=STEP) puts what a step gives beside what it should give; the same as a small picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grader.compile_errors.excerpt import INDENT
+from grader.exercises import steps_of
+from grader.model import Refusal
+from grader.notebook.cells import NotYet, display, inputs, sentence
+from grader.notebook.harness import StepAnswer, Values, check_executed
+from grader.reporting.compact import Remark
+from grader.running.cpu import InterpretOptions
+
+if TYPE_CHECKING:
+    from grader.reporting.pictures import Picture
+
+STEP_SECONDS = 8.0
+ROWS, COLUMNS = 8, 6
+"""How much is shown: around the first wrong element, or from the beginning on."""
+
+
+def step_answer(notebook: str, name: str) -> StepAnswer | Refusal:
+    """What a step comes to in the cells that were run. Raises NotYet for one that there is not."""
+    steps = steps_of(notebook)
+    if name not in steps:
+        raise NotYet(f"{notebook} has no step {name!r}; its steps are {', '.join(steps) or 'none'}")
+    return check_executed(steps, name, inputs(), InterpretOptions(1, case_seconds=STEP_SECONDS), notebook)
+
+
+def show_values(notebook: str, step: str) -> None:
+    """Shows some of a step's result, what was expected, and the difference. Raises NotYet where there is no result."""
+    answer = step_answer(notebook, step)
+    if isinstance(answer, Refusal):
+        raise NotYet(sentence(answer.message))
+    if answer.values is None:
+        raise NotYet(f"{step} gives no values yet: {answer.sentences[0]}")
+    shown, row, column = _window(answer.values)
+    last = row + shown.got.shape[0], column + shown.got.shape[1]
+    head = f"{answer.step.result}, rows {row} to {last[0] - 1}, columns {column} to {last[1] - 1}"
+    blocks = {"got": shown.got, "expected": shown.expected, "difference": shown.got.double() - shown.expected.double()}
+    width = 9 * shown.got.shape[1] + 3
+    lines = ["".join(f"{title:<{width}}" for title in blocks)]
+    lines += [
+        "   ".join("".join(f"{value.item():>9.4g}" for value in block[at]) for block in blocks.values())
+        for at in range(shown.got.shape[0])
+    ]
+    display([Remark("\n".join([head, *(f"{INDENT}{line.rstrip()}" for line in lines)]))])
+
+
+def grids(answer: StepAnswer) -> list[Picture]:
+    """A picture of what came back beside what was expected; none where nothing came back, or without matplotlib."""
+    if answer.values is None:
+        return []
+    try:
+        from grader.reporting import pictures
+    except ImportError:
+        return []
+    shown, row, column = _window(answer.values)
+    return [pictures.values(answer.step.result, shown.got, shown.expected, shown.wrong, (row, column))]
+
+
+def printed(lines: tuple[str, ...]) -> list[Remark]:
+    """What the kernel printed, as a remark."""
+    return [Remark("\n".join(["program 0 prints:", *(f"{INDENT}{line}" for line in lines)]), "dim")] if lines else []
+
+
+def _window(values: Values) -> tuple[Values, int, int]:
+    """Some rows and columns with the first wrong element, and where they begin. One dimension is a column, more than two are rows."""
+    got, expected, wrong = (
+        one.reshape(-1, one.shape[-1]) if one.dim() > 1 else one.reshape(-1, 1)
+        for one in (values.got, values.expected, values.wrong)
+    )
+    first = wrong.nonzero()[0].tolist() if bool(wrong.any()) else [0, 0]
+    row, column = (max(0, min(at - 1, size - most)) for at, size, most in zip(first, got.shape, (ROWS, COLUMNS), strict=True))
+    cut = slice(row, row + ROWS), slice(column, column + COLUMNS)
+    return Values(got[cut], expected[cut], wrong[cut]), row, column
+

@@ -1,0 +1,49 @@
+"""What a student sees of a wrong step: values, prints, and advice that comes later."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.notebook import NotYet, check, check_cells, show_values, step_values
+
+WRONG = """\
+import triton
+import triton.language as tl
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    print("at", at)
+    tl.store(out_ptr + at, tl.load(x_ptr + at))
+"""
+
+
+@pytest.fixture(autouse=True)
+def run_cells(monkeypatch):
+    """The cell that the notebook ran."""
+    monkeypatch.setattr(step_values, "inputs", lambda: ["", WRONG])
+    monkeypatch.setattr(check_cells, "_failures", {})
+
+
+def test_a_wrong_step_shows_values_and_prints_at_once_and_what_to_write_later(capsys):
+    answers = []
+    for before in (0, check_cells.TRIES_BEFORE_CODE - 1):
+        check_cells._failures["opening", "add"] = before
+        with pytest.raises(NotYet, match="add is not right yet"):
+            check("opening", step="add")
+        answers.append(capsys.readouterr().out)
+    assert answers[0].startswith("✗ add: `add`, line ")
+    assert "It is x alone.\n" in answers[0]
+    assert "It is x alone; y was not added.\n" in answers[-1]
+    assert "program 0 prints:\n  at int32 [" in answers[0]
+    assert "elements of out shown are wrong, from row 0, column 0 on" in answers[0]
+
+
+def test_values_stand_side_by_side(capsys):
+    show_values("opening", step="add")
+    head, titles, first, *_ = capsys.readouterr().out.split("\n")
+    assert head.startswith("out, rows 0 to 7, columns 0 to 0")
+    assert titles.split() == ["got", "expected", "difference"]
+    got, expected, difference = map(float, first.split())
+    assert difference == pytest.approx(got - expected, rel=1e-2)
+    with pytest.raises(NotYet, match="no step 'sum'; its steps are add, "):
+        show_values("opening", step="sum")
