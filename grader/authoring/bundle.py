@@ -10,7 +10,7 @@ from grader.authoring.archive import write_archive
 from grader.reporting.benchmarks import SHOWN
 from grader.reporting.whole_models import SHOWN_MODELS
 
-DOCUMENTS = ("student", "timing", "tolerance", "references", "benchmarks")
+DOCUMENTS = ("student", "language-models", "timing", "tolerance", "references", "benchmarks")
 SINGLE = (
     *(
         "Makefile",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
     from grader.labs import Lab
     from grader.model import Device, Report, Submission
     from grader.pipeline.progress import Progress
+
+
+RELOAD_SECONDS = 3
+WATCH_SEED = 20
+"""Of the inputs while one works, as in a notebook: the same kernel is told the same every time."""
 
 
 def grade(
@@ -58,6 +66,7 @@ def grade(
     try:
         submission = _read(path, labs, all_labs=bool(lab))
         report = _grade(submission, labs, _device(device), seed, jobs)
+        report = replace(report, seconds=None if report.seconds is None else _since_start())
     except typer.Exit:
         raise
     except (UnusablePath, BadRubric) as problem:
@@ -87,12 +96,13 @@ def watch(
     lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
     device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the correctness inputs (default: a new one each session).")
-    ] = None,
+        int | None, typer.Option(help="Seed of the correctness inputs (default: always the same).")
+    ] = WATCH_SEED,
     jobs: Annotated[int | None, typer.Option(min=1, help="Parallel sandboxes (default: one per core).")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
+    errors.print("starting Triton ...", style="dim")
     _warm_up(path)
     from grader.building import BinaryCache, own_folder
     from grader.judging.rubric import BadRubric
@@ -106,7 +116,7 @@ def watch(
     options = GradeOptions(_device(device), seed=seed, jobs=jobs, cache=BinaryCache(own_folder()))
 
     def publish(report: Report) -> None:
-        if html_file and _write_page(html_file, report):
+        if html_file and _write_page(html_file, report, reload_seconds=RELOAD_SECONDS):
             lines.page_written(html_file)
 
     lines = Lines(Terminal(highlight=False), publish)
@@ -116,6 +126,12 @@ def watch(
         raise refuse(str(problem)) from None
     except KeyboardInterrupt:
         errors.print("stopped watching")
+
+
+def _since_start() -> float:
+    """How long this process runs, in seconds: what whoever typed the command has waited."""
+    began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - began
 
 
 def _check_folders(*files: Path | None) -> None:
@@ -183,10 +199,10 @@ def _grade(submission: Submission, labs: list[Lab], device: Device, seed: int | 
         return grade_submission(submission, labs, options, listen)
 
 
-def _write_page(path: Path, report: Report, *, traffic: bool = False) -> bool:
+def _write_page(path: Path, report: Report, *, traffic: bool = False, reload_seconds: int = 0) -> bool:
     """Writes the HTML page; without Jinja it says what is missing, and the grade stands.
 
-    traffic: count what right kernels do to memory first, about a second each.
+    traffic: count what right kernels do to memory first, about a second each. reload_seconds: how often an open page looks for a new one.
     """
     try:
         from grader.pipeline.page_traffic import counted
@@ -194,5 +210,5 @@ def _write_page(path: Path, report: Report, *, traffic: bool = False) -> bool:
     except ImportError as missing:
         errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
         return False
-    write_whole(path, page(report, counted(report) if traffic else {}))
+    write_whole(path, page(report, counted(report) if traffic else {}, reload_seconds=reload_seconds))
     return True

@@ -37,6 +37,19 @@ def with_lines(text: str, source: KernelSource | None) -> str:
     return "\n".join(lines)
 
 
+def as_diagnostic(sentence: str, source: KernelSource) -> str | None:
+    """The sentence as editors read it, `file:line:column: error: ...`; None where it names no line, and of a notebook, whose lines are
+    no file's."""
+    at = named_line(sentence, source)
+    if at is None or source.lines[at - 1].name:
+        return None
+    where, text = source.lines[at - 1], source.module.split("\n")[at - 1]
+    node = _meant(sentence, source.module, at)
+    column = node.col_offset if node is not None and node.lineno == at else len(text) - len(text.lstrip())
+    path = source.path if source.path.name == where.place else source.path.with_name(where.place)
+    return f"{path}:{where.line}:{column + 1}: error: {sentence.removeprefix(str(where)).lstrip(':, ')}"
+
+
 def _pointed(sentence: str, module: str, line: int) -> list[str]:
     text = module.split("\n")[line - 1]
     if text.startswith(("def ", "@")):  # the sentence is about the function, which it names

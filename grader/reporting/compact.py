@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from grader.compile_errors.named_line import with_lines
+from grader.compile_errors.named_line import as_diagnostic, with_lines
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport, Report
 from grader.reporting.advice import advice
@@ -129,16 +129,20 @@ class Lines:
         if self._first.get(report.lab_id) != line.text:
             self._first[report.lab_id] = line.text
             remarks = [replace(line, text=f"{line.text} ({seconds:.1f} s)"), *explanations(report)]
+            for cause in causes(report.tests) if report.source else ():
+                for sentence in cause.sentences:
+                    if (diagnostic := as_diagnostic(sentence.split("\n")[0], report.source)) is not None:
+                        self._console.print(Text(diagnostic), soft_wrap=True)
         if final:
             remarks += build_remarks(report)
         for remark in remarks:
             self._say(report.lab_id, remark.text, remark.style)
 
     def page_written(self, path: Path) -> None:
-        """Says where the page is, once; reloading it shows the latest."""
+        """Says where the page is, once."""
         if not self._page_told:
             self._page_told = True
-            self._say("", f"report with pictures: {path} (reload it after each answer)", "dim")
+            self._say("", f"report with pictures: {path} (it reloads itself)", "dim")
 
     def whole(self, report: Report) -> None:
         self._publish(report)

@@ -131,10 +131,12 @@ def page(
     traffic: Mapping[str, Traffic] = MappingProxyType({}),
     statement: MarkStatement | None = None,
     made_of: str = "",
+    reload_seconds: int = 0,
 ) -> str:
     """The whole page. traffic: of the labs whose page shows it. Without matplotlib it has no pictures and says so.
 
     statement: in a class, what counts; then the grader's points are a step on the way to that. made_of: see MADE_OF.
+    reload_seconds: how often an open page looks for a newer one; 0: never.
     """
     images = _drawn() is not None
     template, style = _template()
@@ -148,6 +150,7 @@ def page(
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         images=images,
+        reload_seconds=reload_seconds,
     )
 
 
