@@ -671,6 +671,119 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # %% [markdown]
 # Sorting tokens would leave nothing for int8 here. Splitting columns leaves almost all of it, with a small part of the error.
 #
+# ## 7. Smaller claims, and what the definitions hide
+#
+# | the sources say | what to look at |
+# |---|---|
+# | $s = (r_\max - r_\min) / (Q_\max - Q_\min) \approx \lvert r\rvert_\max / Q_\max$ | the first cell below: the two agree only if the values lie evenly around 0 |
+# | $q = \mathrm{clamp}(\mathrm{round}(x / s) + z)$ | the same cell: what $z$ is for. The labs have $z = 0$, gptq has one per group |
+# | a scale for the whole tensor gives large errors | the same cell, with one row 30 times as large as the others |
+# | scales of rows and columns are $\mathrm{diag}(p)\,X$, $Y = \mathrm{diag}(p)\,\hat Y\,\mathrm{diag}(r)$ | the second cell: no matrix is multiplied, `p[:, None] * X` is a broadcast |
+# | int8 is four times as fast as bf16 | the peak rate of int8 is *twice* that of 16-bit floats; what a product reaches shows in section 1 on your GPU |
+# | dynamic int8 takes 15 to 20 % more memory; fused, it is 14 % faster | the first cell of section 1 computes both from the lecture's own table |
+# | in Triton the rescaling is one line | it is: step 5 of `w8a8`. The kernel around it is the notebook |
+# | NVIDIA took int4 out of the H100 and moved to FP4 | int4 tensor cores ended with Ampere; FP4 came with Blackwell, so the H100 has neither: `w4a16` multiplies in fp16 |
+# | cuSPARSE takes fp32 only | the last cell, on a GPU: PyTorch gives a BSR and a CSR matrix of fp16 to it |
+# | COO, CSR, CSC, BSR | the third cell counts their bytes. CSC is CSR of the transpose; only BSR has tiles for `tl.dot` |
+#
+# Two formats that the labs leave out. **NF4** has sixteen values that are not evenly spaced but split a normal distribution into equal
+# parts: a look-up instead of a multiplication opens it. **Powers of two**, $x \approx \pm 2^q$, turn multiplications into shifts and spend their
+# levels near 0. A tensor core multiplies neither, so both are opened to fp16 as int4 is.
+#
+# Where the labs' contract differs from the sources:
+#
+# | sources | here | why |
+# |---|---|---|
+# | scales $[M, 1]$ and $[1, N]$ | vectors `[M]` and `[N]` | one stride less; the broadcast is yours to write |
+# | scales in the type of X | fp32 in w8a8 | fp16 loses small scales and overflows with large ones |
+# | indices int64, as PyTorch makes them | int32 | half the bytes, and Triton adds them without widening |
+# | one version of Triton | 3.6 to 3.9 | the machines of a class differ |
+
+# %% [markdown] lang="zh"
+# 按 token 分类，这里就没有什么可以留给 int8；按列拆分，几乎全部都可以留给 int8，误差也只剩一小部分。
+#
+# ## 7. 几个小一点的说法，以及定义里没有明说的事
+#
+# | 资料里的说法 | 看什么 |
+# |---|---|
+# | $s = (r_\max - r_\min) / (Q_\max - Q_\min) \approx \lvert r\rvert_\max / Q_\max$ | 下面第一个单元：只有数值关于 0 大致对称时，两者才接近 |
+# | $q = \mathrm{clamp}(\mathrm{round}(x / s) + z)$ | 同一个单元：$z$ 有什么用。实验里 $z = 0$，gptq 每组有一个 |
+# | 整个张量只用一个 scale，误差很大 | 同一个单元：其中一行是别的行的 30 倍 |
+# | 行和列的 scale 就是 $\mathrm{diag}(p)\,X$，$Y = \mathrm{diag}(p)\,\hat Y\,\mathrm{diag}(r)$ | 第二个单元：并没有做矩阵乘，`p[:, None] * X` 只是广播 |
+# | int8 比 bf16 快四倍 | int8 的峰值是 16 位浮点数的**两倍**；实际的乘积能到多少，在你的 GPU 上看第 1 节 |
+# | 动态 int8 多用 15 到 20 % 的显存；融合之后快 14 % | 第 1 节的第一个单元用讲座自己的表算了这两个数 |
+# | 用 Triton 做反量化只要一行 | 确实：就是 `w8a8` 的第 5 步。它外面的 kernel 则是整个 notebook |
+# | NVIDIA 在 H100 上去掉了 int4，改用 FP4 | int4 的 Tensor Core 到 Ampere 为止，FP4 从 Blackwell 开始，H100 两样都没有：所以 `w4a16` 用 fp16 相乘 |
+# | cuSPARSE 只支持 fp32 | 最后一个单元（需要 GPU）：PyTorch 把 fp16 的 BSR 和 CSR 矩阵交给它 |
+# | COO、CSR、CSC、BSR | 第三个单元数它们的字节。CSC 就是转置的 CSR；只有 BSR 有能交给 `tl.dot` 的 tile |
+#
+# 还有两种格式，实验里没有用。**NF4** 的十六个值不是等间距的，而是把正态分布分成概率相等的几份：拆包时查表，而不是相乘。
+# **二的幂** $x \approx \pm 2^q$ 把乘法变成移位，刻度集中在 0 附近。两者都不能直接交给 Tensor Core，所以和 int4 一样，要先变成 fp16。
+#
+# 实验的接口与资料不同的地方：
+#
+# | 资料 | 这里 | 原因 |
+# |---|---|---|
+# | scale 的形状是 $[M, 1]$ 和 $[1, N]$ | 向量 `[M]` 和 `[N]` | 少一个 stride；广播由你来写 |
+# | scale 与 X 同类型 | w8a8 用 fp32 | fp16 会丢掉很小的 scale，很大的会溢出 |
+# | 下标是 int64，PyTorch 默认如此 | int32 | 字节减半，Triton 计算地址时也不必加宽 |
+# | 只用一个版本的 Triton | 3.6 到 3.9 | 各人的机器不一样 |
+
+# %%
+def relative_error(x, s, z=0.0):
+    """Norm of what quantising to int8 with scale s and zero point z loses, over that of x."""
+    q = ((x / s).round() + z).clamp(-128, 127)
+    return float((s * (q - z) - x).norm() / x.norm())
+
+
+torch.manual_seed(0)
+rows = {"normal": torch.randn(64, 512), "after a ReLU": torch.randn(64, 512).relu()}
+rows["one large row"] = torch.cat([rows["normal"][:1] * 30, rows["normal"][1:]])
+for name, x in rows.items():
+    largest, low, high = x.abs().amax(1, keepdim=True), x.amin(1, keepdim=True), x.amax(1, keepdim=True)
+    span = (high - low) / 255
+    choices = {
+        "one scale for all": relative_error(x, x.abs().max() / 127),
+        "per row, |r|max / 127": relative_error(x, largest / 127),
+        "per row, (max - min) / 255, z = 0": relative_error(x, span),
+        "the same with its zero point": relative_error(x, span, (-128 - low / span).round()),
+    }
+    print(f"{name:14}" + "; ".join(f"{choice}: {error:.2%}" for choice, error in choices.items()))
+
+# %%
+p, x = torch.rand(4), torch.randn(4, 6)
+print("diag(p) X is p[:, None] * X:", torch.equal(torch.diag(p) @ x, p[:, None] * x))
+
+# %%
+def sparse_bytes(size, block, kept):
+    """Bytes of a square fp16 matrix that keeps this share of its blocks, with int32 indices, by format."""
+    blocks = round(kept * (size // block) ** 2)
+    values = blocks * block**2
+    return {
+        "dense": 2 * size**2,
+        "COO": values * (2 + 4 + 4),
+        "CSR": values * (2 + 4) + 4 * (size + 1),
+        "CSC": values * (2 + 4) + 4 * (size + 1),
+        "BSR": values * 2 + 4 * blocks + 4 * (size // block + 1),
+    }
+
+
+for kept in (0.1, 0.5):
+    print(f"{kept:.0%} of the blocks kept: {sparse_bytes(1024, 32, kept)}")
+
+# %%
+if gpu_here():
+    dense = torch.randn(1024, 1024, device=device).half()
+    dense.view(32, 32, 32, 32).masked_fill_(torch.rand(32, 1, 32, 1, device=device) > 0.1, 0)  # 9 of 10 blocks of 32 x 32
+    x = torch.randn(1024, 64, device=device).half()
+    for name, sparse in (("CSR", dense.to_sparse_csr()), ("BSR", dense.to_sparse_bsr((32, 32)))):
+        try:
+            close = torch.allclose(sparse @ x, dense @ x, rtol=1e-2, atol=1e-1)
+            print(f"{name} of fp16 is multiplied; as the dense product: {close}")
+        except RuntimeError as refused:
+            print(f"{name} of fp16 is refused: {str(refused).splitlines()[0]}")
+
+# %% [markdown]
 # ## To read
 #
 # - Dettmers et al., [LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale](https://arxiv.org/abs/2208.07339), 2022
@@ -682,8 +795,6 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # `docs/references.md` has the others: Triton, the roofline, block sparsity, the lecture itself.
 
 # %% [markdown] lang="zh"
-# 按 token 分类，这里就没有什么可以留给 int8；按列拆分，几乎全部都可以留给 int8，误差也只剩一小部分。
-#
 # ## 延伸阅读
 #
 # - Dettmers et al., [LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale](https://arxiv.org/abs/2208.07339), 2022

@@ -333,8 +333,8 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ## How fast can it get?
 #
-# The bytes are nearly those of W4A16, so the aim is the same: a group must cost almost nothing. This is the path as it was really taken, including steps that gained nothing
-# or lost: with 64 tokens, scaling sums once a group costs some time.
+# The bytes are nearly those of W4A16, so the aim is the same: a group must cost almost nothing. Step 1 is the published split-K kernel in this lab's contract. The steps after it
+# include one that lost: with 64 tokens, scaling sums once a group costs some time.
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 #
@@ -346,10 +346,10 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # ## 能快到什么程度？
 #
 # 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。
-# 下面是一条真正走过的路，没有收益甚至变慢的一步也照实写明：每组只把和乘一次 scale，会让 64 个 token 慢一些。
+# 第 1 步是公开发表的 split-K kernel，只是换成了本实验的接口。后面的步骤里，变慢的一步也照实写明：每组只把和乘一次 scale，会让 64 个 token 慢一些。
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
-# | 已发表的 kernel 的形式：16 x 32 的 tile，深 128，K 切成四段
+# | 换成本实验接口的、公开发表的 split-K kernel：16 x 32 的 tile，深 128，K 切成四段，流水线三级
 # | 一个字只读一次
 # | 用 (q - (z + 1)) s 代替 q s - (z + 1) s
 # | 每组读一次 scale 和零点
@@ -361,15 +361,14 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ### Faster, step 1: whole words
 #
-# Eight weights share a word. A kernel that loads a word for each of them loads it eight times, and the word of zeros and the scale 128
-# times each for a group of 128. Load `[BLOCK_K // 8, BLOCK_N]` words and open each in registers; a scale and a word of zeros for each of them will do.
+# Eight weights share a word. A kernel that loads a word for each of them, as the published one does, loads it eight times. Load `[BLOCK_K // 8, BLOCK_N]` words and open each in registers; a scale and a word of zeros for each of them will do.
 #
 # @speed gptq: words
 
 # %% [markdown] lang="zh"
 # ### 提速第 1 步：整字读取
 #
-# 八个权重共用一个字。如果 kernel 为每个权重各读一次，同一个字就要读八次；一组 128 个权重，零点所在的字和 scale 还要各读 128 次。
+# 八个权重共用一个字。如果 kernel 像公开发表的那样，为每个权重各读一次，同一个字就要读八次。
 # 请读 `[BLOCK_K // 8, BLOCK_N]` 个字，在寄存器里拆开；scale 和零点所在的字，每个字读一次就够了。
 #
 # @speed gptq: words | M = 16、N = 128、K = 512 时，做完这一步之后，一次启动的所有读取在 qweight 上总共要多少字节？
@@ -387,7 +386,7 @@ check("gptq", speed="words")
 # %% [markdown]
 # ### Faster, step 2: subtract integers
 #
-# $q\,s - (z + 1)\,s$ converts $q$ and the zero point, multiplies both and subtracts, as published kernels do, in fp32 to lose no bits. $(q - (z + 1))\,s$
+# $q\,s - (z + 1)\,s$ converts $q$ and the zero point, multiplies both and subtracts, as the published kernel does, in fp16: each product is rounded, and so is the difference. In fp32 no bits are lost, for twice the instructions. $(q - (z + 1))\,s$
 # subtracts integers, which is exact, so fp16 will do for what is left: one conversion of an integer and one multiplication.
 #
 # @speed gptq: zeros
@@ -395,7 +394,7 @@ check("gptq", speed="words")
 # %% [markdown] lang="zh"
 # ### 提速第 2 步：先做整数减法
 #
-# $q\,s - (z + 1)\,s$ 要把 $q$ 和零点都转换、都乘一遍，再相减；公开的 kernel 就是这样，为了不丢位要用 fp32。$(q - (z + 1))\,s$ 先做整数减法，这是精确的，
+# $q\,s - (z + 1)\,s$ 要把 $q$ 和零点都转换、都乘一遍，再相减；公开发表的 kernel 就是这样做的，用的是 fp16：每个乘积、每次相减都要舍入；用 fp32 不丢位，但指令多一倍。$(q - (z + 1))\,s$ 先做整数减法，这是精确的，
 # 剩下的用 fp16 就够：一次整数转换、一次乘法。
 #
 # @speed gptq: zeros | 做完这一步之后，循环每拆出一个权重，会用几条浮点指令？矩阵乘和整数的转换不算；一条指令同时处理两个 fp16 数时，每个数算半条。

@@ -76,8 +76,8 @@ for M in (1, 16, 512, 4096):
 # integers are not floating point, so not FLOP). These are peaks, at the highest clock of 1980 MHz. NVIDIA's data sheet has 989 TFLOP/s,
 # for 1830 MHz, and under a full load the power limit held the GPU of our benchmarks at 1590 to 1650.
 #
-# - Below it you wait for **memory**: one token, a few tokens. Fewer bytes per weight mean less time.
-# - Above it you wait for the **tensor cores**: many tokens. Cheaper products mean less time.
+# - Below it you wait for **memory** (the product is *memory-bound*): one token, a few tokens. Fewer bytes per weight mean less time.
+# - Above it you wait for the **tensor cores** (*compute-bound*): many tokens. Cheaper products mean less time.
 #
 # That is the whole map of this lab. A drawing of it is called a roofline:
 
@@ -99,8 +99,8 @@ for M in (1, 16, 512, 4096):
 # 整数不是浮点数，所以不写 FLOP）。这些是峰值，按最高频率 1980 MHz 算。NVIDIA 的规格表写的是 989 TFLOP/s，对应 1830 MHz；
 # 满载时，功耗上限把我们测试用的 GPU 压在 1590 到 1650 MHz。
 #
-# - 低于这个数，等的是**访存**：一个或几个 token。每个权重的字节少了，时间就少了。
-# - 高于这个数，等的是 **Tensor Core**：很多 token。乘法更便宜了，时间就少了。
+# - 低于这个数，时间花在访存上，叫**访存受限**（memory-bound）：一个或几个 token。每个权重的字节少了，时间就少了。
+# - 高于这个数，时间花在 Tensor Core 上，叫**计算受限**（compute-bound）：很多 token。乘法更便宜了，时间就少了。
 #
 # 这就是整组实验的地图。把它画成图，叫作 roofline：
 

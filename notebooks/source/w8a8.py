@@ -127,7 +127,7 @@ check("w8a8", step="load")
 #
 # 每一行除以它的 scale，就近取整，钳位，再转换类型。
 #
-# 只用 `.to(tl.int8)` 会直接截断小数部分，那不是就近取整。Triton 没有 `tl.round`；`tl.floor(v + 0.5)` 是一种就近取整的办法。
+# 只用 `.to(tl.int8)` 会直接截断小数部分，那不是就近取整。Triton 没有 `tl.round`；`tl.floor(v + 0.5)` 是一种就近取整的办法：恰好在两个整数正中间时它向上取，`torch.round` 取偶数，两种都算对。
 # 恰好在正中间的值，它总是向上取，`torch.round` 则取偶数；两种都算对。
 # 钳位用 `tl.minimum` 和 `tl.maximum`。要**先**钳位，再转换：int8 放不下的浮点数叫**溢出**（overflow），转换的结果没有定义；
 # 在今天的 GPU 上，128 往往变成 -128。

@@ -1,21 +1,31 @@
-"""GPTQ, step 1: the form of the published kernel: tiles of 16 x 32, 128 deep, K split in four.
+"""GPTQ, step 1: the published split-K kernel in our contract: tiles of 16 x 32, 128 deep, K split in four, three stages.
 
-Changes: nothing yet. Every element loads its own word, its own scale and its own word of zeros, as in the kernels that
-went with the first GPTQ checkpoints. One thing differs: those make q s and (z + 1) s in fp16, this one in fp32.
-Predicted: behind cuBLAS fp16 with any number of tokens. A word is loaded eight times, a word of zeros 128 times.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 144.9 (12.85); 16 144.2 (12.95); 64 560.7 (12.57).
-As predicted: eleven times cuBLAS fp16's time with 1 or 16 tokens, 47 times with 64, where four row tiles each read all words.
+Changes: nothing yet. Every weight loads its own word; a tile takes one row of scales and of zero points, and computes
+q s - (z + 1) s in fp16; tiles of Y go in groups of eight rows of tiles. Ours is what the contract asks for: masks, strides of Y, and tiles
+in which several groups meet, of which each weight loads its own scale and zero point. The published kernel takes neither.
+Predicted: behind cuBLAS fp16 with any number of tokens. A word is loaded eight times.
+Not measured yet.
 """
 
 import triton
 import triton.language as tl
 
 CONFIGS = [
-    triton.Config({"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 128, "SPLIT_K": 4}, num_warps=4, num_stages=2),
+    triton.Config({"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 128, "SPLIT_K": 4, "GROUP_M": 8}, num_warps=4, num_stages=3),
 ]
 
 
+@triton.jit
+def swizzle_tile(pid, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
+    """Row and column of a program's tile: down GROUP_M tiles, then to the next column, so that these share what L2 holds."""
+    width = GROUP_M * tl.cdiv(N, BLOCK_N)
+    group = pid // width
+    rows = tl.minimum(tl.cdiv(M, BLOCK_M) - group * GROUP_M, GROUP_M)
+    return group * GROUP_M + pid % rows, pid % width // rows
+
+
 @triton.autotune(configs=CONFIGS, key=["M", "N", "K", "group_size"], reset_to_zero=["y_ptr"])
+@triton.heuristics({"ONE_GROUP": lambda args: args["group_size"] % args["BLOCK_K"] == 0})
 @triton.jit
 def GPTQ_MM(
     x_ptr, qweight_ptr, scales_ptr, zeros_ptr, y_ptr,
@@ -26,38 +36,41 @@ def GPTQ_MM(
     stride_zg, stride_zn,
     stride_ym, stride_yn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,
+    GROUP_M: tl.constexpr, ONE_GROUP: tl.constexpr,
 ):  # fmt: skip
-    pid = tl.program_id(0)
-    offs_m = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = pid % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid_m, pid_n = swizzle_tile(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    offs_m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = tl.arange(0, BLOCK_K)
 
-    row = tl.minimum(offs_m, M - 1).to(tl.int64)
-    n = offs_n.to(tl.int64)
-    in_n = offs_n < N
+    row, n = offs_m.to(tl.int64), offs_n.to(tl.int64)
+    in_m, in_n = offs_m < M, offs_n < N
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for first in range(tl.program_id(1) * BLOCK_K, K, BLOCK_K * SPLIT_K):
         k = first + offs_k
         in_w = (k < K)[:, None] & in_n[None, :]
         x_ptrs = x_ptr + row[:, None] * stride_xm + k.to(tl.int64)[None, :] * stride_xk
-        x = tl.load(x_ptrs, mask=(k < K)[None, :], other=0.0)
+        x = tl.load(x_ptrs, mask=in_m[:, None] & (k < K)[None, :], other=0.0)
         w_ptrs = qweight_ptr + (k // 8).to(tl.int64)[:, None] * stride_wk + n[None, :] * stride_wn
         q = (tl.load(w_ptrs, mask=in_w, other=0) >> (4 * (k % 8))[:, None]) & 0xF
 
-        g = (k // group_size).to(tl.int64)
-        s_ptrs = scales_ptr + g[:, None] * stride_sg + n[None, :] * stride_sn
-        scales = tl.load(s_ptrs, mask=in_w, other=0.0).to(tl.float32)
-        z_ptrs = zeros_ptr + g[:, None] * stride_zg + (n // 8)[None, :] * stride_zn
-        zeros = (tl.load(z_ptrs, mask=in_w, other=0) >> (4 * (offs_n % 8))[None, :]) & 0xF
-        zeros = (zeros + 1).to(tl.float32) * scales
-        acc += tl.dot(x, (q.to(tl.float32) * scales - zeros).to(tl.float16))
+        if ONE_GROUP:
+            g = (first // group_size).to(tl.int64)
+            scales = tl.load(scales_ptr + g * stride_sg + n * stride_sn, mask=in_n, other=0.0)[None, :]
+            zeros = tl.load(zeros_ptr + g * stride_zg + n // 8 * stride_zn, mask=in_n, other=0)[None, :]
+        else:
+            g = (k // group_size).to(tl.int64)[:, None]
+            scales = tl.load(scales_ptr + g * stride_sg + n[None, :] * stride_sn, mask=in_w, other=0.0)
+            zeros = tl.load(zeros_ptr + g * stride_zg + (n // 8)[None, :] * stride_zn, mask=in_w, other=0)
+        zeros = (((zeros >> (4 * (offs_n % 8))[None, :]) & 0xF) + 1) * scales
+        acc += tl.dot(x, q * scales - zeros)
     y = acc.to(tl.float16)
-    y_ptrs = y_ptr + offs_m.to(tl.int64)[:, None] * stride_ym + offs_n.to(tl.int64)[None, :] * stride_yn
-    inside = (offs_m < M)[:, None] & in_n[None, :]
+    y_ptrs = y_ptr + row[:, None] * stride_ym + n[None, :] * stride_yn
+    inside = in_m[:, None] & in_n[None, :]
     if SPLIT_K == 1:
         tl.store(y_ptrs, y, mask=inside)
     else:
-        tl.atomic_add(y_ptrs, y, mask=inside, sem="relaxed")
+        tl.atomic_add(y_ptrs, y, mask=inside, sem="release")
 
 
 def GPTQ_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int]:
