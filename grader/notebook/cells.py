@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grader.labs import Lab, all_labs
+from grader.notebook.language import told
 from grader.pipeline.progress import Progress
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
@@ -22,7 +24,7 @@ class NotYet(Exception):
     """What a cell asks for is not there yet, or not right. A notebook shows the sentence and no stack trace."""
 
     def _render_traceback_(self) -> list[str]:
-        return [str(self)]
+        return [told(str(self))]
 
 
 def inputs(elsewhere: str = ELSEWHERE) -> Sequence[str]:
@@ -42,11 +44,16 @@ def running_shell() -> Any:
 
 def display(remarks: Sequence[Remark], pictures: Sequence[Picture] = ()) -> None:
     """Shows an answer: in a notebook below the cell, elsewhere as plain lines."""
-    answer = Inline(remarks, pictures)
+    answer = Inline([in_language(remark) for remark in remarks], pictures)
     if running_shell() is None:
         print(answer)
     else:
         _front_end_display()(answer)
+
+
+def in_language(remark: Remark) -> Remark:
+    """The remark in the notebook's language."""
+    return replace(remark, text=told(remark.text), folded=told(remark.folded))
 
 
 def _front_end_display() -> Any:
@@ -89,6 +96,7 @@ class Output:
 
     def show(self, answer: Inline) -> None:
         """Puts the answer in place of what is there."""
+        answer = replace(answer, remarks=[in_language(remark) for remark in answer.remarks])
         if self._handle is None:
             self._handle = _front_end_display()(answer, display_id=True)
         else:

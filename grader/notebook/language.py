@@ -1,4 +1,4 @@
-"""In which language a notebook answers: those in notebooks/zh in Chinese, as far as zh.toml goes; elsewhere what was written, in English."""
+"""In which language a notebook answers: Chinese in notebooks/zh, as far as zh.toml goes; elsewhere English, as it is written."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Patterns of English lines and what stands for them in Chinese; longer ones, which say more, first."""
     said: dict[str, str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["say"]
     ordered = sorted(said.items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
-    return tuple((re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(english))), text) for english, text in ordered)
+    return tuple((re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))), text) for english, text in ordered)
