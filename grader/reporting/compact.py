@@ -129,10 +129,10 @@ class Lines:
         if self._first.get(report.lab_id) != line.text:
             self._first[report.lab_id] = line.text
             remarks = [replace(line, text=f"{line.text} ({seconds:.1f} s)"), *explanations(report)]
-            for cause in causes(report.tests) if report.source else ():
-                for sentence in cause.sentences:
-                    if (diagnostic := as_diagnostic(sentence.split("\n")[0], report.source)) is not None:
-                        self._console.print(Text(diagnostic), soft_wrap=True)
+            said = [sentence.split("\n")[0] for cause in causes(report.tests) for sentence in cause.sentences]
+            for diagnostic in (as_diagnostic(one, report.source) for one in said if report.source is not None):
+                if diagnostic is not None:
+                    self._console.print(Text(diagnostic), soft_wrap=True)
         if final:
             remarks += build_remarks(report)
         for remark in remarks:

@@ -196,7 +196,7 @@ def test_an_unsolved_notebook_stops_at_the_first_unfilled_cell(lab_id, tmp_path)
     step = next(iter(steps_of(lab_id).values()))
     assert nbgrader_of(cell)["grade_id"] == f"{lab_id}_step_{step.name}_check"
     assert len(output.traceback) == 1
-    assert output.traceback[0].startswith(f"{step.function} is still the stub (cell [")
+    assert output.traceback[0].startswith(f"{step.function} is still the stub; fill it in")
     assert output.traceback[0] == output.evalue
 
 
