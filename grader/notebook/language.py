@@ -33,7 +33,8 @@ def _line(text: str) -> str:
 
 @cache
 def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Patterns of English lines and what stands for them in Chinese; longer ones, which say more, first."""
+    """Patterns of English lines and what stands for them in Chinese: those that frame another sentence first, then longer ones, which say
+    more."""
     said: dict[str, str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["say"]
-    ordered = sorted(said.items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
+    ordered = sorted(said.items(), key=lambda pair: ("_}" not in pair[0], -len(re.sub(r"\{\w+\}", "", pair[0]))))
     return tuple((re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))), text) for english, text in ordered)

@@ -53,5 +53,5 @@ def _part(block: Block) -> str:
     if not block.verbatim:
         return f"<div>{escape(block.text)}</div>"
     return (
-        f'<pre style="margin:2px 0;padding:0;background:none;color:inherit;overflow-x:auto">{escape(block.text)}</pre>'
+        f'<pre style="font-family:monospace;margin:2px 0;padding:0;background:none;color:inherit;overflow-x:auto">{escape(block.text)}</pre>'
     )

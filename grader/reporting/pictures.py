@@ -235,7 +235,7 @@ def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Te
         axes.tick_params(length=0)
 
     alt = f"{int(wrong.sum())} of {wrong.numel()} elements of {name} shown are wrong, from row {at[0]}, column {at[1]} on."
-    return _draw(0.7 + 0.28 * rows, draw, alt, width=WIDTH * min(1.6, 0.3 + 0.22 * columns))
+    return _draw(0.7 + 0.28 * rows, draw, alt, width=WIDTH * max(1.0, 0.3 + 0.22 * columns))
 
 
 def wrong_tiles(errors: ErrorMap) -> tuple[list[tuple[int, int]], int]:

@@ -40,6 +40,11 @@ def test_every_right_step_is_praised_in_chinese():
             assert CHINESE.search(language.told(f"✓ {step.name}: {step.right}")), step.right
 
 
+def test_a_wrong_step_is_told_by_its_line():
+    english = "✗ add: `add`, line 7: 48 of 48 elements are wrong: out[0] is 1, expected 2."
+    assert language.told(english) == "✗ add：`add`, line 7：48 个元素中有 48 个不对：out[0] 是 1，应为 2。"
+
+
 def test_only_the_chinese_notebooks_are_answered_so(monkeypatch, capsys):
     monkeypatch.setattr(asking, "_answers", lambda: Answers("ann", {}))
     ask("w8a8", "bytes")
