@@ -52,6 +52,5 @@ def _part(block: Block) -> str:
     """Running text, or lines of the student's with what stands below their columns: in one width, and no space is lost."""
     if not block.verbatim:
         return f"<div>{escape(block.text)}</div>"
-    return (
-        f'<pre style="font-family:monospace;margin:2px 0;padding:0;background:none;color:inherit;overflow-x:auto">{escape(block.text)}</pre>'
-    )
+    style = "font-family:monospace;margin:2px 0;padding:0;background:none;color:inherit;overflow-x:auto"
+    return f'<pre style="{style}">{escape(block.text)}</pre>'
