@@ -114,7 +114,7 @@ def test_a_cell_that_python_cannot_read_is_told_and_not_the_one_before_it(monkey
     monkeypatch.setattr(exercises, "running_shell", lambda: shell)
     assert not check_outputs("groups", groups)
     out = capsys.readouterr().out
-    assert out.startswith("✗ groups: cell [2] line 2: the bracket `(` is never closed")
+    assert out.startswith("✗ groups: `groups`, line 2: the bracket `(` is never closed")
     assert out.endswith("Then run that cell, and this one.\n")
 
 
