@@ -1,19 +1,21 @@
-"""Submissions that the tests grade: wrong kernels (grader/labs/ID/mistakes.toml), styles, exploits; each graded once a session."""
+"""Submissions that the tests grade: wrong kernels (grader/labs/ID/mistakes.toml), styles, exploits; and how they are graded."""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import tempfile
 import tomllib
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from grader.building import BinaryCache, BuildOptions, own_folder, read_by_triton
+from grader.building import BinaryCache, BuildOptions, describe, own_folder, read_by_triton
+from grader.diagnosis.explaining import Failure
 from grader.gpu.devices import choose
+from grader.judging.judged import Reasons
 from grader.judging.rubric import load_rubric
 from grader.labs import Lab, all_labs, get_lab
 from grader.labs.wrong_kernels import WrongKernel, catalogue, wrong_kernels
@@ -129,48 +131,24 @@ def graded(
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 
 
-def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1) -> dict[str, Any]:
-    """The JSON document of one lab, its kernel read by Triton's front end and not compiled further, which takes less time."""
+def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1, brief: bool = False) -> dict[str, Any]:
+    """The JSON document of one lab, its kernel read by Triton's front end and not compiled further, which takes less time.
+
+    brief: nor even read by it, and no failure is explained, which takes half of the rest.
+    """
     submission = read(path, [lab], all_labs=True)
     source = submission.labs[lab.id]
     options = GradeOptions(choose("cpu")[0], jobs=jobs, capabilities=(90,))
-    built = source if isinstance(source, Refusal) else read_by_triton(lab, source, BuildOptions((90,), "check", jobs))
+    build = describe if brief else read_by_triton
+    built = source if isinstance(source, Refusal) else build(lab, source, BuildOptions((90,), "check", jobs))
     seed = secrets.randbits(48)
-    report = judge_on_cpu(lab, source, built, options, seed, load_rubric())
+    with patch("grader.pipeline.lab_report.reasons", _unexplained) if brief else nullcontext():
+        report = judge_on_cpu(lab, source, built, options, seed, load_rubric())
     return document(Report(submission.name, options.device, seed, {lab.id: report}, submission.notes))
 
 
-@cache
-def graded_mistake(lab_id: str, name: str) -> dict[str, Any]:
-    """One mistake's JSON document, graded on the cases it must fail, every third one on every_config too, which takes longest.
-
-    Its configs in the opposite order, largest tiles first: where it must fail one case, that has the fewest programs.
-    The processes of one test run share the documents through files, so that each mistake is graded once.
-    """
-    at, mistake = next((at, one) for at, one in enumerate(mistakes()) if (one.lab, one.name) == (lab_id, name))
-    shared = Path(os.environ["GRADER_TESTS_SHARED"]) / "mistakes" / f"{lab_id}-{name}.json"
-    if shared.exists():
-        return dict(json.loads(shared.read_text(encoding="utf-8")))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{mistake.lab}.py"
-        path.write_text(_configs_turned(mistake.source), encoding="utf-8")
-        lab = get_lab(mistake.lab)
-        names = (*mistake.fails, *(("every_config",) if at % 3 == 0 else ()))
-        cases = tuple(case for case in lab.cases if case.name in names)
-        report = graded_as_read(path, replace(lab, cases=cases))
-    shared.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = shared.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(json.dumps(report), encoding="utf-8")
-    unfinished.replace(shared)
-    return report
-
-
-def _configs_turned(source: str) -> str:
-    """The lines that hold a config each, in the opposite order; all others where they are."""
-    lines = source.split("\n")
-    places = [number for number, line in enumerate(lines) if line.strip().startswith("triton.Config(")]
-    turned = dict(zip(places, [lines[number] for number in reversed(places)], strict=True))
-    return "\n".join(turned.get(number, line) for number, line in enumerate(lines))
+def _unexplained(failure: Failure) -> Reasons:
+    return Reasons([None] * len(failure.outcomes))
 
 
 def failed_tests(document: dict[str, Any], lab: str) -> list[dict[str, Any]]:

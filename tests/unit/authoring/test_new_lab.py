@@ -36,7 +36,6 @@ names = ["last_k_block_dropped"]
 """
 
 
-
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "grader", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=600
@@ -60,26 +59,15 @@ def repository(tmp_path_factory):
     return root
 
 
-def graded(root: Path, path: Path) -> dict:
-    report = root / "report.json"
-    done = run(root, "grade", str(path), "--lab", "w16a16", "--device", "cpu", "--json", str(report))
-    assert done.returncode == 0, done.stderr
-    return json.loads(report.read_text(encoding="utf-8"))["labs"]["w16a16"]
-
-
 @pytest.mark.slow
 @pytest.mark.xdist_group("new_lab")
 def test_the_solution_of_a_new_lab_is_right(repository):
-    lab = graded(repository, repository / "solutions")
+    report = repository / "report.json"
+    done = run(repository, "grade", "solutions", "--lab", "w16a16", "--device", "cpu", "--json", str(report))
+    assert done.returncode == 0, done.stderr
+    lab = json.loads(report.read_text(encoding="utf-8"))["labs"]["w16a16"]
     assert [test["name"] for test in lab["tests"] if test["status"] not in ("passed", "skipped")] == []
     assert lab["correctness"] == {"points": 60, "max_points": 60}
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("new_lab")
-def test_its_stub_is_not_attempted_and_its_notebook_is_there(repository):
-    assert graded(repository, repository / "assignment")["status"] == "not_attempted"
-    assert graded(repository, repository / "notebooks")["status"] == "not_attempted"
 
 
 @pytest.mark.slow
@@ -100,28 +88,39 @@ def test_no_test_has_to_be_told_of_it(repository):
     assert " passed" in done.stdout
 
 
+WRONG = {
+    "store": ("tl.store(y_ptrs, acc.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))",
+              "tl.store(y_ptr + offs_m[:, None] * N + offs_n[None, :], acc.to(tl.float16), "
+              "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"),
+    "count": ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"),
+    "sum": ("acc = tl.dot(x, w, acc)", "acc = tl.dot(x, w)"),
+}  # fmt: skip
+"""By the column in which it is seen, an edit of the lab's solution."""
+GRADED = """
+import json, sys
+from pathlib import Path
+from grader.labs import get_lab
+from tests.submissions import graded_as_read
+print(json.dumps([graded_as_read(Path(path), get_lab("w16a16"))["labs"]["w16a16"] for path in sys.argv[1:]]))
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("new_lab")
-@pytest.mark.parametrize(
-    ("right", "wrong", "column"),
-    [
-        ("tl.store(y_ptrs, acc.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))",
-         "tl.store(y_ptr + offs_m[:, None] * N + offs_n[None, :], acc.to(tl.float16), "
-         "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))", "store"),
-        ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)", "count"),
-        ("acc = tl.dot(x, w, acc)", "acc = tl.dot(x, w)", "sum"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_observed_in_a_new_lab(repository, right, wrong, column):
+def test_its_stub_is_not_attempted_and_mistakes_in_its_solution_are_observed(repository):
     source = (repository / "solutions" / "w16a16.py").read_text(encoding="utf-8")
-    assert source.count(right) == 1
-    folder = repository / column
-    folder.mkdir()
-    (folder / "w16a16.py").write_text(source.replace(right, wrong), encoding="utf-8")
-    lab = graded(repository, folder)
-    observed = {test["metrics"].get("mistake") or "" for test in lab["tests"] if test["status"] == "failed"}
-    assert lab["correctness"]["points"] < 60
-    assert any(one.startswith(f"{column}: ") for one in observed)
+    for column, (right, wrong) in WRONG.items():
+        assert source.count(right) == 1
+        (repository / column).mkdir()
+        (repository / column / "w16a16.py").write_text(source.replace(right, wrong), encoding="utf-8")
+    command = [sys.executable, "-c", GRADED, "assignment", "notebooks", *WRONG]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True, timeout=600)
+    stub, notebook, *wrong = json.loads(done.stdout)
+    assert stub["status"] == notebook["status"] == "not_attempted"
+    for column, lab in zip(WRONG, wrong, strict=True):
+        observed = {test["metrics"].get("mistake") or "" for test in lab["tests"] if test["status"] == "failed"}
+        assert lab["correctness"]["points"] < 60
+        assert any(one.startswith(f"{column}: ") for one in observed), column
 
 
 @pytest.mark.slow
