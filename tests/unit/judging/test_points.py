@@ -21,7 +21,10 @@ LAB = get_lab("w8a8")
 HIDDEN = replace(LAB.cases[0], name="hidden_1", hidden=True)
 NAMES = [case.name for case in LAB.cases]
 numbers = st.floats(0, 100).map(lambda value: round(value, 2))
-weights = st.dictionaries(st.sampled_from([*NAMES, "hidden_1", *(case.name for case in LAB.speed_cases)]), numbers)
+GROUPS = ((*NAMES, "hidden_1"), tuple(case.name for case in LAB.speed_cases))
+weights = st.dictionaries(st.sampled_from([name for group in GROUPS for name in group]), numbers).filter(
+    lambda table: all(any(table.get(name, 1.0) for name in group) for group in GROUPS)  # points that no case has are no rubric
+)
 rubrics = st.builds(
     lambda correctness, memory, speed, needs, shares, table: Rubric(
         correctness + 1, memory * correctness, speed, needs, tuple(sorted(shares)), {LAB.id: table}
