@@ -88,7 +88,12 @@ def ladder_table(
     steps = [(f"ladder/{path.stem}", path) for path in sorted(folder.glob(f"{lab_id}_*.py"))]
     steps.append(("solution", root / "solutions" / f"{lab_id}.py"))
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
-    missing = [f"{name} on {shape}" for name, path in steps for shape in shapes if (name, shape) not in times and not _unmeasured(path)]
+    missing = [
+        f"{name} on {shape}"
+        for name, path in steps
+        for shape in shapes
+        if (name, shape) not in times and not _unmeasured(path)
+    ]
     if missing:
         raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     if language != "en" and len(ideas) != len(steps) - 1:

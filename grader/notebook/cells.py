@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grader.labs import Lab, all_labs
-from grader.notebook.language import told
+from grader.notebook.language import translated
 from grader.pipeline.progress import Progress
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
@@ -24,7 +24,7 @@ class NotYet(Exception):
     """What a cell asks for is not there yet, or not right. A notebook shows the sentence and no stack trace."""
 
     def _render_traceback_(self) -> list[str]:
-        return [told(str(self))]
+        return [translated(str(self))]
 
 
 def inputs(elsewhere: str = ELSEWHERE) -> Sequence[str]:
@@ -53,7 +53,7 @@ def display(remarks: Sequence[Remark], pictures: Sequence[Picture] = ()) -> None
 
 def in_language(remark: Remark) -> Remark:
     """The remark in the notebook's language."""
-    return replace(remark, text=told(remark.text), folded=told(remark.folded))
+    return replace(remark, text=translated(remark.text), folded=translated(remark.folded))
 
 
 def _front_end_display() -> Any:

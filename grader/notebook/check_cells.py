@@ -61,7 +61,13 @@ def check(notebook: str, *, step: str | None = None, speed: str | None = None) -
     graded = report.labs[lab.id]
     points, most = graded.correctness_points, graded.correctness_max
     maps = [_error_map(errors) for errors in graded.error_maps[:2]]
-    remarks = [verdict(graded), *explanations(graded), *build_remarks(graded), *printed(_prints(lab, graded.source)), *notes()]
+    remarks = [
+        verdict(graded),
+        *explanations(graded),
+        *build_remarks(graded),
+        *printed(_prints(lab, graded.source)),
+        *notes(),
+    ]
     output.show(Inline(remarks, maps))
     if grading_by_nbgrader():
         return points
@@ -167,7 +173,9 @@ def _prints(lab: Lab, source: KernelSource | None) -> tuple[str, ...]:
         return ()
     case = lab.cases[0]
     problems = {case.name: make_problem(lab, case, SEED)}
-    return interpret(lab, source, replace(bundle, made=made), problems, [(case.name, 0)], InterpretOptions(1))[0].printed
+    return interpret(lab, source, replace(bundle, made=made), problems, [(case.name, 0)], InterpretOptions(1))[
+        0
+    ].printed
 
 
 _reports: dict[str, Report] = {}

@@ -18,7 +18,7 @@ def chinese() -> bool:
     return os.environ.get(PLACE, Path.cwd().name) == "zh"
 
 
-def told(text: str) -> str:
+def translated(text: str) -> str:
     """The text as the notebook's reader gets it, line by line; a line that the table does not know stays as it is."""
     return "\n".join(map(_line, text.split("\n"))) if chinese() else text
 
@@ -37,4 +37,6 @@ def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
     more."""
     said: dict[str, str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["say"]
     ordered = sorted(said.items(), key=lambda pair: ("_}" not in pair[0], -len(re.sub(r"\{\w+\}", "", pair[0]))))
-    return tuple((re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))), text) for english, text in ordered)
+    return tuple(
+        (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))), text) for english, text in ordered
+    )

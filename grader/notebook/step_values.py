@@ -72,7 +72,8 @@ def _window(values: Values) -> tuple[Values, int, int]:
         for one in (values.got, values.expected, values.wrong)
     )
     first = wrong.nonzero()[0].tolist() if bool(wrong.any()) else [0, 0]
-    row, column = (max(0, min(at - 1, size - most)) for at, size, most in zip(first, got.shape, (ROWS, COLUMNS), strict=True))
+    row, column = (
+        max(0, min(at - 1, size - most)) for at, size, most in zip(first, got.shape, (ROWS, COLUMNS), strict=True)
+    )
     cut = slice(row, row + ROWS), slice(column, column + COLUMNS)
     return Values(got[cut], expected[cut], wrong[cut]), row, column
-

@@ -73,7 +73,9 @@ class Watch:
     def run(self, ended: Callable[[], bool] = lambda: False) -> None:
         """Watches until KeyboardInterrupt, or until `ended` says so. Raises UnusablePath when there is nothing at first."""
         read(self.path, self.labs, all_labs=self.all_labs)
-        self.options = replace(self.options, seed=secrets.randbits(48) if self.options.seed is None else self.options.seed)
+        self.options = replace(
+            self.options, seed=secrets.randbits(48) if self.options.seed is None else self.options.seed
+        )
         prewarm(confined=self.options.confined)
         session = Session()
         with one_thread():

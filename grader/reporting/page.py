@@ -80,7 +80,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Remark:
+class Excerpt:
     """A sentence, and the lines around the one that it names, which bears it; "" and () where it names none."""
 
     text: str
@@ -94,7 +94,7 @@ class ShownCause:
     """A cause, sentence by sentence."""
 
     cause: Cause
-    remarks: tuple[Remark, ...]
+    remarks: tuple[Excerpt, ...]
 
 
 @dataclass(frozen=True)
@@ -200,14 +200,14 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPag
     )
 
 
-def _remark(sentence: str, source: KernelSource | None, shown: Listing | None) -> Remark:
+def _remark(sentence: str, source: KernelSource | None, shown: Listing | None) -> Excerpt:
     """A sentence below the line that it names; one that shows a line of its own stays as it is."""
     at = named_line(sentence, source) if source is not None else None
     if source is None or shown is None or at is None or at > len(shown.lines) or f"\n{INDENT}" in sentence:
-        return Remark(sentence)
+        return Excerpt(sentence)
     place = str(source.lines[at - 1])
     text = sentence.removeprefix(place)
-    return Remark(text.lstrip(":, ") if text != sentence else sentence, place, shown.anchor(at), shown.around(at))
+    return Excerpt(text.lstrip(":, ") if text != sentence else sentence, place, shown.anchor(at), shown.around(at))
 
 
 def _maps(errors: tuple[ErrorMap, ...]) -> tuple[Map, ...]:

@@ -224,12 +224,20 @@ def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Te
         for number, (title, tile, bad) in enumerate(halves):
             left = number * (columns + 0.5)
             extent = (left, left + columns, rows, 0)
-            axes.imshow(bad.numpy(), cmap=ListedColormap([SILVER, VERMILLION]), vmin=0, vmax=1, extent=extent, aspect="auto")
+            axes.imshow(
+                bad.numpy(), cmap=ListedColormap([SILVER, VERMILLION]), vmin=0, vmax=1, extent=extent, aspect="auto"
+            )
             axes.text(left, -0.3, title, color=INK)
             for row, column in np.ndindex(rows, columns):
                 text = f"{tile[row, column].item():.3g}"
                 axes.text(left + column + 0.5, row + 0.5, text, ha="center", va="center", color=BLACK)
-        axes.set(xlim=(0, 2 * columns + 0.5), ylim=(rows, -0.8), xticks=[], ylabel="row", yticks=[n + 0.5 for n in range(rows)])
+        axes.set(
+            xlim=(0, 2 * columns + 0.5),
+            ylim=(rows, -0.8),
+            xticks=[],
+            ylabel="row",
+            yticks=[n + 0.5 for n in range(rows)],
+        )
         axes.set_yticklabels([str(at[0] + row) for row in range(rows)])
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)

@@ -514,6 +514,7 @@ def test_a_cell_that_needs_an_earlier_step_says_so_before_it_runs(monkeypatch):
     """The opening's row_sums is given, and calls the student's load_tile."""
     cells = solution_cells("opening")
     monkeypatch.setattr(check_cells, "inputs", lambda: cells)
+    monkeypatch.setattr(step_values, "inputs", lambda: cells)
     check_cells.needs("opening", "masks")
     at = next(i for i, cell in enumerate(cells) if "def load_tile(" in cell)
     right = cells[at]
@@ -533,6 +534,7 @@ def test_a_cell_may_launch_a_step_that_is_wrong(monkeypatch):
     """The opening's last cell shows the error of a product without its first tile."""
     cells = edited("opening", "product", "range(0, K,", "range(BLOCK_K, K,")
     monkeypatch.setattr(check_cells, "inputs", lambda: cells)
+    monkeypatch.setattr(step_values, "inputs", lambda: cells)
     check_cells.needs("opening", "product", right=False)
     at = next(i for i, cell in enumerate(cells) if "def multiply(" in cell)
     cells[at] = "@triton.jit\ndef multiply(x_ptr):\n    pass"
@@ -546,6 +548,7 @@ def test_a_cell_that_launches_a_kernel_needs_one(monkeypatch):
     """A stub stores nothing, and its layer's largest error would be nan; a kernel that is wrong may be launched."""
     cells = solution_cells("dds")
     monkeypatch.setattr(check_cells, "inputs", lambda: cells)
+    monkeypatch.setattr(step_values, "inputs", lambda: cells)
     check_cells.needs("dds")
     at = next(i for i, cell in enumerate(cells) if "def DDS_MM(" in cell)
     cells[at] = "@triton.jit\ndef DDS_MM(x_ptr):\n    pass"
