@@ -14,7 +14,7 @@ from grader.authoring.notebooks import SOURCE, instructor_notebook
 from grader.exercises import exercises, slips_of, steps_of
 from grader.labs import all_labs
 from grader.model import KernelSource, Refusal, SourceLine
-from grader.notebook import NotYet, check_cells, step_words
+from grader.notebook import NotYet, check_cells, step_values, step_words
 from grader.notebook.harness import StepAnswer, check_executed, problem_of
 from grader.notebook.step_words import deviation, differing
 from grader.reading import read_executed, read_step
