@@ -200,8 +200,8 @@ def _recorded(
         else failure.problems[one.case]
         for name, one in zip(names, chosen, strict=True)
     }
-    slices = max((bundle.configs[one.config].split_k for one in chosen), default=1)
-    how = replace(failure.how, record=lambda count: programs_to_record(count, 2 * FIRST if slices > 1 else FIRST))
+    sliced = any(bundle.configs[one.config].split_k > 1 for one in chosen)
+    how = replace(failure.how, record=lambda count: programs_to_record(count, 2 * FIRST if sliced else FIRST))
     outcomes = interpret(lab, failure.source, replace(bundle, launches=launches), problems, pairs, how)
     known = catalogue if own_values else Catalogue()
     found = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,16 @@ class Run:
         """Of Y, in elements."""
         along_m, along_n = (int(stride) for stride in self.problem.tensors[self.lab.output].stride())
         return along_m, along_n
+
+    @cached_property
+    def reaching_output(self) -> set[int]:
+        """The nodes that stores to the output were computed with."""
+        accesses = (node for mine in self.tape.accesses.values() for node in mine)
+        found = {node.inputs[0] for node in accesses if node.op != "load" and node.tensor == self.lab.output}
+        for node in reversed(self.tape.nodes):
+            if node.number in found:
+                found.update(node.inputs)
+        return found
 
     def way_to_load(self, number: int, tensor: str) -> Iterator[Node]:
         """The nodes from this one back to where its elements of `tensor` were loaded, that load among them."""

@@ -16,16 +16,10 @@ from grader.diagnosis.tape import Node
 
 def dropped(run: Run, program: int, stores: Sequence[Node]) -> list[Node]:
     """Products of the program that reach none of its stores; none where a value of unknown origin does."""
-    waiting = [store.inputs[0] for store in stores]
-    seen = set(waiting)
-    while waiting:
-        for i in run.tape.nodes[waiting.pop()].inputs:
-            if i not in seen:
-                seen.add(i)
-                waiting.append(i)
     if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
         return []
-    return [node for node in run.provenance.products(run.tape.programs[program]) if node.number not in seen]
+    made = run.provenance.products(run.tape.programs[program])
+    return [node for node in made if node.number not in run.reaching_output]
 
 
 def check_kept(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
