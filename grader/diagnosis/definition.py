@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grader.diagnosis.provenance import FAR, Array, Untraceable
+from grader.diagnosis.provenance import FAR, NONE, Array, Untraceable
 from grader.diagnosis.tape import MOVES, Node
 from grader.parsing import parse
 
@@ -230,6 +230,43 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
     return made or line_of_argument(run.text, access.line or 0, "pointer") or access.line
 
 
+def line_of_element(run: Run, load: Node, taken: Array, own: Array) -> int | None:
+    """Where a load's addresses came to other elements than their own, by what lies between the two: along one axis, where its lanes
+    got their numbers; the same for all lanes, where these begin if no program id is in it. Else where the pointer was made.
+
+    taken, own: offsets of some lanes.
+    """
+    assert load.offsets is not None
+    pointer = line_of_argument(run.text, load.line or 0, "pointer") or load.line
+    places, first, which = np.unique(taken, return_index=True, return_inverse=True)
+    apart = (own - taken)[first]
+    if (apart[which] != own - taken).any():  # one element in the place of several
+        return pointer
+    if (apart == apart[0]).all():
+        return pointer if any(map(is_program_id, address_nodes(run, load))) else line_of_base(run, load)
+    at = np.minimum(np.searchsorted(places, load.offsets), len(places) - 1)
+    right = np.where(places[at] == load.offsets, load.offsets + apart[at], NONE)
+    for axis, length in enumerate(load.shape):
+        lanes, there = (np.moveaxis(one, axis, 0).reshape(length, -1) for one in (right, load.offsets))
+        column = int((lanes != NONE).all(axis=0).argmax())
+        if (lanes[:, column] == NONE).any() or len(np.unique(lanes[:, column] - there[:, column])) == 1:
+            continue
+        made = [
+            (node.line, np.diff(values))
+            for node, values in _along(run, load, axis)
+            if node.op not in ("make_range", *MOVES)
+        ]
+        steps = np.diff(lanes[:, column])
+        wrong = (line for line, one in made if line and _alike(one, made[-1][1]) and not _alike(one, steps))
+        return next(wrong, pointer)
+    return pointer
+
+
+def _alike(one: Array, other: Array) -> bool:
+    """Whether numbers are the same up to a factor."""
+    return bool((one * np.abs(other).max(initial=0) == other * np.abs(one).max(initial=0)).all())
+
+
 def changing_axis(along: Array) -> int | None:
     """The first axis of a tile along which these numbers change."""
     return next((axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()), None)
@@ -241,9 +278,7 @@ def line_of_order(run: Run, access: Node, axis: int) -> int | None:
     final = made[-1][1] if made else np.zeros(1)
     if (final == final[0]).all():
         return None
-    return next(
-        (line for line, one in made if line and (one * np.abs(final).max() == final * np.abs(one).max()).all()), None
-    )
+    return next((line for line, one in made if line and _alike(one, final)), None)
 
 
 def line_of_lanes(run: Run, access: Node, axis: int, stride: int) -> int | None:

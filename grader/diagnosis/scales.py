@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_argument, line_of_mask
+from grader.diagnosis.definition import line_of_argument, line_of_element, line_of_mask
 from grader.diagnosis.fit import fit
 from grader.diagnosis.history import line_of_change, told, way
 from grader.diagnosis.observation import Observation, plain
@@ -131,7 +131,9 @@ def other_element(
     )
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
-    line = load.line if load else None
+    line = (
+        line_of_element(run, load, taken[amiss], own[amiss]) if load is not None and load.offsets is not None else None
+    )
     if (
         load is not None and load.offsets is not None and np.isin(own[amiss], load.offsets).all()
     ):  # loaded, and used for others
@@ -185,9 +187,8 @@ def made_otherwise(
     origin = run.provenance.origin(held[0], scale.tensor)
     offset = -1 if origin is None else int(offsets_of(origin).reshape(-1)[held[1]])
     element = element_words(run, scale, offset) if offset >= 0 else scale.tensor.removesuffix("_ptr")
-    text = (
-        f"{element} becomes {links[-1].value:.7g} ({told(links)}) for Y[{products.m[place[0]]}, {products.n[place[0]]}]"
-    )
+    where = f"{side.operand.letter}[{side.row[place]}, {products.left.k[place]}]"
+    text = f"for {where}, {element} becomes {links[-1].value:.7g} ({told(links)})"
     line = line_of_change(run, links, may[0], bits=bits)
     expected = ", ".join(f"{one:.7g}" for one in may[:-1]) + (" or " if len(may) > 1 else "") + f"{may[-1]:.7g}"
     return [products.seen(column, f"{scale.tensor} made", line, text, expected, p=place[1])]
