@@ -48,17 +48,20 @@ notebook: $(call with,notebook) ## open the notebooks in JupyterLab
 
 grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
 	@mkdir -p report
-	@$(PY) -m grader.cli.lab grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
+	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 
 watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
 	@mkdir -p report
-	@$(PY) -m grader.cli.lab watch $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
+	@$(PY) -m grader watch $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 
 submit: $(INSTALLED) ## submit LAB's kernel to the course server (`lab login` first)
 	@$(PY) -m grader.cli.lab submit $(LAB) $(SUBMISSION) $(ARGS)
 
-status board: $(INSTALLED) ## list your submissions; show the board
-	@$(PY) -m grader.cli.lab $@ $(ARGS)
+status: $(INSTALLED) ## list what you submitted
+	@$(PY) -m grader.cli.lab status $(ARGS)
+
+board: $(INSTALLED) ## show the course's board
+	@$(PY) -m grader.cli.lab board $(ARGS)
 
 doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 	@$(PY) -m grader doctor

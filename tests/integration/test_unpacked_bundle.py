@@ -116,7 +116,7 @@ def test_what_its_dockerfile_runs_and_starts_works(home):
 
 def test_make_lists_what_is_there_for_students_only(home):
     listed = re.findall(r"^  make ([a-z-]+)", run(home, "make"), re.MULTILINE)
-    assert listed == ["help", "notebook", "grade", "watch", "doctor", "install", "model", "clean"]
+    assert listed == ["help", "notebook", "grade", "watch", "submit", "status", "board", "doctor", "install", "model", "clean"]
     commands = run(home, ".venv/bin/python -m grader --help")
     assert "doctor" in commands
     assert "batch" not in commands
