@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Template
 from markupsafe import Markup
 
 from grader.compile_errors import blocks
@@ -23,7 +23,8 @@ from grader.reporting import drawings, memory_pictures, traffic_words
 from grader.reporting.advice import advice
 from grader.reporting.causes import Cause, causes
 from grader.reporting.listing import Line, Listing, listing
-from grader.reporting.terminal import describe_facts, next_step, number, outcome, total
+from grader.reporting.templates import templates
+from grader.reporting.terminal import describe_facts, next_step, outcome, total
 from grader.reporting.text import page_value
 from grader.traffic import Traffic
 
@@ -156,17 +157,7 @@ def page(
 
 @cache
 def _template() -> tuple[Template, str]:
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
-    environment.filters["blocks"] = blocks
-    return environment.get_template("page.html.j2"), (HERE / "page.css").read_text(encoding="utf-8")
+    return templates(HERE, _shown, blocks=blocks).get_template("page.html.j2"), (HERE / "page.css").read_text(encoding="utf-8")
 
 
 def _shown(value: Any) -> Any:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from grader.classroom.batch.accounts import Accounted, tally
 from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
@@ -23,8 +21,7 @@ from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
 from grader.model import Device, LabReport
 from grader.reporting import page as html
-from grader.reporting.terminal import number
-from grader.reporting.text import page_value
+from grader.reporting.templates import templates
 
 HERE = Path(html.__file__).parent
 LEADERS = 20
@@ -306,18 +303,8 @@ def _tags(standing: Standing) -> tuple[str, ...]:
 
 def _rendered(template: str, script: str, **values: object) -> str:
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=page_value,
-    )
-    environment.filters["number"] = number
-    environment.filters["headline"] = headline
     hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
-    return environment.get_template(template).render(style=style, script=script, **hashes, **values)
+    return templates(HERE, headline=headline).get_template(template).render(style=style, script=script, **hashes, **values)
 
 
 def _hash(text: str) -> str:

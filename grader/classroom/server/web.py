@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from grader.classroom.batch.overview import pseudonym_of
 from grader.classroom.batch.workers import WorkFailed
@@ -20,8 +20,7 @@ from grader.classroom.server.dispatching import DRAINING, PAUSED
 from grader.classroom.server.service import COOKIE, Mine, Using, Whoever, from_here, holder, member, service_of
 from grader.classroom.server.store import HOUR, Member
 from grader.reporting import page as html
-from grader.reporting.terminal import number as in_words
-from grader.reporting.text import page_value
+from grader.reporting.templates import templates
 
 HERE = Path(__file__).parent
 SESSION_SECONDS = 12 * 3600
@@ -173,17 +172,7 @@ def sign_in(sentence: str = "") -> str:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=page_value,
-    )
-    environment.filters["number"] = in_words
-    environment.filters["moment"] = lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-    return environment
+    return templates(HERE, moment=lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"))
 
 
 def _page(template: str, title: str, who: Member | None, **values: object) -> str:
