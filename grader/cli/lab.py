@@ -79,9 +79,6 @@ def login(
 def submit(
     lab: Lab,
     path: Where = None,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Have the best config profiled on the server's GPU.")
-    ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answer.")] = True,
 ) -> None:
     """Submit one lab's kernel to the course server, and wait for its answer. Only the kernel's text is sent."""
@@ -95,7 +92,7 @@ def submit(
     if isinstance(source, Refusal):
         raise refuse(source.message)
     client = _asked(Client)
-    sent = _asked(lambda: client.submit(source, profile=profile))
+    sent = _asked(lambda: client.submit(source))
     errors.print(f"attempt {sent['id']}: {escape(prose(sent['words']))}", soft_wrap=True)
     if not wait:
         return

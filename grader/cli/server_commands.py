@@ -24,10 +24,10 @@ from grader.cli.class_commands import (
     require_packages,
     utc,
 )
+from grader.client import LOOPBACK
 
 DEFAULT = Path("course.sqlite")
 MOST_JOBS = 8
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MOST_CONNECTIONS = 2000
 
 Database = Annotated[Path, typer.Argument(help="The course's one file; made where there is none.")]

@@ -77,16 +77,10 @@ class Client:
     def __init__(self, of: Account | None = None) -> None:
         self.account = of or account()
 
-    def submit(self, source: KernelSource, *, profile: bool = False) -> dict[str, Any]:
+    def submit(self, source: KernelSource) -> dict[str, Any]:
         """Hands in a kernel's text, and nothing else; a request that got lost is repeated and counts once."""
         lines = [[line.place[:200], line.line] for line in source.lines]
-        upload = {
-            "lab": source.lab_id,
-            "text": source.module,
-            "lines": lines,
-            "request": uuid.uuid4().hex,
-            "profile": profile,
-        }
+        upload = {"lab": source.lab_id, "text": source.module, "lines": lines, "request": uuid.uuid4().hex}
         found: dict[str, Any] = self._asked("POST", "/api/attempts", upload, attempts=3)
         return found
 

@@ -43,7 +43,6 @@ class Upload(BaseModel):
     text: str = Field(min_length=1, max_length=MAX_MODULE_CHARS)
     lines: list[Place] = Field(default=[], max_length=20000)
     request: str = Field(pattern="^[0-9a-f]{32}$")
-    profile: bool = False
 
 
 def application(service: Service) -> Door:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
 from grader.classroom.batch.overview import pseudonym_of
-from grader.classroom.server.store import Attempt
+from grader.classroom.server.store import Attempt, AttemptAnswer
 from grader.judging.rubric import load_tiers
 from grader.labs import get_lab
 from grader.model import Device
@@ -42,15 +42,15 @@ class Board:
 
 def boards(attempts: Iterable[Attempt], labs: Sequence[str], device: Device, secret: str) -> dict[str, Board]:
     """Each lab's board; a student's best attempt counts."""
-    best: dict[tuple[str, str], Attempt] = {}
-    for attempt in attempts:
-        if attempt.state == "done" and attempt.answer["points"] > 0:
+    best: dict[tuple[str, str], AttemptAnswer] = {}
+    for attempt, answer in _done(attempts):
+        if answer.points > 0:
             place = attempt.lab, attempt.login
-            best[place] = max(best.get(place, attempt), attempt, key=_worth)
+            best[place] = max(best.get(place, answer), answer, key=_worth)
     found = {}
     for lab in labs:
         rows = [
-            BoardRow(pseudonym_of(login, secret), one.answer["points"], one.answer["ratio"], dict(one.answer["cases"]))
+            BoardRow(pseudonym_of(login, secret), one.points, one.ratio, one.cases)
             for (of_lab, login), one in best.items()
             if of_lab == lab
         ]
@@ -61,8 +61,13 @@ def boards(attempts: Iterable[Attempt], labs: Sequence[str], device: Device, sec
     return found
 
 
-def _worth(attempt: Attempt) -> tuple[float, float]:
-    return attempt.answer["ratio"] or 0.0, attempt.answer["points"]
+def _done(attempts: Iterable[Attempt]) -> Iterator[tuple[Attempt, AttemptAnswer]]:
+    """The attempts that have a verdict, and what it comes to."""
+    return ((one, one.answer) for one in attempts if one.state == "done" and one.answer)
+
+
+def _worth(answer: AttemptAnswer) -> tuple[float, float]:
+    return answer.ratio or 0.0, answer.points
 
 
 def _references(lab: str, cases: Sequence[str], device: Device) -> list[BoardRow]:
@@ -80,20 +85,19 @@ def _references(lab: str, cases: Sequence[str], device: Device) -> list[BoardRow
 def stuck(attempts: Iterable[Attempt]) -> list[tuple[str, str, str, int]]:
     """Who has the same trouble in a lab for STUCK attempts or more: login, lab, trouble, attempts; the longest first."""
     runs: dict[tuple[str, str], tuple[str, int]] = {}
-    for attempt in attempts:
-        if attempt.state == "done":
-            place, trouble = (attempt.login, attempt.lab), attempt.answer["trouble"]
-            before, count = runs.get(place, ("", 0))
-            runs[place] = trouble, count + 1 if trouble == before else 1
+    for attempt, answer in _done(attempts):
+        place = attempt.login, attempt.lab
+        before, count = runs.get(place, ("", 0))
+        runs[place] = answer.trouble, count + 1 if answer.trouble == before else 1
     found = [(*place, trouble, count) for place, (trouble, count) in runs.items() if trouble and count >= STUCK]
     return sorted(found, key=lambda one: (-one[3], one))
 
 
 def curve_of(attempts: Iterable[Attempt]) -> Markup:
     """One lab's attempts over time as a picture: ratios where something was timed, else points."""
-    done = [one for one in sorted(attempts, key=lambda one: one.id) if one.state == "done"]
-    moments = [one.submitted_at for one in done]
-    if any(one.answer["ratio"] for one in done):
-        return curve(moments, [one.answer["ratio"] or 0.0 for one in done], 1.0, "1 = cuBLAS")
-    most = max((one.answer["max_points"] for one in done), default=0.0)
-    return curve(moments, [one.answer["points"] for one in done], most, f"{most:g} points")
+    done = list(_done(sorted(attempts, key=lambda one: one.id)))
+    moments = [one.submitted_at for one, _ in done]
+    if any(answer.ratio for _, answer in done):
+        return curve(moments, [answer.ratio or 0.0 for _, answer in done], 1.0, "1 = cuBLAS")
+    most = max((answer.max_points for _, answer in done), default=0.0)
+    return curve(moments, [answer.points for _, answer in done], most, f"{most:g} points")

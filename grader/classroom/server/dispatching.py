@@ -152,9 +152,7 @@ class Dispatcher(threading.Thread):
         self.store.finish(attempt.id, state, found, key)
         self.stages.pop(attempt.id, None)
         waited = time.time() - attempt.submitted_at
-        print(
-            f"attempt {attempt.id}, {attempt.lab}: {found['status']} after {waited:.1f} s", file=sys.stderr, flush=True
-        )
+        print(f"attempt {attempt.id}, {attempt.lab}: {found.status} after {waited:.1f} s", file=sys.stderr, flush=True)
         self.changed(attempt.id)
 
     def _tell(self, number: int, stage: str) -> None:

@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from grader.classroom.batch.coordinating import points_today, without_verdict
 from grader.classroom.batch.tasks import read_hand_in
 from grader.classroom.batch.verdicts import placed
+from grader.classroom.server.store import AttemptAnswer
 from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
 from grader.judging.rubric import load_rubric
@@ -37,8 +37,8 @@ def read_text(lab_id: str, text: str, lines: Sequence[tuple[str, int]]) -> Kerne
     return replace(source, lines=places, path=Path(f"{lab_id}.py"))
 
 
-def answer(report: LabReport | Refusal, source: KernelSource | None, lab_id: str, device: Device) -> dict[str, Any]:
-    """What is told of an attempt: points, ratios, what is wrong; plain data. The points are those of today's rubric."""
+def answer(report: LabReport | Refusal, source: KernelSource | None, lab_id: str, device: Device) -> AttemptAnswer:
+    """What is told of an attempt. The points are those of today's rubric."""
     if isinstance(report, Refusal):
         report = without_verdict(lab_id, report, load_rubric(), gpu=device.kind == "cuda")
     else:
@@ -48,16 +48,16 @@ def answer(report: LabReport | Refusal, source: KernelSource | None, lab_id: str
     ratios = {test.name: float(test.metrics["ratio"]) for test in report.tests if "ratio" in test.metrics}
     remarks = [verdict(report), *explanations(report), *build_remarks(report)]
     counted = bool(ratios) and report.speed_points > 0
-    return {
-        "status": report.status,
-        "points": round(report.points, 2),
-        "max_points": report.max_points,
-        "gradable": report.gradable_points,
-        "ratio": round(statistics.geometric_mean(ratios.values()), 4) if counted else None,
-        "cases": {name: round(ratio, 4) for name, ratio in ratios.items()} if counted else {},
-        "trouble": trouble(report),
-        "remarks": [[one.text[:MAX_REMARK], one.style] for one in remarks[:MAX_REMARKS]],
-    }
+    return AttemptAnswer(
+        status=report.status,
+        points=round(report.points, 2),
+        max_points=report.max_points,
+        gradable=report.gradable_points,
+        ratio=round(statistics.geometric_mean(ratios.values()), 4) if counted else None,
+        cases={name: round(ratio, 4) for name, ratio in ratios.items()} if counted else {},
+        trouble=trouble(report),
+        remarks=[(one.text[:MAX_REMARK], one.style) for one in remarks[:MAX_REMARKS]],
+    )
 
 
 def trouble(report: LabReport) -> str:

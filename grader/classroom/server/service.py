@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import Counter
 from concurrent.futures import Future
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -72,7 +73,7 @@ class Service:
             return f"waiting, {self._before(attempt.id)} before it{paused}"
         if attempt.state == "running":
             return self.dispatcher.stages.get(attempt.id, "being graded")
-        return str(attempt.answer.get("status", attempt.state)).replace("_", " ")
+        return (attempt.answer.status if attempt.answer else attempt.state).replace("_", " ")
 
     def _before(self, attempt: int) -> int:
         since, found = self._places
@@ -90,7 +91,7 @@ class Service:
             **known,
             "words": self.words(attempt),
             "late": late,
-            **attempt.answer,
+            **(asdict(attempt.answer) if attempt.answer else {}),
             "page": f"/attempts/{attempt.id}",
         }
 

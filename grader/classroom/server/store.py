@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS member (
 CREATE TABLE IF NOT EXISTS attempt (
     id INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL, lab TEXT NOT NULL, request TEXT NOT NULL,
     submitted_at REAL NOT NULL, state TEXT NOT NULL DEFAULT 'queued', priority INTEGER NOT NULL DEFAULT 0,
-    profile INTEGER NOT NULL DEFAULT 0, started_at REAL, finished_at REAL, text TEXT NOT NULL, lines TEXT NOT NULL,
-    key TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT '{}', UNIQUE (login, request)
+    started_at REAL, finished_at REAL, text TEXT NOT NULL, lines TEXT NOT NULL,
+    key TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT 'null', UNIQUE (login, request)
 );
 CREATE INDEX IF NOT EXISTS attempt_state ON attempt (state);
 CREATE INDEX IF NOT EXISTS attempt_login ON attempt (login, submitted_at);
@@ -68,8 +68,23 @@ class Member:
 
 
 @dataclass(frozen=True)
+class AttemptAnswer:
+    """What the author of an attempt is told. gradable: the points that could be earned on this machine; ratio: geometric mean of `cases`,
+    time of cuBLAS / time of the kernel by speed case, None where none counts; trouble: what is wrong first; remarks: text and style."""
+
+    status: str
+    points: float
+    max_points: float
+    gradable: float
+    ratio: float | None
+    cases: Mapping[str, float]
+    trouble: str
+    remarks: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class Attempt:
-    """One submission of one lab. Times are seconds since 1970. `answer`: what its author is told, see kernel_text.py; empty until then."""
+    """One submission of one lab. Times are seconds since 1970. `answer`: None until it has ended, and of one that was cancelled."""
 
     id: int
     login: str
@@ -77,18 +92,17 @@ class Attempt:
     submitted_at: float
     state: State
     priority: int
-    profile: bool
     started_at: float | None
     finished_at: float | None
     key: str
-    answer: Mapping[str, Any]
+    answer: AttemptAnswer | None
 
     @property
     def ended(self) -> bool:
         return self.state not in ("queued", "running")
 
 
-COLUMNS = "id, login, lab, submitted_at, state, priority, profile, started_at, finished_at, key, answer"
+COLUMNS = "id, login, lab, submitted_at, state, priority, started_at, finished_at, key, answer"
 
 
 def digest(token: str) -> str:
@@ -183,9 +197,7 @@ class Store:
 
     # ------------------------------------------------------------ attempts
 
-    def submit(
-        self, login: str, *, lab: str, text: str, lines: Sequence[Any], request: str, profile: bool, per_hour: int
-    ) -> Attempt:
+    def submit(self, login: str, *, lab: str, text: str, lines: Sequence[Any], request: str, per_hour: int) -> Attempt:
         """Queues a submission. The same request again gives the same attempt and queues nothing. Raises NotAccepted."""
         now = time.time()
         with self._transaction() as database:
@@ -202,8 +214,10 @@ class Store:
                 if len(recent) >= per_hour:
                     minutes = max(1, round((recent[-per_hour][0] + HOUR - now) / 60))
                     raise NotAccepted(f"you submitted {len(recent)} times within an hour; try again in {minutes} min")
-                insert = "INSERT INTO attempt (login, lab, request, submitted_at, text, lines, profile) VALUES (?, ?, ?, ?, ?, ?, ?)"
-                values = (login, lab, request, now, text, json.dumps(lines), profile)
+                insert = (
+                    "INSERT INTO attempt (login, lab, request, submitted_at, text, lines) VALUES (?, ?, ?, ?, ?, ?)"
+                )
+                values = (login, lab, request, now, text, json.dumps(lines))
                 known = (database.execute(insert, values).lastrowid,)
         found = self.attempt(known[0])
         assert found is not None
@@ -225,7 +239,9 @@ class Store:
 
     def _attempts(self, condition: str, *values: object) -> list[Attempt]:
         rows = self._rows(f"SELECT {COLUMNS} FROM attempt WHERE {condition}", *values)
-        return [Attempt(*(*row[:6], bool(row[6]), *row[7:10], json.loads(row[10]))) for row in rows]
+        answers = (json.loads(row[-1]) for row in rows)
+        whole = ((*row[:-1], AttemptAnswer(**one) if one else None) for row, one in zip(rows, answers, strict=True))
+        return [Attempt(*row) for row in whole]
 
     def content(self, number: int) -> tuple[str, list[tuple[str, int]]]:
         """The text of a submission, and where its author has each line."""
@@ -260,12 +276,12 @@ class Store:
             database.execute("UPDATE member SET started_at = ? WHERE login = ?", (now, login))
         return self.attempt(cast(int, number))
 
-    def finish(self, number: int, state: State, answer: Mapping[str, Any], key: str = "") -> None:
+    def finish(self, number: int, state: State, answer: AttemptAnswer, key: str = "") -> None:
         """Ends a running attempt; one that ended before stays as it is."""
         statement = (
             "UPDATE attempt SET state = ?, finished_at = ?, answer = ?, key = ? WHERE id = ? AND state = 'running'"
         )
-        self._change(statement, state, time.time(), json.dumps(answer), key, number)
+        self._change(statement, state, time.time(), json.dumps(asdict(answer)), key, number)
 
     def cancel(self, number: int) -> bool:
         """Takes an attempt out of the queue; says whether it was there still."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from grader.classroom.batch.standing import standings
 from grader.classroom.batch.term_attempts import hand_ins
 from grader.classroom.roster import Person, Roster
 from grader.classroom.server.board import curve_of, stuck
-from grader.classroom.server.store import NotAccepted, Store, UnusableCourse, digest
+from grader.classroom.server.store import AttemptAnswer, NotAccepted, Store, UnusableCourse, digest
 from tests.course_server import Timed, course, kernel
 from tests.reports import H200
 from tests.stub_class import PoolHere
+
+ANSWER = AttemptAnswer("graded", 0.0, 100.0, 60.0, None, {}, "", [])
 
 
 @pytest.fixture
@@ -29,15 +32,15 @@ def store(tmp_path):
 
 
 def put(store, login, number, text="text", lab="w8a8", per_hour=100):
-    return store.submit(login, lab=lab, text=text, lines=[], request=f"{number:032x}", profile=False, per_hour=per_hour)
+    return store.submit(login, lab=lab, text=text, lines=[], request=f"{number:032x}", per_hour=per_hour)
 
 
 def test_everybodys_next_comes_before_anybodys_second(store):
     ids = [put(store, login, number).id for number, login in enumerate(["ann", "ann", "ann", "bob", "carl"])]
     assert [store.begin_next().id for _ in range(3)] == [ids[0], ids[3], ids[4]]
     assert store.begin_next() is None, "each has one running"
-    store.finish(ids[0], "done", {})
-    store.finish(ids[3], "done", {})
+    store.finish(ids[0], "done", ANSWER)
+    store.finish(ids[3], "done", ANSWER)
     put(store, "bob", 9)
     assert store.begin_next().login == "ann", "served longest ago"
     store.prefer(store.waiting()[-1][0])
@@ -62,7 +65,7 @@ def test_what_ran_when_the_server_was_killed_waits_again_and_what_ended_stays_en
     assert store.attempt(one.id).state == "queued"
     assert store.cancel(one.id)
     assert not store.cancel(one.id)
-    store.finish(one.id, "done", {})
+    store.finish(one.id, "done", ANSWER)
     assert store.attempt(one.id).state == "cancelled"
 
 
@@ -94,8 +97,8 @@ def test_a_kernel_is_graded_once_whoever_submits_it_and_a_batch_finds_it(tmp_pat
         world.wait()
         assert len(world.engine.given) == 2
         done = world.service.store.in_state("done")
-        assert [one.answer["status"] for one in done] == ["graded"] * 4 + ["rejected"]
-        assert done[0].answer["ratio"] > 0
+        assert [one.answer.status for one in done] == ["graded"] * 4 + ["rejected"]
+        assert done[0].answer.ratio > 0
         assert "<svg" in curve_of(done[:2])
         secret, setup = world.service.secret, world.service.setup
     store, engine = Store(tmp_path / "course.sqlite"), Timed()
@@ -132,5 +135,5 @@ def test_who_is_stuck(store):
     for number in range(3):
         one = put(store, "ann", number)
         store.begin_next()
-        store.finish(one.id, "done", {"trouble": "odd_m fails", "points": 0, "ratio": None})
+        store.finish(one.id, "done", replace(ANSWER, trouble="odd_m fails"))
     assert stuck(store.until(time.time())) == [("ann", "w8a8", "odd_m fails", 3)]
