@@ -157,7 +157,9 @@ def page(
 
 @cache
 def _template() -> tuple[Template, str]:
-    return templates(HERE, _shown, blocks=blocks).get_template("page.html.j2"), (HERE / "page.css").read_text(encoding="utf-8")
+    return templates(HERE, _shown, blocks=blocks).get_template("page.html.j2"), (HERE / "page.css").read_text(
+        encoding="utf-8"
+    )
 
 
 def _shown(value: Any) -> Any:

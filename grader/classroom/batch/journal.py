@@ -56,6 +56,7 @@ class StoredVerdict:
     graded_at: float
 
 
+ALL_CODE = (".py", ".toml", ".j2", ".css", ".js")
 WITHOUT_A_SAY = ("__main__.py", "cli", "classroom", "authoring", "notebook", "exercises", "reporting")
 """What of grader/ decides no verdict: a new column of a table is no reason to grade a class again."""
 SCORING = ("judging/rubric.toml", "judging/tiers")
@@ -77,6 +78,13 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
         if name.split("/")[0] not in WITHOUT_A_SAY or name in OF_THE_CLASS:
             found.update(f"{name}\0{_digest(path.read_text(encoding='utf-8'))}\0".encode())
     return found.hexdigest()
+
+
+@cache
+def code_digest(root: Path = Path(__file__).parents[2]) -> str:
+    """The digest of all of the grader's own code, tables and templates: what is cheap to find out anew depends on all of it."""
+    files = sorted(path for path in root.rglob("*") if path.suffix in ALL_CODE)
+    return _digest("\0".join(f"{path.relative_to(root)}\0{path.read_text(encoding='utf-8')}" for path in files))
 
 
 def verdict_key(source: KernelSource, device: Device, secrets: Secrets) -> str:

@@ -304,7 +304,9 @@ def _tags(standing: Standing) -> tuple[str, ...]:
 def _rendered(template: str, script: str, **values: object) -> str:
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
     hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
-    return templates(HERE, headline=headline).get_template(template).render(style=style, script=script, **hashes, **values)
+    return (
+        templates(HERE, headline=headline).get_template(template).render(style=style, script=script, **hashes, **values)
+    )
 
 
 def _hash(text: str) -> str:

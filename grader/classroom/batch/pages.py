@@ -16,7 +16,7 @@ from markupsafe import escape
 
 from grader.classroom.batch import overview
 from grader.classroom.batch.accounts import Accounted
-from grader.classroom.batch.journal import Journal
+from grader.classroom.batch.journal import Journal, code_digest
 from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
 from grader.classroom.batch.verdicts import structured, to_json, unstructured
@@ -30,7 +30,6 @@ from grader.reporting.text import prose
 
 MAX_NAME_BYTES = 80
 HEAD_BYTES, TAIL = 2000, b"</html>"
-ALL_CODE = (".py", ".toml", ".j2", ".css", ".js")
 DRAWN_BY = ("jinja2", "markupsafe", "matplotlib", "pygments")
 
 
@@ -171,10 +170,9 @@ def _without_place(source: KernelSource | None) -> KernelSource | None:
 
 
 @cache
-def _drawn_by(root: Path = Path(__file__).parents[2]) -> str:
+def _drawn_by() -> str:
     """The grader's own code and templates, and the packages that draw."""
-    files = sorted(path for path in root.rglob("*") if path.suffix in ALL_CODE)
-    text = [f"{path.relative_to(root)}\0{path.read_text(encoding='utf-8')}" for path in files]
+    text = [code_digest()]
     for package in DRAWN_BY:
         try:
             text.append(f"{package} {metadata.version(package)}")

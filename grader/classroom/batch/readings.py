@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from grader.classroom.batch.journal import Journal, grader_digest
+from grader.classroom.batch.journal import Journal, code_digest
 from grader.classroom.batch.tasks import Content
 from grader.classroom.batch.verdicts import structured, unstructured
 from grader.model import KernelSource, Refusal
@@ -23,8 +23,11 @@ HERE = Path()
 
 
 def reading_key(path: Path, lab_ids: tuple[str, ...]) -> str | None:
-    """The digest of all that reading depends on: labs, code, names and bytes. None for what is not plain files, or is too large."""
-    found = hashlib.sha256(json.dumps([grader_digest(), lab_ids, path.name]).encode("utf-8", "surrogateescape"))
+    """The digest of all that reading depends on: labs, all of the code (a line is named by its step), names and bytes.
+
+    None for what is not plain files, or is too large.
+    """
+    found = hashlib.sha256(json.dumps([code_digest(), lab_ids, path.name]).encode("utf-8", "surrogateescape"))
     left = MAX_BYTES
     try:
         for one in _below(path):
