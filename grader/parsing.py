@@ -15,9 +15,12 @@ _parsing = threading.Lock()
 
 
 def parse(text: str) -> ast.Module:
-    """The module's syntax tree. Raises what ast.parse raises."""
+    """The module's syntax tree. Raises SyntaxError, also of a text with null bytes or surrogates."""
     with _parsing:
-        return ast.parse(text)
+        try:
+            return ast.parse(text)
+        except ValueError as problem:
+            raise SyntaxError(str(problem)) from None
 
 
 def function_named(tree: ast.Module, name: str) -> ast.FunctionDef | None:

@@ -159,7 +159,8 @@ def executed(notebook: Any, folder: Path, *, allow_errors: bool = False) -> Any:
         notebook, timeout=SECONDS, allow_errors=allow_errors, resources={"metadata": {"path": str(ROOT / "notebooks")}}
     )
     client.create_kernel_manager().kernel_spec.argv[0] = sys.executable
-    environment = {**os.environ, "IPYTHONDIR": str(folder), "GRADER_PREDICTIONS": str(folder / "predictions.json")}
+    alone = {"OMP_NUM_THREADS": "1"}  # beside other tests, two threads that wait for each other take ten times as long as one
+    environment = {**os.environ, **alone, "IPYTHONDIR": str(folder), "GRADER_PREDICTIONS": str(folder / "predictions.json")}
     asyncio.run(client.async_execute(env=environment))
     return notebook
 
