@@ -104,6 +104,7 @@ def _listen() -> None:
     """Gives what the compiler's C++ part prints an empty file of its own, the only place where it names lines."""
     try:
         file = os.open("printed", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        os.unlink("printed")
         os.dup2(file, 2)
         os.close(file)
     except OSError:
