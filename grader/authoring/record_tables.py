@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from grader.authoring.release import BadMarkers
+from grader.judging.points import speed_points
+from grader.judging.rubric import load_rubric, rung_of
 from grader.labs import speed_steps_of
 from grader.labs.speed_step import SpeedStep
 from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
@@ -103,13 +105,18 @@ def ladder_table(
     words = LADDER_WORDS[language]
     last = [times["solution", shape] for shape in shapes]
     head = " | ".join(_shape(entry, language) for entry in last)
-    rows = [f"| | {words['changes']} | {head} |", "|---|---|" + "---:|" * len(shapes)]
+    points = speed_points(record.gpu, lab_id)
+    rows = [
+        f"| | {words['changes']} | {head} | {words['points'].format(load_rubric().speed)} |",
+        "|---|---|" + "---:|" * (len(shapes) + 1),
+    ]
     for number, (name, path) in enumerate(steps, start=1):
         idea = words["last"] if path.parent != folder else _idea(path) if language == "en" else ideas[number - 1]
         entries = [times.get((name, shape)) for shape in shapes]
         cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" if entry else words["unmeasured"] for entry in entries]
+        cells.append(f"{points[rung]:.0f}" if (rung := rung_of(path)) in points else words["unmeasured"])
         rows.append(f"| {number} | {idea} | " + " | ".join(cells) + " |")
-    rows.append(f"| | {words['cublas']} | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " |")
+    rows.append(f"| | {words['cublas']} | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " | |")
     versions = f"{record.gpu}, torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}"
     return "\n".join([*rows, "", words["legend"].format(versions)])
 
@@ -122,6 +129,7 @@ def _unmeasured(path: Path) -> bool:
 LADDER_WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "changes": "what changes",
+        "points": "points of {:.0f}",
         "last": "the last step, yours to find",
         "cublas": "cuBLAS, dense fp16",
         "unmeasured": "not yet",
@@ -129,10 +137,12 @@ LADDER_WORDS: dict[Language, dict[str, str]] = {
         "token": "{} token",
         "sparsity": "{}, sparsity {}",
         "legend": "*Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16 in the same race; the time of "
-        "cuBLAS itself moves by 5 % from race to race, and the last row is that of the last step's. {}.*",
+        "cuBLAS itself moves by 5 % from race to race, and the last row is that of the last step's. Points for speed are those that "
+        "each step's own kernel earns there; a step that is hardly faster than the one before earns no more. {}.*",
     },
     "zh": {
         "changes": "改动",
+        "points": "速度分（满分 {:.0f}）",
         "last": "最后一步，留给你来找",
         "cublas": "cuBLAS，稠密 fp16",
         "unmeasured": "尚未测量",
@@ -140,7 +150,8 @@ LADDER_WORDS: dict[Language, dict[str, str]] = {
         "token": "{} 个 token",
         "sparsity": "{}，稀疏度 {}",
         "legend": "每次启动的微秒数；括号内是同一轮计时中相对 cuBLAS fp16 的倍数。"
-        "cuBLAS 自身的时间在各轮之间浮动 5 %，最后一行取自最后一步那一轮。{}。",
+        "cuBLAS 自身的时间在各轮之间浮动 5 %，最后一行取自最后一步那一轮。速度分是每一步自己的 kernel 在这块 GPU 上得到的分数；"
+        "如果一步几乎没有变快，就不多给分。{}。",
     },
 }
 

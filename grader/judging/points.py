@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grader.judging.rubric import Rubric, Tiers
+from grader.judging.rubric import Rubric, Tier, Tiers, load_rubric, load_tiers, reached, share
 from grader.model import LabReport, TestResult, TestStatus
 
 MAX_NAMED = 4
@@ -38,6 +38,16 @@ def scored(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabReport:
         speed_max=rubric.speed,
         gradable_points=rubric.correctness - skipped + (rubric.speed if tiers is not None else 0.0),
     )
+
+
+def speed_points(gpu: str, lab_id: str) -> dict[str, float]:
+    """What the rungs of a lab's ladder earn for speed on a GPU where they were measured, by name."""
+    tiers, rubric = load_tiers(gpu), load_rubric()
+    found = {}
+    for rung, ratios in tiers.rungs(lab_id).items():
+        worth = rubric.shares(lab_id, list(tiers.table[lab_id]), rubric.speed)
+        found[rung] = sum(worth[case] * share(tiers.of(lab_id, case), ratio) for case, ratio in ratios.items())
+    return found
 
 
 def measured_for(report: LabReport, tiers: Tiers | None) -> bool:
@@ -90,20 +100,34 @@ def _speed(
     """A timed case with its tier, its points and what they follow from; any other as it is."""
     if tiers is None or "ratio" not in test.metrics:
         return replace(test, points=0.0, max_points=worth)
-    ratio, boundaries = test.metrics["ratio"], tiers.boundaries(lab_id, test.name)
-    tier = sum(ratio >= boundary for boundary in boundaries)
-    part = rubric.tier_shares[min(tier, len(rubric.tier_shares)) - 1] if tier and enough else 0.0
+    ratio, known = test.metrics["ratio"], tiers.of(lab_id, test.name)
+    tier = reached(known, ratio)
+    part = share(known, ratio) if enough else 0.0
     times = f"{test.metrics['student_us']:.1f} us against {test.metrics['baseline_us']:.1f} us"
-    next_step = f"next tier at {boundaries[tier]:.2f}x" if tier < len(boundaries) else "top tier"
-    message = f"{ratio:.2f}x of cuBLAS fp16 ({times}), {next_step}"
+    message = f"{ratio:.2f}x of cuBLAS fp16 ({times}), {_standing(known, tier)}"
     if not tiers.calibrated:
         message += " (uncalibrated)"
     if test.metrics["note"]:
         message += f"; {test.metrics['note']}"
     if not enough:
         message += f"; no points until {rubric.speed_needs_correctness:.0%} of the correctness points are earned"
-    table = {"tier": tier, "tiers": list(boundaries), "tier_table": tiers.source, "calibrated": tiers.calibrated}
+    table = {
+        "tier": tier,
+        "tiers": [one.ratio for one in known],
+        "tier_table": tiers.source,
+        "calibrated": tiers.calibrated,
+    }
     status: TestStatus = "passed" if part else "failed"
     return replace(
         test, status=status, points=worth * part, max_points=worth, message=message, metrics={**test.metrics, **table}
     )
+
+
+def _standing(tiers: Sequence[Tier], tier: int) -> str:
+    """Where a kernel in this tier stands on the lab's ladder, and where the next tier begins."""
+    if tier == len(tiers):
+        return "top tier"
+    rung = next((one.named for one in reversed(tiers[:tier]) if one.named), "")
+    after = tiers[tier]
+    standing = f"about as fast as the ladder's step `{rung}`, " if rung else ""
+    return f"{standing}next tier at {after.ratio:.2f}x" + (f" (`{after.named}`)" if after.named else "")

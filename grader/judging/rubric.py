@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ class Rubric:
     memory: float
     speed: float
     speed_needs_correctness: float
-    tier_shares: tuple[float, ...]
     weights: Mapping[str, Mapping[str, float]]
 
     def shares(self, lab_id: str, names: Sequence[str], total: float) -> dict[str, float]:
@@ -36,17 +36,67 @@ class Rubric:
 
 
 @dataclass(frozen=True)
+class Tier:
+    """From this ratio to cuBLAS fp16 on, a kernel earns this share of a speed case's points.
+
+    rung: the step of the lab's ladder that the tier was made for, and its own ratio; "" and 0 where nothing was measured.
+    """
+
+    ratio: float
+    share: float
+    rung: str = ""
+    measured: float = 0.0
+
+    @property
+    def named(self) -> str:
+        """The rung, where it reaches its own tier: at some cases it is no faster than the one before it."""
+        return self.rung if self.measured >= self.ratio else ""
+
+
+@dataclass(frozen=True)
 class Tiers:
-    """Tier boundaries by lab and speed case, for one GPU."""
+    """Tiers by lab and speed case, for one GPU; of a case that `table` lacks, those of `default`."""
 
     source: str
     calibrated: bool
-    table: Mapping[str, Mapping[str, tuple[float, ...]]]
-    default: tuple[float, ...]
+    table: Mapping[str, Mapping[str, tuple[Tier, ...]]]
+    default: tuple[Tier, ...]
+
+    def of(self, lab_id: str, case: str) -> tuple[Tier, ...]:
+        """A case's tiers, by ascending ratio."""
+        return self.table.get(lab_id, {}).get(case, self.default)
 
     def boundaries(self, lab_id: str, case: str) -> tuple[float, ...]:
         """Ratios, ascending, at which a case's tiers begin."""
-        return self.table.get(lab_id, {}).get(case, self.default)
+        return tuple(tier.ratio for tier in self.of(lab_id, case))
+
+    def rungs(self, lab_id: str) -> dict[str, dict[str, float]]:
+        """The ratios that were measured of the lab's ladder on this GPU: by rung, and by case."""
+        found: dict[str, dict[str, float]] = {}
+        for case, tiers in self.table.get(lab_id, {}).items():
+            for tier in tiers:
+                if tier.measured:
+                    found.setdefault(tier.rung, {})[case] = tier.measured
+        return found
+
+
+SOLUTION = "solution"
+
+
+def rung_of(path: Path) -> str:
+    """The name of the rung in a file: `rounding` for ladder/w8a8_3_rounding.py, `solution` beside the ladder."""
+    return path.stem.split("_", 2)[-1] if path.parent.name == "ladder" else SOLUTION
+
+
+def reached(tiers: Sequence[Tier], ratio: float) -> int:
+    """How many tiers a ratio reaches; 0 for none."""
+    return sum(ratio >= tier.ratio for tier in tiers)
+
+
+def share(tiers: Sequence[Tier], ratio: float) -> float:
+    """What part of a case's points a ratio earns."""
+    tier = reached(tiers, ratio)
+    return tiers[tier - 1].share if tier else 0.0
 
 
 @cache
@@ -59,17 +109,19 @@ def load_rubric(path: Path = HERE / "rubric.toml") -> Rubric:
             memory=float(data["memory"]),
             speed=float(data["speed"]),
             speed_needs_correctness=float(data.get("speed_needs_correctness", 0)),
-            tier_shares=tuple(float(share) for share in data["tier_shares"]),
             weights={lab: {k: float(v) for k, v in table.items()} for lab, table in data.get("weights", {}).items()},
         )
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise BadRubric(f"{path.name} cannot be used ({error}); compare it with the one in the repository") from None
     if not 0 <= rubric.memory < rubric.correctness:
         raise BadRubric(f"{path.name} has memory = {rubric.memory}, expected a part of correctness; correct it")
-    numbers = [rubric.correctness, rubric.speed, *rubric.tier_shares]
-    numbers += [weight for table in rubric.weights.values() for weight in table.values()]
-    if any(number < 0 for number in numbers) or list(rubric.tier_shares) != sorted(rubric.tier_shares):
-        raise BadRubric(f"{path.name} has a negative number or tier_shares that do not rise; correct it")
+    numbers = [weight for table in rubric.weights.values() for weight in table.values()]
+    if any(number < 0 for number in (rubric.correctness, rubric.speed, *numbers)):
+        raise BadRubric(f"{path.name} has a negative number; correct it")
+    if unknown := set(data) - {field.name for field in fields(Rubric)}:
+        raise BadRubric(
+            f"{path.name} has {', '.join(sorted(unknown))}, which no rubric has; see the one in the repository"
+        )
     return rubric
 
 
@@ -91,10 +143,10 @@ def load_tiers(gpu: str, capability: int | None = None, folder: Path = HERE / "t
     shared = folder / f"sm_{capability}.toml"
     path = next((path for path in (own, shared) if path.exists()), folder / UNCALIBRATED)
     table = {
-        lab: {case: _boundaries(path, values) for case, values in cases.items()}
+        lab: {case: _tiers(path, values) for case, values in cases.items()}
         for lab, cases in _read_tiers(path).get("tiers", {}).items()
     }
-    return Tiers(path.name, path == own, table, _boundaries(folder / UNCALIBRATED, default))
+    return Tiers(path.name, path == own, table, _tiers(folder / UNCALIBRATED, default))
 
 
 def _read_tiers(path: Path) -> dict[str, Any]:
@@ -104,11 +156,17 @@ def _read_tiers(path: Path) -> dict[str, Any]:
         raise BadRubric(f"tiers/{path.name} cannot be used ({error}); write it again with `make calibrate`") from None
 
 
-def _boundaries(path: Path, values: Any) -> tuple[float, ...]:
+def _tiers(path: Path, values: Any) -> tuple[Tier, ...]:
     try:
-        numbers = tuple(float(value) for value in values)
-    except (TypeError, ValueError):
-        numbers = ()
-    if not numbers or numbers[0] <= 0 or list(numbers) != sorted(numbers):
-        raise BadRubric(f"tiers/{path.name} has {values!r} where rising ratios above 0 are expected; correct it")
-    return numbers
+        tiers = tuple(Tier(**value) for value in values)
+        order = [(tier.ratio, tier.share) for tier in tiers]
+        rising = all(a[0] <= b[0] and a[1] <= b[1] for a, b in itertools.pairwise(order))
+        usable = bool(tiers) and rising and tiers[0].ratio > 0 and 0 <= tiers[0].share <= tiers[-1].share <= 1
+    except TypeError:
+        usable = False
+    if not usable:
+        raise BadRubric(
+            f"tiers/{path.name} has {values!r}, expected a list of {{ratio = ..., share = ...}}, rising, with ratios above 0 "
+            "and shares of at most 1; correct it"
+        )
+    return tiers

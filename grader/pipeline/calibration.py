@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.building import BuildOptions, assignments, build
 from grader.judging.checking import check
 from grader.judging.ratios import ratio
-from grader.judging.rubric import slug
+from grader.judging.rubric import SOLUTION, Tier, rung_of, slug
 from grader.labs import Lab
 from grader.labs.problems import make_problem
-from grader.model import Device, KernelBundle, Refusal
+from grader.model import Device, KernelBundle, Refusal, SpeedSample
 from grader.reading import read
 from grader.running.cuda import CudaRunner
 
-SHARES = (0.4, 0.6, 0.8, 0.92)
-"""Where tiers begin, as shares of the solution's ratio: the last leaves room for a GPU's bad day."""
-
+ROOM = 0.92
+"""A rung's tier begins at this share of its ratio: room for a GPU's bad day."""
+FIRST_ROOM = 0.85
+"""The same of the first rung: every kernel that works in its way earns something."""
+APART = 1.08
+"""A rung has a tier of its own at a case where it is that many times as fast as the best rung before it."""
+BEYOND = 1.04
+"""How far beyond the rungs that a case does not tell apart the next tier begins: more than a race is off by."""
+LEAST = 0.01
+"""The ratio of whatever is slower, or could not be timed."""
+FIRST = 0.1
+"""Share of a case's points at the first rung; later rungs have more by equal steps, the solution all."""
+WITHOUT_LADDER = ((0.4, 0.25), (0.6, 0.5), (0.8, 0.75), (ROOM, 1.0))
+"""Tiers of a lab without a ladder: share of the solution's ratio, share of the points."""
 Listener = Callable[[str, str], None]
 
 
@@ -30,7 +43,7 @@ class CannotCalibrate(ValueError):
 
 @dataclass(frozen=True)
 class CaseRatios:
-    """One speed case: the solution's ratio to cuBLAS fp16 in each repetition; time and notes of the last."""
+    """A kernel on one speed case: its ratio to cuBLAS fp16 in each repetition; time and notes of the last."""
 
     ratios: tuple[float, ...]
     time_us: float
@@ -40,19 +53,63 @@ class CaseRatios:
     def median(self) -> float:
         return statistics.median(self.ratios)
 
-    @property
-    def boundaries(self) -> tuple[float, ...]:
-        """SHARES of the median, to two decimals."""
-        return tuple(max(0.01, round(share * self.median, 2)) for share in SHARES)
+
+Rungs = Mapping[str, CaseRatios]
+"""One speed case: what was measured of each rung that could be timed, in the order of the ladder; the solution is the last."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured on one GPU: ratios by lab and speed case."""
+    """What was measured on one GPU: rungs by lab and speed case. ladders: the names of each lab's rungs, the solution among them."""
 
     device: Device
     date: str
-    labs: Mapping[str, Mapping[str, CaseRatios]]
+    labs: Mapping[str, Mapping[str, Rungs]]
+    ladders: Mapping[str, Sequence[str]]
+
+
+def tiers_of(ladder: Sequence[str], measured: Mapping[str, float]) -> tuple[Tier, ...]:
+    """A case's tiers from the ratios of the ladder's rungs: one a rung, each worth more than the one before.
+
+    A rung that is APART times as fast as every rung before it, and the solution as much faster than it, has its tier a little below
+    its own ratio and above those of the rungs before. The tiers of rungs that this case does not tell apart lie at equal steps, beyond
+    what they reach themselves. Whatever was measured, ratios and shares rise, and the last tier is ROOM below the solution.
+    """
+    best = measured[SOLUTION]
+    if len(ladder) == 1:
+        tiers = [Tier(_rounded(part * best), share) for part, share in WITHOUT_LADDER]
+        return (*tiers[:-1], replace(tiers[-1], rung=SOLUTION, measured=round(best, 3)))
+    last = len(ladder) - 1
+    ratios = [max(LEAST, min(measured.get(rung, 0.0), best / APART)) for rung in ladder[:last]]
+    fastest = list(itertools.accumulate(ratios, max))
+    begins = {0: FIRST_ROOM * fastest[0], last: ROOM * best}
+    for number in range(1, last):
+        if ratios[number] >= APART * fastest[number - 1] and measured.get(ladder[number], 0.0) <= best / APART:
+            begins[number] = max(ROOM * ratios[number], math.sqrt(ratios[number] * fastest[number - 1]))
+    return tuple(
+        Tier(
+            _rounded(_beginning(begins, ratios, number)),
+            round(FIRST + (1 - FIRST) * number / last, 3),
+            rung if rung in measured else "",
+            round(measured.get(rung, 0.0), 3),
+        )
+        for number, rung in enumerate(ladder)
+    )
+
+
+def _beginning(begins: Mapping[int, float], ratios: Sequence[float], number: int) -> float:
+    """Where a tier begins: as its rung says, or at equal steps (of a factor) from beyond what the rungs below the next that says so
+    reach."""
+    if number in begins:
+        return begins[number]
+    low, high = max(n for n in begins if n < number), min(n for n in begins if n > number)
+    stop = begins[high]
+    start = min(stop, max(begins[low], BEYOND * max((ratio for ratio in ratios[:high] if ratio < stop), default=0.0)))
+    return float(start * (stop / start) ** ((number - low - 1) / (high - low)))
+
+
+def _rounded(ratio: float) -> float:
+    return max(LEAST, round(ratio, 2))
 
 
 def calibrate(
@@ -63,40 +120,59 @@ def calibrate(
     jobs: int = 4,
     listen: Listener = lambda lab, text: None,
 ) -> Calibration:
-    """Checks and times the solutions in `path`, each repetition in a GPU process of its own.
+    """Checks and times the solutions in `path`, and the ladders in its folder ladder/, each repetition in a GPU process of its own.
 
-    Raises CannotCalibrate when a lab is missing, does not build, fails a correctness case or cannot be timed.
+    Raises CannotCalibrate when a lab is missing, or a kernel does not build, fails a correctness case or, a solution, cannot be timed.
+    A rung that is too slow to be timed at a case has no tier of its own there.
     """
-    bundles = {lab.id: _build(path, lab, device, jobs, listen) for lab in labs}
-    ratios: dict[str, dict[str, list[float]]] = {lab.id: {} for lab in labs}
-    times: dict[tuple[str, str], float] = {}
-    notes: dict[tuple[str, str], tuple[str, ...]] = {}
+    rungs = {
+        lab.id: [(rung, _build(place, lab, device, jobs, listen)) for rung, place in _ladder(path, lab)] for lab in labs
+    }
+    found: dict[tuple[str, str, str], list[SpeedSample]] = {}
     for repetition in range(repeats):
         with CudaRunner() as runner:
             for lab in labs:
-                if repetition == 0:
-                    listen(lab.id, "checking")
-                    _check(lab, bundles[lab.id], runner)
-                listen(lab.id, f"timing, {repetition + 1} of {repeats}")
-                for sample in runner.speed(lab, bundles[lab.id], boundaries={}):
-                    if sample.status != "timed":
-                        raise CannotCalibrate(
-                            f"{lab.id} {sample.case}: {sample.message}; fix that, then calibrate again"
-                        )
-                    ratios[lab.id].setdefault(sample.case, []).append(ratio(sample.log_ratios).value)
-                    times[lab.id, sample.case] = sample.student_us
-                    notes[lab.id, sample.case] = (sample.message,) if sample.message else ()
+                for rung, bundle in rungs[lab.id]:
+                    if repetition == 0:
+                        listen(lab.id, f"checking {rung}")
+                        _check(lab, bundle, runner)
+                    listen(lab.id, f"timing {rung}, {repetition + 1} of {repeats}")
+                    for sample in runner.speed(lab, bundle, boundaries={}):
+                        if sample.status == "timed":
+                            found.setdefault((lab.id, sample.case, rung), []).append(sample)
+                        elif rung == SOLUTION:
+                            raise CannotCalibrate(
+                                f"{lab.id} {sample.case}: {sample.message}; fix that, then calibrate again"
+                            )
     return Calibration(
         device,
         datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         {
-            lab_id: {
-                case: CaseRatios(tuple(values), times[lab_id, case], notes[lab_id, case])
-                for case, values in cases.items()
+            lab.id: {
+                case.name: {
+                    rung: _ratios(found[lab.id, case.name, rung])
+                    for rung, _ in rungs[lab.id]
+                    if (lab.id, case.name, rung) in found
+                }
+                for case in lab.speed_cases
             }
-            for lab_id, cases in ratios.items()
+            for lab in labs
         },
+        {lab.id: [rung for rung, _ in rungs[lab.id]] for lab in labs},
     )
+
+
+def _ladder(path: Path, lab: Lab) -> list[tuple[str, Path]]:
+    """The lab's rungs in their order, by name: ladder/w8a8_3_rounding.py is `rounding`; the solution is the last."""
+    return [(rung_of(step), step) for step in sorted((path / "ladder").glob(f"{lab.id}_[0-9]_*.py"))] + [
+        (SOLUTION, path)
+    ]
+
+
+def _ratios(samples: Sequence[SpeedSample]) -> CaseRatios:
+    last = samples[-1]
+    notes = (last.message,) if last.message else ()
+    return CaseRatios(tuple(ratio(sample.log_ratios).value for sample in samples), last.student_us, notes)
 
 
 def _build(path: Path, lab: Lab, device: Device, jobs: int, listen: Listener) -> KernelBundle:
@@ -104,10 +180,10 @@ def _build(path: Path, lab: Lab, device: Device, jobs: int, listen: Listener) ->
     source = read(path, [lab], all_labs=True).labs[lab.id]
     if isinstance(source, Refusal):
         raise CannotCalibrate(f"{lab.id}: {source.message}; calibrate with a folder that solves every lab")
-    listen(lab.id, "building")
+    listen(lab.id, f"building {path.name}")
     built = build(lab, source, BuildOptions((device.capability,), "all", jobs))
     if isinstance(built, Refusal):
-        raise CannotCalibrate(f"{lab.id}: {built.message}; fix the solution first")
+        raise CannotCalibrate(f"{lab.id}: {built.message}; fix {path} first")
     return built
 
 
@@ -124,28 +200,33 @@ def tier_table(calibration: Calibration) -> str:
     """The table as TOML that an instructor can read and edit."""
     device = calibration.device
     assert device.capability is not None
-    shares = ", ".join(f"{share:g}" for share in SHARES)
-    repeats = len(next(iter(next(iter(calibration.labs.values())).values())).ratios)
+    repeats = max(
+        len(one.ratios) for cases in calibration.labs.values() for rungs in cases.values() for one in rungs.values()
+    )
     lines = [
         f"# Speed tiers for {device.name} (compute capability {device.capability // 10}.{device.capability % 10}).",
         f"# Measured {calibration.date} with driver {device.driver}, torch {device.torch}, triton {device.triton}.",
         "#",
-        "# A number is a ratio: time of cuBLAS fp16 / time of the kernel, in the same run. A case's four numbers are",
-        "# where its tiers begin; rubric.toml says what each tier is worth. They are the shares",
-        f"# {shares} of the reference solution's ratio, the median of {repeats} runs in separate GPU processes,",
-        "# rounded to two decimals. Edit them freely, or measure again with `make calibrate`.",
+        "# ratio: time of cuBLAS fp16 / time of the kernel, in the same run. share: what part of the case's points a kernel",
+        "# earns from there on. measured: the ratio of this step of the lab's ladder (solutions/ladder/), the median of",
+        f"# {repeats} runs in separate GPU processes; how tiers follow from it: docs/timing.md. Edit ratios and shares freely, or",
+        "# measure again with `make calibrate`.",
     ]
     for lab_id, cases in calibration.labs.items():
         lines += ["", f"[tiers.{lab_id}]"]
-        width = max(len(case) for case in cases)
-        for case, measured in cases.items():
-            numbers = ", ".join(f"{boundary:.2f}" for boundary in measured.boundaries)
-            spread = f"{min(measured.ratios):.3f} to {max(measured.ratios):.3f}"
-            lines.append(
-                f"{case:<{width}} = [{numbers}]  # solution {measured.median:.3f} ({spread}), {measured.time_us:.1f} us"
-            )
-            lines += [f"# note on {case}: {note}" for note in measured.notes]
+        for case, rungs in cases.items():
+            tiers = tiers_of(calibration.ladders[lab_id], {rung: one.median for rung, one in rungs.items()})
+            lines += [f"{case} = [", *(_entry(tier, rungs.get(tier.rung)) for tier in tiers), "]"]
+            lines += [f"# note on {case}: {note}" for note in rungs[SOLUTION].notes]
     return "\n".join(lines) + "\n"
+
+
+def _entry(tier: Tier, measured: CaseRatios | None) -> str:
+    entry = f"ratio = {tier.ratio:.2f}, share = {tier.share:g}"
+    if measured is None:
+        return f"    {{ {entry} }},"
+    spread = f"{min(measured.ratios):.3f} to {max(measured.ratios):.3f}, {measured.time_us:.1f} us"
+    return f'    {{ {entry}, rung = "{tier.rung}", measured = {tier.measured:.3f} }},  # {spread}'
 
 
 def table_names(device: Device, fallback: bool) -> list[str]:

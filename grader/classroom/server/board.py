@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from grader.classroom.batch.overview import pseudonym_of
 from grader.classroom.server.store import Attempt, AttemptAnswer
+from grader.judging.rubric import SOLUTION as CALIBRATED
 from grader.judging.rubric import load_tiers
 from grader.labs import get_lab
 from grader.model import Device
-from grader.pipeline.calibration import SHARES
 from grader.reporting.curves import curve
 
 STUCK = 3
@@ -71,12 +71,12 @@ def _worth(answer: AttemptAnswer) -> tuple[float, float]:
 
 
 def _references(lab: str, cases: Sequence[str], device: Device) -> list[BoardRow]:
-    """The lines of cuBLAS, and of the solution where this GPU's tiers, which are shares of its ratios, were measured."""
+    """The lines of cuBLAS, and of the solution where it was measured on this GPU."""
     if not cases:
         return []
     rows = [BoardRow(CUBLAS, None, 1.0, dict.fromkeys(cases, 1.0), student=False)]
-    known = load_tiers(device.name, device.capability).table.get(lab, {})
-    ratios = {case: round(known[case][-1] / SHARES[-1], 2) for case in cases if case in known}
+    known = load_tiers(device.name, device.capability).rungs(lab).get(CALIBRATED, {})
+    ratios = {case: round(known[case], 2) for case in cases if case in known}
     if len(ratios) == len(cases):
         rows.append(BoardRow(SOLUTION, None, statistics.geometric_mean(ratios.values()), ratios, student=False))
     return rows

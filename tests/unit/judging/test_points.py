@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from grader.judging.checking import Finding
 from grader.judging.judged import Judged
 from grader.judging.points import measured_for, scored
-from grader.judging.rubric import Rubric, Tiers
+from grader.judging.rubric import Rubric, Tier, Tiers
 from grader.judging.scoring import score
 from grader.labs import get_lab
 from grader.model import KernelBundle, LabReport, MadeModule, Outcome, SpeedSample
@@ -26,14 +26,21 @@ weights = st.dictionaries(st.sampled_from([name for group in GROUPS for name in 
     lambda table: all(any(table.get(name, 1.0) for name in group) for group in GROUPS)  # points that no case has are no rubric
 )
 rubrics = st.builds(
-    lambda correctness, memory, speed, needs, shares, table: Rubric(
-        correctness + 1, memory * correctness, speed, needs, tuple(sorted(shares)), {LAB.id: table}
+    lambda correctness, memory, speed, needs, table: Rubric(
+        correctness + 1, memory * correctness, speed, needs, {LAB.id: table}
     ),
-    numbers, st.floats(0, 0.9), numbers, st.floats(0, 1), st.lists(st.floats(0, 1), min_size=1, max_size=5), weights,
+    numbers, st.floats(0, 0.9), numbers, st.floats(0, 1), weights,
 )  # fmt: skip
-tiers = st.lists(st.floats(0.01, 3), min_size=1, max_size=5).map(
-    lambda found: Tiers("a.toml", True, {}, tuple(sorted(found)))
-)
+
+
+def table(*ratios: float, calibrated: bool = True) -> Tiers:
+    """Tiers that begin at these ratios and are worth equal steps."""
+    return Tiers(
+        "a.toml", calibrated, {}, tuple(Tier(ratio, (n + 1) / len(ratios)) for n, ratio in enumerate(sorted(ratios)))
+    )
+
+
+tiers = st.lists(st.floats(0.01, 3), min_size=1, max_size=5).map(lambda found: table(*found))
 
 
 def judged(states: list[str], ratios: list[float] | None) -> LabReport:
@@ -49,13 +56,13 @@ def judged(states: list[str], ratios: list[float] | None) -> LabReport:
         for case, ratio in zip(lab.speed_cases, ratios, strict=False)
     ]  # fmt: skip
     bundle = KernelBundle(LAB.id, (), {}, {}, MadeModule("", LAB.kernel, ()))
-    rubric = Rubric(60, 10, 40, 0.5, (0.5, 1.0), {})
+    rubric = Rubric(60, 10, 40, 0.5, {})
     watched = [outcome for outcome in outcomes if outcome.status == "ran"]
     return score(
         lab,
         Judged(bundle, (90,), outcomes, findings, samples, watched=watched),
         rubric,
-        Tiers("b.toml", False, {}, (1.0, 2.0)),
+        table(1.0, 2.0, calibrated=False),
     )
 
 
@@ -66,12 +73,12 @@ ratios = st.none() | st.lists(st.floats(0.1, 4), min_size=len(LAB.speed_cases), 
 
 
 @settings(deadline=None)
-@given(states=states, ratios=ratios, before=rubrics, rubric=rubrics, other=tiers, table=tiers)
-def test_nothing_of_an_earlier_scoring_remains(states, ratios, before, rubric, other, table):
+@given(states=states, ratios=ratios, before=rubrics, rubric=rubrics, other=tiers, now_by=tiers)
+def test_nothing_of_an_earlier_scoring_remains(states, ratios, before, rubric, other, now_by):
     report = judged(states, ratios)
-    other, table = (None, None) if ratios is None else (other, table)
-    now = scored(report, rubric, table)
-    assert scored(scored(report, before, other), rubric, table) == now
+    other, now_by = (None, None) if ratios is None else (other, now_by)
+    now = scored(report, rubric, now_by)
+    assert scored(scored(report, before, other), rubric, now_by) == now
     earned = sum(test.points for test in now.tests if test.kind != "speed")
     assert now.correctness_points == pytest.approx(earned)
     assert now.speed_points == pytest.approx(sum(test.points for test in now.tests if test.kind == "speed"))
@@ -105,12 +112,12 @@ def test_a_ratio_serves_until_a_boundary_comes_to_lie_in_its_interval():
     ]
     report = replace(report, tests=tuple(spread))
     assert measured_for(report, None)
-    assert measured_for(report, Tiers("", True, {}, (1.0, 1.7)))
-    assert not measured_for(report, Tiers("", True, {}, (1.0, 1.5)))
+    assert measured_for(report, table(1.0, 1.7))
+    assert not measured_for(report, table(1.0, 1.5))
     timed = [
         replace(test, metrics={**test.metrics, "tiers": [1.5]}) if test.kind == "speed" else test
         for test in report.tests
     ]
-    assert measured_for(replace(report, tests=tuple(timed)), Tiers("", True, {}, (1.0, 1.5))), (
+    assert measured_for(replace(report, tests=tuple(timed)), table(1.0, 1.5)), (
         "it was timed for this one"
     )

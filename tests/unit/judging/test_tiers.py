@@ -7,25 +7,35 @@ import tomllib
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from grader.judging.checking import Finding
 from grader.judging.judged import Judged
-from grader.judging.rubric import BadRubric, Tiers, load_rubric, load_tiers
+from grader.judging.rubric import HERE, BadRubric, Tier, Tiers, load_rubric, load_tiers, reached
 from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
-from grader.pipeline.calibration import SHARES, Calibration, CaseRatios, table_names, tier_table
+from grader.pipeline.calibration import (
+    APART,
+    FIRST,
+    ROOM,
+    SOLUTION,
+    Calibration,
+    CaseRatios,
+    table_names,
+    tier_table,
+    tiers_of,
+)
 
 GPU = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")
-FALLBACK = "default = [0.25, 0.5, 0.75, 1.0]\n"
+FALLBACK = "default = [{ratio = 0.5, share = 0.25}, {ratio = 1.0, share = 1.0}]\n"
 
 
 def calibration(value=1.5):
-    labs = {
-        lab.id: {case.name: CaseRatios((value, value * 0.99, value * 1.03), 12.5) for case in lab.speed_cases}
-        for lab in all_labs().values()
-    }
-    return Calibration(GPU, "2026-11-21", labs)
+    rungs = {"obvious": CaseRatios((value / 3,), 62.5), SOLUTION: CaseRatios((value, value * 0.99, value * 1.03), 12.5)}
+    labs = {lab.id: {case.name: rungs for case in lab.speed_cases} for lab in all_labs().values()}
+    return Calibration(GPU, "2026-11-21", labs, {lab_id: list(rungs) for lab_id in labs})
 
 
 @pytest.fixture
@@ -42,15 +52,16 @@ def test_a_calibration_becomes_a_table_that_is_read_back(folder):
     assert tiers.source == "nvidia_h200.toml"
     for lab in all_labs().values():
         for case in lab.speed_cases:
-            assert tiers.boundaries(lab.id, case.name) == tuple(round(share * 1.5, 2) for share in SHARES)
+            assert tiers.boundaries(lab.id, case.name) == (0.42, 1.38)
+        assert tiers.rungs(lab.id)[SOLUTION] == dict.fromkeys((case.name for case in lab.speed_cases), 1.5)
 
 
 def test_the_table_says_where_it_comes_from():
     text = tier_table(calibration())
     tomllib.loads(text)
-    for words in ("NVIDIA H200", "driver 580.1", "torch 2.11.0", "triton 3.6.0", "2026-11-21", "0.4, 0.6, 0.8, 0.92"):
+    for words in ("NVIDIA H200", "driver 580.1", "torch 2.11.0", "triton 3.6.0", "2026-11-21", "3 runs"):
         assert words in text
-    assert "solution 1.500 (1.485 to 1.545), 12.5 us" in text
+    assert '{ ratio = 1.38, share = 1, rung = "solution", measured = 1.500 },  # 1.485 to 1.545, 12.5 us' in text
 
 
 def test_another_gpu_of_the_same_capability_falls_back_and_says_so(folder):
@@ -58,13 +69,20 @@ def test_another_gpu_of_the_same_capability_falls_back_and_says_so(folder):
         (folder / name).write_text(tier_table(calibration()), encoding="utf-8")
     tiers = load_tiers("NVIDIA H100 PCIe", 90, folder)
     assert (tiers.source, tiers.calibrated) == ("sm_90.toml", False)
-    assert tiers.boundaries("w8a8", get_lab("w8a8").speed_cases[0].name)[0] == 0.6
+    assert tiers.boundaries("w8a8", get_lab("w8a8").speed_cases[0].name) == (0.42, 1.38)
     other = load_tiers("NVIDIA A100-SXM4-80GB", 80, folder)
     assert (other.source, other.calibrated) == ("uncalibrated.toml", False)
-    assert other.boundaries("w8a8", "anything") == (0.25, 0.5, 0.75, 1.0)
+    assert other.boundaries("w8a8", "anything") == (0.5, 1.0)
 
 
-@pytest.mark.parametrize("numbers", ["[1.0, 0.5]", "[]", "[0.0, 1.0]", '["fast"]', "2"])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        "[{ratio = 1.0, share = 0.5}, {ratio = 0.5, share = 1.0}]", "[{ratio = 0.5, share = 0.5}, {ratio = 1.0, share = 0.4}]", "[]",
+        "[{ratio = 0.0, share = 1.0}]", "[{ratio = 0.5, share = 1.5}]", "[{ratio = 0.5}]", "[0.25, 0.5]", '["fast"]', "2",
+        '[{ratio = "a", share = 1.0}]', "[{ratio = 0.5, share = 0.5, name = 1}]",
+    ],
+)  # fmt: skip
 def test_a_table_of_no_use_is_named(folder, numbers):
     (folder / "nvidia_h200.toml").write_text(f"[tiers.w8a8]\nspeed_m16 = {numbers}\n", encoding="utf-8")
     with pytest.raises(BadRubric, match=r"nvidia_h200\.toml has .*correct it"):
@@ -77,12 +95,52 @@ def test_a_broken_table_is_named(folder):
         load_tiers("NVIDIA H200", 90, folder)
 
 
-def test_shipped_tables_can_be_read():
-    for gpu, capability in (("NVIDIA H200", 90), ("no such GPU", 80)):
-        assert load_tiers(gpu, capability).boundaries("dds", "speed_m1024_s90")
+@pytest.mark.parametrize("path", sorted((HERE / "tiers").glob("*.toml")), ids=lambda path: path.stem)
+def test_shipped_tables_can_be_read(path):
+    tiers = load_tiers(path.stem)
+    for lab in all_labs().values():
+        for case in lab.speed_cases:
+            assert tiers.of(lab.id, case.name)[-1].share == 1
+    assert path.stem == "uncalibrated" or set(tiers.table) == set(all_labs())
 
 
-TIERS = Tiers("nvidia_h200.toml", True, {}, (0.6, 0.9, 1.2, 1.42))
+ladders = st.lists(st.floats(0.001, 4), max_size=6).flatmap(
+    lambda rungs: st.tuples(st.just(rungs), st.floats(0.01, 4), st.sets(st.integers(0, 5)))
+)
+
+
+@given(ladders)
+def test_every_rung_has_a_tier_and_the_solution_all_points(measured):
+    """Whatever was measured, and of whichever rungs: a slow first kernel, a rung that is slower than the one before, one beyond the
+    solution."""
+    rungs, best, lost = measured
+    ladder = [f"rung{number}" for number in range(len(rungs))] + [SOLUTION]
+    ratios = {name: ratio for number, (name, ratio) in enumerate(zip(ladder, rungs, strict=False)) if number not in lost}
+    tiers = tiers_of(ladder, {**ratios, SOLUTION: best})
+    assert [tier.ratio for tier in tiers] == sorted(tier.ratio for tier in tiers)
+    assert [tier.share for tier in tiers] == sorted({tier.share for tier in tiers})
+    assert tiers[-1].share == 1
+    assert tiers[-1].ratio == pytest.approx(max(0.01, ROOM * best), abs=0.006)
+    if len(ladder) > 1:
+        assert len(tiers) == len(ladder)
+        assert tiers[0].share == FIRST
+
+
+def test_rungs_that_a_case_tells_apart_earn_more_each_and_the_others_no_more_than_those_before():
+    ladder = ["obvious", "epilogue", "words", "split", SOLUTION]
+    measured = {"obvious": 0.214, "epilogue": 0.22, "words": 0.25, "split": 0.8, SOLUTION: 2.1}
+    tiers = tiers_of(ladder, measured)
+    assert {rung: reached(tiers, ratio) for rung, ratio in measured.items()} == {
+        "obvious": 1, "epilogue": 1, "words": 3, "split": 4, SOLUTION: 5,
+    }  # fmt: skip
+    assert [tier.named for tier in tiers] == ["obvious", "", "words", "split", SOLUTION]
+    assert all(measured[rung] / 1.03 > tiers[number].ratio for number, rung in enumerate(ladder) if tiers[number].named)
+    even = tiers_of(["obvious", "order", SOLUTION], {"obvious": 1.0, "order": 1.5, SOLUTION: 1.5 * APART - 0.01})
+    assert reached(even, 1.5) == 3, "as fast as the solution"
+    assert 1.03 < even[1].ratio < even[2].ratio
+
+
+TIERS = Tiers("nvidia_h200.toml", True, {}, (Tier(0.6, 0.1, "obvious", 0.7), Tier(0.9, 0.4), Tier(1.2, 0.7), Tier(1.42, 1.0)))
 
 
 def speed_test(value, tiers=TIERS, note=""):
@@ -106,9 +164,11 @@ def speed_test(value, tiers=TIERS, note=""):
 def test_a_ratio_earns_its_tier(value, tier):
     test = speed_test(value)
     assert test.metrics["tier"] == tier
-    assert test.points == pytest.approx(test.max_points * (0.0, *load_rubric().tier_shares)[tier])
+    assert test.points == pytest.approx(test.max_points * (0.0, 0.1, 0.4, 0.7, 1.0)[tier])
     assert ("top tier" in test.message) == (tier == 4)
     assert "uncalibrated" not in test.message
+    assert ("about as fast as the ladder's step `obvious`, next tier at" in test.message) == (0 < tier < 4)
+    assert ("next tier at 0.60x (`obvious`)" in test.message) == (tier == 0)
 
 
 def test_an_uncalibrated_table_and_a_note_show():
