@@ -7,7 +7,7 @@ import os
 
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
-from grader.model import LabReport, Refusal, TestResult
+from grader.model import KernelSource, LabReport, Refusal, TestResult
 from grader.notebook.cells import NotYet, Output, display, inputs, lab_named, sentence
 from grader.notebook.chosen_device import notes
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
@@ -20,10 +20,13 @@ from grader.reporting.terminal import MARKS
 def predict(lab_id: str, speed: str, number: object) -> None:
     """Notes what you expect of a step towards speed, before `check(lab_id, speed=...)` shows it.
 
-    Raises NotYet for a step that there is not, and for what is not a number.
+    A step that the kernel has taken already is not asked. Raises NotYet for a step that there is not, and for what is not a number.
     """
-    step = _speed_step(lab_named(lab_id), speed)
+    lab = lab_named(lab_id)
+    step = _speed_step(lab, speed)
     if number is ...:
+        if _taken_already(lab, step):
+            return
         raise NotYet(f"{step.question} Put your number in place of the dots.")
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         raise NotYet(f"a prediction is one number, such as 64; this is {str(number)[:40]!r}. {step.question}")
@@ -57,11 +60,13 @@ def _speed_step(lab: Lab, name: str) -> SpeedStep:
 def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     """Shows how a step towards speed stands. report: of the lab when it was last graded, which counts if the kernel is the same.
 
-    Raises NotYet without a prediction, and for a kernel that is not right.
+    Raises NotYet without a prediction of a step that the kernel has not taken yet, and for a kernel that is not right.
     """
     step = _speed_step(lab, name)
     guess = _guesses.get((lab.id, name))
     if guess is None:
+        if _taken_already(lab, step):
+            return
         raise NotYet(f'Predict first, with predict("{lab.id}", "{name}", your number): {step.question}')
     source = read_executed(inputs(), lab)
     if isinstance(source, Refusal):
@@ -69,13 +74,12 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     graded = report if report is not None and report.source == source else None
     if graded is not None and graded.correctness_points < graded.correctness_max:
         raise NotYet(f'Correct first, then fast: make check("{lab.id}") pass first.')
-    if lab.id not in _paths or _paths[lab.id].source != source:
-        _paths[lab.id] = SpeedPath(lab, source, len(os.sched_getaffinity(0)))
-    _paths[lab.id].right = graded is not None
+    path = _path(lab, source)
+    path.right = graded is not None
     output = Output()
     output.show(Inline([Remark(f"looking at {name} ...", "dim")]))
     try:
-        answer = _paths[lab.id].check(step)
+        answer = path.check(step)
     except BaseException:
         output.clear()
         raise
@@ -86,6 +90,25 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     output.show(Inline([*_remarks(step, answer, guess), *clock, *notes()]))
     if answer.wrong:
         raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
+
+
+def _path(lab: Lab, source: KernelSource) -> SpeedPath:
+    if lab.id not in _paths or _paths[lab.id].source != source:
+        _paths[lab.id] = SpeedPath(lab, source, len(os.sched_getaffinity(0)))
+    return _paths[lab.id]
+
+
+def _taken_already(lab: Lab, step: SpeedStep) -> bool:
+    """Whether the kernel, as its cells were run, has taken the step; it is said then."""
+    try:
+        source = read_executed(inputs(), lab)
+    except NotYet:  # no notebook runs
+        return False
+    answer = source if isinstance(source, Refusal) else _path(lab, source).check(step)
+    if isinstance(answer, Refusal) or not answer.ok:
+        return False
+    display([Remark(f"✓ {step.name}: already done, nothing to predict. {step.right} [{answer.config}]", "green")])
+    return True
 
 
 def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:

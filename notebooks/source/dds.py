@@ -290,12 +290,13 @@ show_warp("dds")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is the path as it was really taken, one idea per step:
+# Right is 60 points. Fast is the other 40. This is the path, one idea per step, and what each step's own kernel earns:
 #
 # @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
 #
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
-# teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
+# teaches most. Then change the kernel above, run its cell, and look again. A step that your kernel has
+# taken already says so.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -312,7 +313,7 @@ show_warp("dds")
 # | $X$ 的 tile 和块提前取到共享内存
 #
 # 下面每一步都有一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而意料之外的结果最能让人学到东西。
-# 然后修改上面的 kernel，运行它所在的单元，再回来检查。有些步骤，你的 kernel 也许已经做到了。
+# 然后修改上面的 kernel，运行它所在的单元，再回来检查。你的 kernel 已经做到的步骤会直接告诉你。
 #
 # 这些检查不计时。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），是 grid，还有解释器在一个小规模问题上
 # 数出的字节数。它们不计分，计分的是最后的计时。

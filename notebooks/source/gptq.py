@@ -338,7 +338,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 #
-# Your kernel may have taken some of the steps already: the one put together from this notebook's steps loads whole words and subtracts
+# A step that your kernel has taken already says so: the one put together from this notebook's steps loads whole words and subtracts
 # integers. Each step below has one change, one number to predict and one cell that checks. The checks measure no time: they look at the launch, at what the
 # compiler made of your kernel for an H200, and at the bytes that a small launch asks for. They are worth no points; the clock at the end is.
 
@@ -355,7 +355,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # | 每组读一次 scale 和零点
 # | 乘积转置过来算，让权重从寄存器进入，用到哪里拆到哪里
 #
-# 有些步骤，你的 kernel 也许已经做到了：按这个 notebook 的步骤写出来的 kernel 已经整字读取、先做整数减法。下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
+# 你的 kernel 已经做到的步骤会直接告诉你：按这个 notebook 的步骤写出来的 kernel 已经整字读取、先做整数减法。下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
 # 以及一次小规模启动要读多少字节。它们不计分，计分的是最后的计时。
 
 # %% [markdown]

@@ -373,12 +373,13 @@ show_order("w8a8", gpu="T4")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is the path as it was really taken, one idea per step:
+# Right is 60 points. Fast is the other 40. This is the path, one idea per step, and what each step's own kernel earns:
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 #
 # Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
-# teaches most. Then change the kernel above, run its cell, and look again. Your kernel may have taken some of the steps already.
+# teaches most. Then change the kernel above, run its cell, and look again. A step that your kernel has
+# taken already says so.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -387,7 +388,7 @@ show_order("w8a8", gpu="T4")
 # %% [markdown] lang="zh"
 # ## 能有多快？
 #
-# 做对得 60 分，另外 40 分看速度。下面是一条实际走过的路，每一步只有一个想法：
+# 做对得 60 分，另外 40 分看速度。下面是一条路线，每一步只有一个想法，并列出每一步自己的 kernel 得多少分：
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 # | 照公式逐行写：量化 $X$ 的一个 tile，相乘，反量化，累加
@@ -396,7 +397,7 @@ show_order("w8a8", gpu="T4")
 # | tile 的大小合乎任务，顺序照顾 L2
 #
 # 下面的每一步都包括一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而出乎意料的时候学到的最多。
-# 然后修改上面的 kernel，运行那个单元，再回来看。有些步骤，你的 kernel 可能已经做到了。
+# 然后修改上面的 kernel，运行那个单元，再回来看。你的 kernel 已经做到的步骤会直接告诉你。
 #
 # 这些检查不计时。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），
 # 还有 grid，以及解释器在一个小问题上统计出的字节数。检查不给分；给分的是最后的计时。

@@ -192,6 +192,26 @@ def test_nothing_is_shown_before_a_prediction(monkeypatch):
         check_cells.check("w8a8", speed="split")
 
 
+@pytest.mark.parametrize(("rung", "asked"), [("w8a8_1_obvious", True), ("w8a8_2_epilogue", False)])
+def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch):
+    shown: list[str] = []
+    text = (ROOT / "solutions" / "ladder" / f"{rung}.py").read_text(encoding="utf-8")
+    monkeypatch.setattr(speeding, "_guesses", {})
+    monkeypatch.setattr(speeding, "_paths", {})
+    monkeypatch.setattr(speeding, "inputs", lambda: [text])
+    monkeypatch.setattr(speeding, "display", lambda remarks: shown.append(repr(Inline(remarks))))
+    steps = (lambda: speeding.predict("w8a8", "epilogue", ...), lambda: check_cells.check("w8a8", speed="epilogue"))
+    for step in steps:
+        if asked:
+            with pytest.raises(NotYet, match="how often does a launch turn an int32 sum into fp32"):
+                step()
+        else:
+            step()
+            assert shown.pop().startswith("✓ epilogue: already done, nothing to predict. A scale that is constant along K")
+    assert shown == []
+    assert speeding._guesses == {}
+
+
 def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):
     shown: list[str] = []
     monkeypatch.setattr(speeding, "_guesses", {("w8a8", "split"): Guess(64, first=256)})
