@@ -224,10 +224,10 @@ class BuildFacts:
 
 @dataclass(frozen=True)
 class LoopFacts:
-    """What one thread does in one turn of the innermost loop that multiplies, counted in PTX.
+    """What one thread does in one iteration of the innermost loop that multiplies, counted in PTX.
 
-    An instruction on two fp16 values at once counts once. sums_to_float: an integer from the matrix units turned into a
-    float; to_float_outside: any integer, outside the loop. to_integer: a float turned into an integer, or rounded to a whole
+    An instruction on two fp16 values at once counts once. to_float: an integer turned into a float, sums_to_float: one
+    from the matrix units; to_float_outside: any, outside the loop. to_integer: a float turned into an integer, or rounded to a whole
     number. float_instructions: all arithmetic on floats and conversions of them, products of
     the matrix units left out. shared_store_bytes: written to shared memory by ordinary stores. async_copies: copies
     from global to shared memory that run ahead. products: multiply-adds of the matrix units, of the whole program.
@@ -236,6 +236,7 @@ class LoopFacts:
     divisions: int
     multiplications: int
     sums_to_float: int
+    to_float: int
     to_float_outside: int
     to_integer: int
     float_instructions: int

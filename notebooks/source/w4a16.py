@@ -413,7 +413,36 @@ predict("w4a16", "words", read)
 check("w4a16", speed="words")
 
 # %% [markdown]
-# ### Faster, step 3: one token: work for every multiprocessor
+# ### Faster, step 3: two nibbles at a time, without a conversion
+#
+# An integer becomes a float by an instruction of its own, at a fraction of the rate of a multiply-add, once for every weight. But an fp16
+# number between 1024 and 2048 has steps of 1: the bits `0x6400 | u` *are* the number $1024 + u$, for $u$ of 0 to 15. A nibble in two's
+# complement whose sign bit is flipped is $u = q + 8$. So two nibbles in the two halves of an int32 are two fp16 numbers, and one subtraction
+# leaves both weights.
+#
+# @speed w4a16: nibbles
+
+# %% [markdown] lang="zh"
+# ### 提速第 3 步：一次两个半字节，不做转换
+#
+# 整数转成浮点数要专门一条指令，速率只有乘加的几分之一，而且每个权重一次。但 1024 到 2048 之间的 fp16 数，间隔正好是 1：二进制位
+# `0x6400 | u` **就是**数 $1024 + u$（$u$ 为 0 到 15）。补码的半字节翻转符号位之后是 $u = q + 8$。所以把两个半字节放进一个 int32 的两半，
+# 就是两个 fp16 数，再做一次减法就得到两个权重。
+#
+# @speed w4a16: nibbles | 做完这一步之后，循环在一个权重上要花几条浮点指令（包括转换）？
+
+# %% solution="w4a16_faster_nibbles"
+instructions = ...
+### BEGIN SOLUTION
+instructions = 0.5  # one subtraction for two
+### END SOLUTION
+predict("w4a16", "nibbles", instructions)
+
+# %% test="w4a16_faster_nibbles_check"
+check("w4a16", speed="nibbles")
+
+# %% [markdown]
+# ### Faster, step 4: one token: work for every multiprocessor
 #
 # With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU with 132 multiprocessors. `SPLIT_K` programs share a tile,
 # each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1 it does not, so keep
@@ -422,7 +451,7 @@ check("w4a16", speed="words")
 # @speed w4a16: split
 
 # %% [markdown] lang="zh"
-# ### 提速第 3 步：只有一个 token 时，让每个 SM 都有活干
+# ### 提速第 4 步：只有一个 token 时，让每个 SM 都有活干
 #
 # 一个 token、4096 列、tile 宽 64，一共是 64 个程序，而 GPU 有 132 个 SM。让 `SPLIT_K` 个程序共同负责一个 tile，
 # 各算 $K$ 的一段，再用 `tl.atomic_add` 加在一起。这时传入的 $Y$ 已经清零，清零的时间也计算在内。
@@ -441,7 +470,7 @@ predict("w4a16", "split", programs)
 check("w4a16", speed="split")
 
 # %% [markdown]
-# ### Faster, step 4: operand order
+# ### Faster, step 5: operand order
 #
 # wgmma, the matrix instruction of Hopper, may take its first operand from registers, its second only from shared memory. So the
 # opened weights, four times the bytes of the words, go through shared memory in every iteration, unless they come first and each
@@ -450,7 +479,7 @@ check("w4a16", speed="split")
 # @speed w4a16: registers
 
 # %% [markdown] lang="zh"
-# ### 提速第 4 步：操作数的顺序
+# ### 提速第 5 步：操作数的顺序
 #
 # wgmma 是 Hopper 的矩阵乘指令，它的第一个操作数可以来自寄存器，第二个只能来自共享内存。拆包后的权重，字节数是原来那些字的四倍，
 # 因此每轮循环都要在共享内存里走一趟；除非把权重放在前面，让每个线程只拆它自己要乘的那些半字节。
@@ -468,7 +497,7 @@ predict("w4a16", "registers", stored)
 check("w4a16", speed="registers")
 
 # %% [markdown]
-# ### Faster, step 5: one token, without atomics
+# ### Faster, step 6: one token, without atomics
 #
 # What still waits, with one token: $Y$ is zeroed, and added to by atomics. Could the warps of *one* program share $K$ instead, so that
 # there are enough programs without `SPLIT_K`?
@@ -476,7 +505,7 @@ check("w4a16", speed="registers")
 # @speed w4a16: slices
 
 # %% [markdown] lang="zh"
-# ### 提速第 5 步：只有一个 token，不用原子操作
+# ### 提速第 6 步：只有一个 token，不用原子操作
 #
 # 只有一个 token 时，还在等的是：$Y$ 要先清零，再用原子操作累加。能不能改由**一个**程序里的各个 warp 来分担 $K$，不用 `SPLIT_K` 也有足够多的程序？
 #

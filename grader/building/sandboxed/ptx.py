@@ -144,6 +144,7 @@ class _Reader:
             "sums_to_float": sum(
                 register in sums for number, register in self.converted.items() if first <= number <= last
             ),
+            "to_float": _count(TO_FLOAT, inside),
             "to_float_outside": _count(TO_FLOAT, outside),
             "to_integer": _count(TO_INTEGER, inside),
             "float_instructions": sum(bool(FLOAT_WORK.match(name) or TO_INTEGER.match(name)) for name in inside),

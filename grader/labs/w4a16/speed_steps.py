@@ -20,7 +20,19 @@ ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
 def _scalings(facts: ConfigFacts) -> float:
     """How often the loops of a launch multiply one weight by a float of its own."""
-    return facts.iteration.multiplications * facts.threads * facts.iterations * facts.programs / (facts.case.N * facts.case.K)
+    return (
+        facts.iteration.multiplications
+        * facts.threads
+        * facts.iterations
+        * facts.programs
+        / (facts.case.N * facts.case.K)
+    )
+
+
+def _on_a_weight(facts: ConfigFacts) -> float:
+    """Float instructions, and conversions to floats, that the loop spends on one weight."""
+    loop = facts.iteration
+    return (loop.to_float + loop.float_instructions) * facts.threads / (facts.size("BLOCK_N") * facts.size("BLOCK_K"))
 
 
 STORED = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
@@ -68,6 +80,27 @@ SPEED_STEPS = (
         shapes=(FEW, MANY),
         prefer=lambda facts: -abs(facts.size("BLOCK_M") - 16),
         small=SMALL,
+    ),
+    SpeedStep(
+        name="nibbles",
+        case="speed_m512",
+        question="How many float instructions, conversions included, will the loop spend on one weight, once this step is done?",
+        quantity=compiled(_on_a_weight),
+        demands=(
+            Demand(
+                compiled(lambda facts: facts.iteration.to_float),
+                "The loop turns no integer into a float.",
+                "The loop turns {found} integers into floats, per iteration and thread: a conversion for each weight.",
+                at_most=0,
+            ),
+        ),
+        hint="the bits 0x6400 | u are the fp16 number 1024 + u, for u of 0 to 15, and a nibble whose sign bit is flipped is u = q + 8. So "
+        "put two nibbles into the halves of an int32, two = (... & 0x000F000F) ^ 0x64086408; its halves, .to(tl.int16).to(tl.float16, "
+        "bitcast=True), are two weights once 1032.0 is subtracted from their tl.join",
+        right="Bits that are an fp16 already: no conversion, and one subtraction for two weights.",
+        rungs=("w4a16_2_epilogue", "w4a16_3_words"),
+        shapes=(FEW, MANY),
+        prefer=tile_size,
     ),
     SpeedStep(
         name="split",
