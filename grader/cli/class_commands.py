@@ -141,7 +141,7 @@ def batch(
     started = time.monotonic()
     require_packages()
     stand_in()  # a class whose verdicts are known needs no torch
-    from grader.classroom.batch.coordinating import Plan, run_batch
+    from grader.classroom.batch.coordinating import Plan, run_batch, tiers_of
     from grader.classroom.batch.engine import EngineFailed
     from grader.classroom.batch.intake import UnusableSubmissions
     from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
@@ -154,7 +154,8 @@ def batch(
     from grader.classroom.roster import BadRoster, Roster, load_roster
     from grader.classroom.secrets_file import secrets_in_force
     from grader.classroom.server.store import UnusableCourse
-    from grader.judging.rubric import BadRubric, load_rubric
+    from grader.judging.rubric import BadRubric, check_names, load_rubric
+    from grader.labs import all_labs
 
     labs = labs_named(lab)
     if (path is None) == (server is None):
@@ -168,7 +169,7 @@ def batch(
         raise refuse(f"{out} cannot be created ({error.strerror}); choose another folder with --out") from None
     titles = _titles(column or ())
     try:
-        load_rubric()
+        rubric, tiers = load_rubric(), tiers_of(chosen)
         store = _course_store(server) if server else None
         due = due or (store.due if store else None)
         rules = Rules(attempts.value, utc(due), late_percent, free_days, out_of.value)
@@ -184,6 +185,8 @@ def batch(
             found_secrets = secrets_in_force(secrets_file, near=Path.cwd())
             errors.print(escape(found_secrets.sentence(labs)), soft_wrap=True)
             setup = Setup(chosen, found_secrets.secrets or random_secrets(journal))
+            cases = {one.id: [case.name for case in setup.secrets.lab(one).all_cases] for one in all_labs().values()}
+            check_names(rubric, tiers, cases)
             lab_ids, what = tuple(lab.id for lab in labs), frozenset(only or ())
             collected = _collected(store, journal, rules, roster, chosen) if store else None
             plan = Plan(path or server or out, lab_ids, setup, assignment, what, utc(since), regrade, roster, collected)

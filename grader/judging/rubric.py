@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -116,13 +117,33 @@ def load_rubric(path: Path = HERE / "rubric.toml") -> Rubric:
     if not 0 <= rubric.memory < rubric.correctness:
         raise BadRubric(f"{path.name} has memory = {rubric.memory}, expected a part of correctness; correct it")
     numbers = [weight for table in rubric.weights.values() for weight in table.values()]
-    if any(number < 0 for number in (rubric.correctness, rubric.speed, *numbers)):
-        raise BadRubric(f"{path.name} has a negative number; correct it")
+    if not all(0 <= number < math.inf for number in (rubric.correctness, rubric.speed, *numbers)):
+        raise BadRubric(f"{path.name} has a negative or infinite number; correct it")
+    if not 0 <= rubric.speed_needs_correctness <= 1:
+        raise BadRubric(
+            f"{path.name} has speed_needs_correctness = {rubric.speed_needs_correctness:g}, expected a share from 0 to 1; correct it"
+        )
     if unknown := set(data) - {field.name for field in fields(Rubric)}:
         raise BadRubric(
             f"{path.name} has {', '.join(sorted(unknown))}, which no rubric has; see the one in the repository"
         )
     return rubric
+
+
+def check_names(rubric: Rubric, tiers: Tiers | None, cases: Mapping[str, Collection[str]]) -> None:
+    """Raises BadRubric for a lab or case that there is none of: its number would change no mark, and nobody would hear of it.
+
+    cases: the names of every lab's cases, hidden ones included.
+    """
+    tables: dict[str, Mapping[str, Mapping[str, object]]] = {"rubric.toml": rubric.weights}
+    if tiers is not None:
+        tables[f"tiers/{tiers.source}"] = tiers.table
+    for file, table in tables.items():
+        for lab, numbers in table.items():
+            known = cases.get(lab, ())
+            if wrong := [name for name in numbers if name not in known]:
+                expected = f"one of {', '.join(known)}" if known else f"a lab: one of {', '.join(cases)}"
+                raise BadRubric(f"{file} has a number for {lab}.{wrong[0]}, expected {expected}; correct the name")
 
 
 def slug(gpu: str) -> str:

@@ -94,7 +94,8 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
     found = []
     for hand_in in hand_ins:
         left = unread.get(hand_in.key, [])
-        more = (f"{len(left) - FEW} more files were not read",) if len(left) > FEW else ()
+        rest = len(left) - FEW
+        more = (f"{rest} more file{' was' if rest == 1 else 's were'} not read",) if rest > 0 else ()
         notes = (*hand_in.notes, *(why for _, why in left[:FEW]), *more)
         found.append(replace(hand_in, left=(*hand_in.left, *left), notes=notes))
     return found

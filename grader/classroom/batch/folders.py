@@ -206,7 +206,12 @@ def nothing_to_grade(place: str, found: Sequence[Path]) -> str:
     while len(found) == 1 and found[0].is_dir() and not found[0].is_symlink():
         place, found = found[0].name, children(found[0])
     names = ", ".join(path.name for path in found[:FEW]) + (" and more" if len(found) > FEW else "")
-    what = f"holds {names} and no .py, .ipynb or .zip file" if found else "holds no .py or .ipynb file"
+    kinds = (
+        ".py or .ipynb file (an archive within an archive is not opened)"
+        if any(map(is_archive, found))
+        else ".py, .ipynb or .zip file"
+    )
+    what = f"holds {names} and no {kinds}" if found else "holds no .py or .ipynb file"
     return f"{place} {what}; ask for the notebook itself"
 
 

@@ -77,7 +77,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if path.is_file():
         found, came = _archive(path, unpacking)
     else:
-        found, came = list(_folder(path, unpacking)), everything_below(path)
+        found, came = list(_folder(_of_a_class(path), unpacking)), everything_below(path)
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise UnusableSubmissions(_nothing_recognised(path, found, came))
     whole = sorted(
@@ -369,12 +369,27 @@ def _lost(refused: Sequence[RefusedMember], wrappers: Sequence[str]) -> dict[str
 def _unwrapped(folder: Path) -> Path:
     """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
     within = children(folder)
-    while len(within) == 1 and within[0].is_dir():
+    while len(within) == 1 and within[0].is_dir() and not within[0].is_symlink():
         inner = children(within[0])
-        if student_of_folder(within[0].name) != within[0].name or any(map(is_source, inner)):
+        if student_of_folder(within[0].name) != within[0].name:
+            break
+        if any(map(is_source, inner)) and not _is_download(within[0], inner):
             break
         folder, within = within[0], inner
     return folder
+
+
+def _is_download(folder: Path, within: Sequence[Path]) -> bool:
+    """Whether a platform put it together: Gradescope's list is there, or the sources in it are named as Canvas or Moodle does."""
+    names = [child.name for child in within]
+    sources = [child.name for child in within if is_source(child)]
+    return GRADESCOPE_METADATA in names or (any(map(named, names)) and all(map(named, sources)))
+
+
+def _of_a_class(path: Path) -> Path:
+    """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
+    folder = _unwrapped(path)
+    return folder if folder.name == SUBMITTED or _is_download(folder, children(folder)) else path
 
 
 def _is_one_students(folder: Path) -> bool:

@@ -7,6 +7,7 @@ import shutil
 import stat
 import zipfile
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +105,16 @@ def test_canvas_download(tmp_path):
     assert {(one.platform, one.number) for one in found.values()} == {("canvas", "1234"), ("canvas", "9"), ("canvas", "77")}
 
 
+def test_an_archive_within_an_archive_is_named_as_one(tmp_path):
+    inner = zipped(tmp_path / "one.zip", {"dds.py": KERNEL}).read_bytes()
+    outer = zipped(tmp_path / "all.zip", {"one.zip": inner}).read_bytes()
+    archive = zipped(tmp_path / "submissions.zip", {"doejane_12_55_all.zip": outer, "roe_9_56_dds.py": KERNEL})
+    folder = zipped(tmp_path / "moodle.zip", {"Jane Doe_5_assignsubmission_file_/all.zip": outer, "ben/dds.py": KERNEL})
+    for path, student in ((archive, "doejane_12"), (folder, "Jane Doe")):
+        (refused,) = (one.refused or one.notes[-1] for one in collect(path, tmp_path / path.stem) if one.student == student)
+        assert "zip and no .py or .ipynb file (an archive within an archive is not opened)" in refused
+
+
 def test_canvas_numbers_each_file_and_one_user_has_one_submission(tmp_path):
     archive = zipped(
         tmp_path / "submissions.zip",
@@ -180,6 +191,27 @@ submission_102:
     assert found["jd1"].submitted == datetime(2026, 11, 20, 22, tzinfo=UTC)
     assert "folder is missing" in found["Nobody"].refused
     assert (found["jd1"].name, found["jd1"].email) == ("Jane Doe", "jane@example.org")
+
+
+@pytest.mark.parametrize(
+    ("names", "students"),
+    [
+        (("submissions/doejane_12_55_w8a8.py", "submissions/roe_LATE_9_56_dds.py", "submissions/what.txt"), {"doejane_12", "roe_9"}),
+        (("down/Jane Doe_501_assignsubmission_file_/dds.py", "down/Al Roe_9_assignsubmission_file_/dds.py"), {"Jane Doe", "Al Roe"}),
+        (("export/submission_metadata.yml", "export/submission_1/dds.py", "export/submission_2/dds.py"), {"ann", "ben"}),
+        (("course/submitted/ann/lab1/dds.py", "course/submitted/ben/lab1/dds.py"), {"ann", "ben"}),
+        (("ann/dds_1_2_final.py", "ann/dds.py"), {"ann"}),
+    ],
+    ids=["canvas", "moodle", "gradescope", "nbgrader", "a student"],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_folder_around_a_class_is_no_student(tmp_path, names, students, packed):
+    root = write(tmp_path / "given", *names, ".DS_Store")
+    for list_of_gradescope in root.rglob("submission_metadata.yml"):
+        list_of_gradescope.write_text("".join(f"submission_{n}:\n  :submitters:\n  - :sid: {who}\n" for n, who in ((1, "ann"), (2, "ben"))))
+    if packed:
+        root = Path(shutil.make_archive(str(tmp_path / "download"), "zip", root))
+    assert set(by_student(root, tmp_path)) == students
 
 
 def test_hostile_archives_lose_entries_not_neighbours(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grader.judging.checking import Finding
 from grader.judging.judged import Judged
-from grader.judging.rubric import HERE, BadRubric, Tier, Tiers, load_rubric, load_tiers, reached
+from grader.judging.rubric import HERE, BadRubric, Tier, Tiers, check_names, load_rubric, load_tiers, reached
 from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
@@ -93,6 +93,37 @@ def test_a_broken_table_is_named(folder):
     (folder / "nvidia_h200.toml").write_text("[tiers", encoding="utf-8")
     with pytest.raises(BadRubric, match=r"nvidia_h200\.toml cannot be used"):
         load_tiers("NVIDIA H200", 90, folder)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("correctness = 0.5", "correctness = 50", "share from 0 to 1"),
+        ("correctness = 0.5", "correctness = nan", "share from 0 to 1"),
+        ("speed = 40", "speed = nan", "infinite"), ("speed = 40", "speed = inf", "infinite"),
+        ("long_row = 2", "long_row = nan", "infinite"),
+        ("long_row = 2", "long_row = -1", "negative"),
+    ],
+)  # fmt: skip
+def test_a_rubric_of_no_use_is_named(tmp_path, before, after, expected):
+    text = (HERE / "rubric.toml").read_text(encoding="utf-8")
+    assert before in text
+    path = tmp_path / "rubric.toml"
+    path.write_text(text.replace(before, after), encoding="utf-8")
+    with pytest.raises(BadRubric, match=rf"rubric\.toml .*{expected}"):
+        load_rubric(path)
+
+
+def test_a_number_for_a_case_that_there_is_none_of_is_named(folder):
+    cases = {lab.id: [case.name for case in lab.all_cases] for lab in all_labs().values()}
+    rubric, tier = load_rubric(), (Tier(1.0, 1.0),)
+    for path in sorted((HERE / "tiers").glob("*.toml")):
+        check_names(rubric, load_tiers(path.stem), cases)
+    for weights in ({"dds": {"sparsity_9": 2.0}}, {"dd": {"sparsity_90": 2.0}}):
+        with pytest.raises(BadRubric, match=r"rubric\.toml has a number for .*, expected .*sparsity_90|expected a lab: one of w8a8"):
+            check_names(replace(rubric, weights=weights), None, cases)
+    with pytest.raises(BadRubric, match=r"tiers/h200\.toml has a number for w8a8\.speed_16, expected one of .*speed_m16"):
+        check_names(rubric, Tiers("h200.toml", True, {"w8a8": {"speed_m16": tier, "speed_16": tier}}, tier), cases)
 
 
 @pytest.mark.parametrize("path", sorted((HERE / "tiers").glob("*.toml")), ids=lambda path: path.stem)
