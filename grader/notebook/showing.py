@@ -7,6 +7,7 @@ All are counted on the interpreter, on sizes of a few tiles, in a second or two;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from grader.labs import Lab
@@ -16,12 +17,13 @@ from grader.reading import read_executed
 from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
 from grader.running.cpu import InterpretOptions
-from grader.traffic import GPUS, Traffic, Uncounted, cache_of, count_tiles
+from grader.traffic import GPUS, ORDERS, Order, Traffic, Uncounted, cache_of, count_tiles, tiles_of
 
 SECONDS = 20.0
 LONG_K = 4096
 MOST_WARPS = 4
 Sizes = tuple[int, int, int]
+Swizzle = Callable[[int, int, int], tuple[int, int]]
 
 
 def show_programs(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> None:
@@ -60,22 +62,53 @@ def show_warp(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> No
     display([_head(traffic), *_wrong(traffic), said], drawn)
 
 
-def show_order(lab_id: str, gpu: str = "T4", *, sizes: Sizes | None = None, config: int = 0) -> None:
-    """A model of L2: the bytes that DRAM must deliver with your order of tiles, row by row and column by column.
+def show_order(
+    lab_id: str,
+    gpu: str = "T4",
+    order: Swizzle | None = None,
+    *,
+    sizes: Sizes | None = None,
+    config: int = 0,
+) -> None:
+    """A model of L2: the bytes that DRAM must deliver with your kernel's order of tiles, and with others.
 
-    gpu: "H100", "A100", "L4" or "T4". K is lengthened to about 4096 in the model.
+    gpu: "H100", "A100", "L4" or "T4". order: a function of your own, order(pid, tiles_m, tiles_n) -> (row, column) of the tile of Y that
+    program pid makes. K is lengthened to about 4096 in the model. Raises NotYet for an order that leaves out a tile or makes one twice.
     """
     if gpu not in GPUS:
         raise NotYet(f"There is no model of {gpu!r}; there are {', '.join(GPUS)}.")
     traffic = _counted(lab_id, sizes, config, (8, 24), 1)
     repeats = max(1, LONG_K // traffic.case.K)
-    picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), repeats)
+    orders = ORDERS if order is None else (*ORDERS, _own_order(traffic, order))
+    picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), repeats, orders)
     longer = f", K lengthened from {traffic.case.K} to {traffic.case.K * repeats}" if repeats > 1 else ""
     said = Remark(
         f"A model, not a measurement: waves of programs that run in lockstep, an L2 that evicts the oldest line{longer}.",
         "dim",
     )
     display([_head(traffic), *_wrong(traffic), said], [picture] if picture else [])
+
+
+def _own_order(traffic: Traffic, order: Swizzle) -> Order:
+    """A student's order of the tiles, once it is one: every tile of Y is some program's, and nobody else's."""
+    name = getattr(order, "__name__", "your order")
+    tiles = set(tiles_of(traffic.programs).values())
+    rows, columns = (1 + max((tile[axis] for tile in tiles), default=0) for axis in (0, 1))
+    numbers: dict[tuple[int, int], int] = {}
+    for pid in range(rows * columns):
+        found = order(pid, rows, columns)
+        inside = isinstance(found, tuple) and len(found) == 2 and all(isinstance(one, int) for one in found)
+        if not inside or not (0 <= found[0] < rows and 0 <= found[1] < columns):
+            raise NotYet(
+                f"{name}({pid}, {rows}, {columns}) is {found!r}, expected (row, column) with a row below {rows} and a column below "
+                f"{columns}."
+            )
+        if found in numbers:
+            raise NotYet(
+                f"Programs {numbers[found]} and {pid} both make tile {found} of {rows} x {columns}, so some tile is left out."
+            )
+        numbers[found] = pid
+    return Order(name, lambda row, column: (numbers[row, column],))
 
 
 @cache

@@ -29,7 +29,18 @@ from grader.reporting.pictures import (
     composed,
 )
 from grader.reporting.traffic_words import counted, mega, shape_of, short
-from grader.traffic import OFF, Access, Cache, Coalescing, Order, ProgramTraffic, TensorTraffic, Traffic, in_order
+from grader.traffic import (
+    OFF,
+    ORDERS,
+    Access,
+    Cache,
+    Coalescing,
+    Order,
+    ProgramTraffic,
+    TensorTraffic,
+    Traffic,
+    in_order,
+)
 from grader.traffic.counting import ElementNumbers, Runs, TensorLayout, region
 
 if TYPE_CHECKING:
@@ -238,9 +249,8 @@ def _read_fact(tensor: TensorTraffic) -> str:
 # ---------------------------------------------------------------- L2
 
 
-def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | None:
-    """The first wave of programs as launched and row by row, and what misses in the model's L2 in three orders."""
-    orders: tuple[Order, ...] = ("as launched", "row by row", "column by column")
+def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1, orders: Sequence[Order] = ORDERS) -> Picture | None:
+    """The first wave of programs in the first and the last of some orders, and what misses in the model's L2 in each."""
     if not any(program.tile for program in traffic.programs):
         return None
     found = [traffic.missed(cache, order, repeats) for order in orders]
@@ -254,7 +264,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
     def draw(figure: Figure) -> None:
         wide = shape[1] > 2 * shape[0]
         grid = figure.add_gridspec(3 if wide else 2, 1 if wide else 2, height_ratios=(1, 1, 2) if wide else (1.4, 1.6))
-        for number, order in enumerate(orders[:2]):
+        for number, order in enumerate((orders[0], orders[-1])):
             axes = figure.add_subplot(grid[number, 0] if wide else grid[0, number])
             numbers = in_order(traffic.programs, order)
             for at, program in enumerate(traffic.programs[n] for n in numbers):
@@ -263,7 +273,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
             _frame(axes, shape, "", "")
             axes.set_xticks([])
             axes.set_yticks([])
-            axes.set_title(f"Y {order}", size=9)
+            axes.set_title(f"Y {order.name}", size=9)
         axes = figure.add_subplot(grid[-1, :])
         for row, missed in enumerate(found):
             left = 0.0
@@ -287,7 +297,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
         axes.axvline(
             needed, color=VERMILLION, linewidth=1.4, linestyle="--", label=f"each byte once: {needed:.3g} {unit}"
         )
-        axes.set_yticks(range(len(orders)), orders)
+        axes.set_yticks(range(len(orders)), [order.name for order in orders])
         axes.tick_params(axis="y", length=0)
         most = max(missed.total for missed in found) / scale
         axes.set(xlim=(0, most * 1.22), ylim=(len(orders) - 0.4, -0.6), xlabel=f"{unit} that L2 fetches from DRAM")
@@ -299,7 +309,7 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1) -> Picture | N
         )
         figure.suptitle(title, x=0.02, ha="left", size=9.5)
 
-    words = ", ".join(f"{order} {mega(missed.total)}" for order, missed in zip(orders, found, strict=True))
+    words = ", ".join(f"{order.name} {mega(missed.total)}" for order, missed in zip(orders, found, strict=True))
     alt = (
         f"A model of L2 on {cache.name} with {cache.resident} programs at a time and K = {K}: bytes fetched from DRAM are {words}; "
         f"each byte once would be {mega(found[0].distinct)}."

@@ -11,9 +11,8 @@ its accesses 32 times, each time to new bytes of the matrices and the same bytes
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -21,7 +20,24 @@ from grader.traffic.accesses import Access
 from grader.traffic.counting import ProgramTraffic
 
 SECTOR = 32
-Order = Literal["as launched", "row by row", "column by column"]
+GROUP = 8
+
+
+@dataclass(frozen=True)
+class Order:
+    """In which order tiles are made: by ascending `place` of a tile's row and column; None as they were launched."""
+
+    name: str
+    place: Callable[[int, int], tuple[int, ...]] | None = None
+
+
+AS_LAUNCHED = Order("as launched")
+ORDERS = (
+    AS_LAUNCHED,
+    Order("row by row", lambda row, column: (row, column)),
+    Order("column by column", lambda row, column: (column, row)),
+    Order(f"{GROUP} rows at a time", lambda row, column: (row // GROUP, column, row)),
+)
 
 
 @dataclass(frozen=True)
@@ -77,17 +93,23 @@ def cache_of(gpu: Chip, programs_per_multiprocessor: int = 1) -> Cache:
 
 def in_order(programs: Sequence[ProgramTraffic], order: Order) -> list[int]:
     """The programs' numbers in another order of their tiles, slice after slice; programs without a tile come last."""
-    if order == "as launched":
+    if order.place is None:
         return [program.number for program in programs]
-    first, second = (0, 1) if order == "row by row" else (1, 0)
+    places = tiles_of(programs)
+    found = [
+        ((0, program.slice, *order.place(*places[program.number])), program.number)
+        if program.number in places
+        else ((1,), program.number)
+        for program in programs
+    ]
+    return [number for _, number in sorted(found)]
 
-    def key(program: ProgramTraffic) -> tuple[int, ...]:
-        if program.tile is None:
-            return (1, 0, 0, 0, program.number)
-        box = program.tile.box
-        return (0, program.slice, box[first][0], box[second][0], program.number)
 
-    return [program.number for program in sorted(programs, key=key)]
+def tiles_of(programs: Sequence[ProgramTraffic]) -> dict[int, tuple[int, int]]:
+    """Row and column of each program's tile among the tiles of Y, by the program's number."""
+    boxes = {program.number: program.tile.box for program in programs if program.tile is not None}
+    rows, columns = (sorted({box[axis][0] for box in boxes.values()}) for axis in (0, 1))
+    return {number: (rows.index(box[0][0]), columns.index(box[1][0])) for number, box in boxes.items()}
 
 
 class Replay:
@@ -107,7 +129,7 @@ class Replay:
         for access, pieces in zip(accesses, together, strict=True):
             self._steps.setdefault(access.program, []).append((access.kind, access.tensor, pieces))
 
-    def missed(self, cache: Cache, order: Order = "as launched", repeats: int = 1) -> Missed:
+    def missed(self, cache: Cache, order: Order = AS_LAUNCHED, repeats: int = 1) -> Missed:
         """What misses in an L2 that is empty at first."""
         numbers = [number for number in in_order(self._programs, order) if number in self._steps]
         held = _Held(cache.size)

@@ -366,9 +366,39 @@ show_order("w8a8", gpu="T4")
 
 # %% [markdown]
 # On a GPU whose L2 holds all of it (`gpu="H100"`) the order decides nothing here. Numbering the tiles in another order is called a *swizzle*.
+# Write one: `group` rows of tiles at a time, column after column within the group, as the published kernels do. The last group may have
+# fewer rows. Before you run the next cell, predict: how many megabytes will miss, as a share of those row by row?
 
 # %% [markdown] lang="zh"
-# 如果 GPU 的 L2 放得下全部数据（`gpu="H100"`），顺序在这里就没有影响。按另一种顺序给 tile 编号，叫做 *swizzle*。
+# 如果 GPU 的 L2 放得下全部数据（`gpu="H100"`），顺序在这里就没有影响。按另一种顺序给 tile 编号，叫做 *swizzle*。自己写一个：每次取 `group` 行
+# tile 作为一组，组内一列一列地算，公开发表的 kernel 都是这样做的。最后一组的行数可能不足。运行下一个单元之前先预测：未命中的字节数是逐行时的几分之几？
+
+# %% solution="w8a8_swizzle"
+def swizzle_tile(pid, tiles_m, tiles_n, group=4):
+    """Row and column of the tile of Y that program `pid` makes."""
+    ...
+    ### BEGIN SOLUTION
+    first = pid // (group * tiles_n) * group
+    rows = min(group, tiles_m - first)
+    column, row = divmod(pid % (group * tiles_n), rows)
+    return first + row, column
+    ### END SOLUTION
+
+
+show_order("w8a8", gpu="T4", order=swizzle_tile)
+
+# %% [markdown]
+# A language model explained this function so: *"swizzling lets every program load fewer bytes, because neighbouring tiles are merged into
+# one larger tile; it also makes each warp's loads coalesced."* What of that is true? `show_memory` and `show_warp` answer it: put the
+# order into your kernel (`pid_m, pid_n = ...` from `tl.program_id(0)`) and run them again. Each program loads what it loaded before, and a
+# warp asks for the same bytes. What changes is *when* programs ask: those that run together now need `group` rows of $X$ and a few columns
+# of the weight, in place of one row and all columns, so that more of what they ask for is in L2 already. None of the sentence is true.
+
+# %% [markdown] lang="zh"
+# 一个语言模型这样解释这个函数：“swizzle 把相邻的 tile 合并成一个更大的 tile，所以每个程序读取的字节更少；它还让每个 warp 的访问合并起来。”
+# 这里面有哪一点是对的？`show_memory` 和 `show_warp` 可以回答：把这个顺序写进你的 kernel（由 `tl.program_id(0)` 算出 `pid_m, pid_n`），
+# 再运行一遍。每个程序读取的和以前一样，一个 warp 要的字节也一样。变的是程序**什么时候**去要：同时运行的程序现在需要 $X$ 的 `group` 行和权重的几列，
+# 而不是一行和全部的列，所以它们要的数据更多已经在 L2 里。那句话没有一处是对的。
 
 # %% [markdown]
 # ## How fast can it get?

@@ -69,6 +69,16 @@ def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
     show_order("dds", sizes=(64, 256, 256))
     assert [len(answer.pictures) for answer in shown] == [1, 2, 3, 1]
     assert "values" in repr(shown[1])
+    show_order("dds", sizes=(64, 256, 256), order=lambda pid, rows, columns: divmod(pid, columns))
+    wrong = {
+        lambda pid, rows, columns: (pid % rows, pid % columns): "both make tile",
+        lambda pid, rows, columns: (0, pid): r"is \(0, \d+\), expected \(row, column\) with a row below",
+        lambda pid, rows, columns: None: r"is None, expected \(row, column\)",
+        lambda pid, rows, columns: (pid / 2, 0): r"is \(0.0, 0\), expected",
+    }
+    for order, said in wrong.items():
+        with pytest.raises(NotYet, match=said):
+            show_order("dds", sizes=(64, 256, 256), order=order)
     with pytest.raises(NotYet, match="There is no program 99: this launch has 16"):
         show_memory("dds", program=99)
     with pytest.raises(NotYet, match=r"expected \(M, N, K\), N and K multiples of 32"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grader.traffic import Cache, Traffic, Uncounted, coalesce
+from grader.traffic import ORDERS, Cache, Traffic, Uncounted, coalesce, in_order
 from grader.traffic.accesses import AXES, OFF, Access, launch_order, parse
 from grader.traffic.caching import Replay
 from grader.traffic.counting import ProgramTraffic, Region
@@ -143,6 +143,19 @@ def test_the_order_of_tiles_decides_what_misses():
     # A wave of 2 x 2 needs 2 + 2 pieces; the second and the fourth find the two of X still there.
     assert _square(squares, 4, 4) == (12, 8)
     assert _square(row_major, 64, 4, repeats=3) == (24, 24)
+
+
+def test_an_order_is_one_of_tiles_whatever_the_launch_order():
+    square = [(row, column) for row in range(16) for column in range(2)]
+    programs = [
+        ProgramTraffic(number, (number, 0, 0), Region((((16 * row, 16 * row + 16),), ((8 * column, 8 * column + 8),)), 128), {}, 0, 0)
+        for number, (row, column) in enumerate(reversed(square))
+    ]
+    made = {order.name: [square[31 - number] for number in in_order(programs, order)] for order in ORDERS}
+    assert made["as launched"] == square[::-1]
+    assert made["row by row"] == square
+    assert made["column by column"] == sorted(square, key=lambda tile: tile[::-1])
+    assert made["8 rows at a time"] == [(row, c) for rows in (range(8), range(8, 16)) for c in range(2) for row in rows]
 
 
 def test_launch_order_has_axis_0_fastest():
