@@ -1,4 +1,4 @@
-"""Is a step towards speed done? Looks at the launch, the binary and the traffic of each config until one meets all demands."""
+"""Is a step towards speed done? Checks the launch, the binary and the traffic of each config until one meets all demands."""
 
 from __future__ import annotations
 
@@ -89,28 +89,32 @@ class SpeedPath:
         bundle = self._described()
         if isinstance(bundle, Refusal):
             return bundle
-        looks = [
-            look for look in (self._launch(step, index) for index in range(len(bundle.configs))) if look is not None
+        candidates = [
+            candidate
+            for candidate in (self._launch(step, index) for index in range(len(bundle.configs)))
+            if candidate is not None
         ]
-        if not looks:
+        if not candidates:
             return Refusal("rejected", next(iter(bundle.refused.values()), f"no config can be launched on {step.case}"))
         best: tuple[int, ConfigFacts, list[DemandResult]] | None = None
-        promising = self._promising(step, looks)
-        for number, look in enumerate(promising):
+        promising = self._promising(step, candidates)
+        for number, candidate in enumerate(promising):
             if number == 1:
                 self._compile(step, promising[1:])
-            seen, results = self._judged(step, look)
+            seen, results = self._judged(step, candidate)
             met = sum(one.ok for one in results)
             if best is None or met > best[0]:
                 best = (met, seen, results)
             if met == len(step.demands):
                 break
         assert best is not None
-        met, look, results = best
-        wrong = "" if self.right else self._wrong_with(look.config.index)
-        found, why = self._found(step, look)
+        met, candidate, results = best
+        wrong = "" if self.right else self._wrong_with(candidate.config.index)
+        found, why = self._found(step, candidate)
         results += [DemandResult(False, why)] if why and all(one.ok for one in results) else []
-        return SpeedAnswer(not wrong and all(one.ok for one in results), str(look.config), found, tuple(results), wrong)
+        return SpeedAnswer(
+            not wrong and all(one.ok for one in results), str(candidate.config), found, tuple(results), wrong
+        )
 
     def _described(self) -> KernelBundle | Refusal:
         if self._bundle is None:
@@ -132,18 +136,21 @@ class SpeedPath:
         constants = {**self.lab.constants, **config.constants, **dict(launch.folded)}
         return ConfigFacts(self.lab.case(step.case), config, launch.grid, constants)
 
-    def _promising(self, step: SpeedStep, looks: Sequence[ConfigFacts]) -> Sequence[ConfigFacts]:
+    def _promising(self, step: SpeedStep, candidates: Sequence[ConfigFacts]) -> Sequence[ConfigFacts]:
         """The configs whose launch is as it should be; where there is none, the one that comes nearest."""
         launches = [demand for demand in step.demands if demand.quantity.needs == "launch"]
 
-        def met(look: ConfigFacts) -> int:
-            return sum(_holds(demand.quantity.of, demand.holds, look) for demand in launches)
+        def met(candidate: ConfigFacts) -> int:
+            return sum(_holds(demand.quantity.of, demand.holds, candidate) for demand in launches)
 
-        most = max(map(met, looks))
-        near = sorted((look for look in looks if met(look) == most), key=lambda look: -_preference(step, look))
+        most = max(map(met, candidates))
+        near = sorted(
+            (candidate for candidate in candidates if met(candidate) == most),
+            key=lambda candidate: -_preference(step, candidate),
+        )
         return near[:MOST_CONFIGS] if most == len(launches) else near[:1]
 
-    def _judged(self, step: SpeedStep, look: ConfigFacts) -> tuple[ConfigFacts, list[DemandResult]]:
+    def _judged(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[ConfigFacts, list[DemandResult]]:
         """Every demand, cheaper ones first; traffic is counted only where all else holds."""
         results: dict[int, DemandResult] = {}
         for stage in STAGES:
@@ -152,10 +159,10 @@ class SpeedPath:
                 continue
             if stage == "traffic" and not all(one.ok for one in results.values()):
                 break
-            look, why = self._with(step, look, stage)
+            candidate, why = self._with(step, candidate, stage)
             for number, demand in demands:
                 try:
-                    found = demand.quantity.of(look) if not why else math.nan
+                    found = demand.quantity.of(candidate) if not why else math.nan
                     results[number] = (
                         DemandResult(demand.holds(found), demand.sentence(found))
                         if not why
@@ -163,59 +170,61 @@ class SpeedPath:
                     )
                 except Unknown as problem:
                     results[number] = DemandResult(False, f"{problem}.")
-        return look, [results[number] for number in sorted(results)]
+        return candidate, [results[number] for number in sorted(results)]
 
-    def _with(self, step: SpeedStep, look: ConfigFacts, stage: Needs) -> tuple[ConfigFacts, str]:
-        """The look with what a stage needs, or a sentence why that cannot be had."""
-        if stage == "binary" and look.facts is None:
-            return self._built(step, look)
-        if stage == "traffic" and look.traffic is None:
-            return self._counted(step, look)
-        return look, ""
+    def _with(self, step: SpeedStep, candidate: ConfigFacts, stage: Needs) -> tuple[ConfigFacts, str]:
+        """The candidate with what a stage needs, or a sentence why that cannot be had."""
+        if stage == "binary" and candidate.facts is None:
+            return self._built(step, candidate)
+        if stage == "traffic" and candidate.traffic is None:
+            return self._counted(step, candidate)
+        return candidate, ""
 
-    def _compile(self, step: SpeedStep, looks: Sequence[ConfigFacts]) -> None:
+    def _compile(self, step: SpeedStep, candidates: Sequence[ConfigFacts]) -> None:
         """Compiles several configs at once, where a demand of the step needs binaries."""
         if any(
             quantity.needs == "binary" for quantity in (step.quantity, *(demand.quantity for demand in step.demands))
         ):
             assert self._bundle is not None
             compiler = Compiler(self.lab, self.source, self._options(), lambda done, total: None, BUILD_SECONDS)
-            self._bundle = compiler.compile(self._bundle, [(CAPABILITY, look.config, step.case) for look in looks])
+            self._bundle = compiler.compile(
+                self._bundle, [(CAPABILITY, candidate.config, step.case) for candidate in candidates]
+            )
 
-    def _built(self, step: SpeedStep, look: ConfigFacts) -> tuple[ConfigFacts, str]:
-        self._compile(step, [look])
+    def _built(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[ConfigFacts, str]:
+        self._compile(step, [candidate])
         assert self._bundle is not None
-        binary = self._bundle.binary(step.case, look.config.index, CAPABILITY)
+        binary = self._bundle.binary(step.case, candidate.config.index, CAPABILITY)
         if binary is not None:
-            return replace(look, facts=binary.facts, loop=binary.loop), ""
-        failed = [failure.message for failure in self._bundle.failures if failure.config == look.config.index]
-        return look, failed[0] if failed else f"{look.config} was not compiled."
+            return replace(candidate, facts=binary.facts, loop=binary.loop), ""
+        failed = [failure.message for failure in self._bundle.failures if failure.config == candidate.config.index]
+        return candidate, failed[0] if failed else f"{candidate.config} was not compiled."
 
-    def _counted(self, step: SpeedStep, look: ConfigFacts) -> tuple[ConfigFacts, str]:
+    def _counted(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[ConfigFacts, str]:
         assert step.small is not None, f"{step.name} asks for traffic and names no small case"
-        key = (step.small.name, look.config.index)
+        key = (step.small.name, candidate.config.index)
         if key not in self._traffic:
             small = describe_case(self.lab, self.source, step.small, self._options())
             options = InterpretOptions(1, self.confined)
             self._traffic[key] = (
                 Uncounted(small.message)
                 if isinstance(small, Refusal)
-                else count_traffic(self.lab, self.source, small, step.small, look.config.index, options)
+                else count_traffic(self.lab, self.source, small, step.small, candidate.config.index, options)
             )
         traffic = self._traffic[key]
         if isinstance(traffic, Uncounted):
-            return look, traffic.message
+            return candidate, traffic.message
         return replace(
-            look, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched
+            candidate, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched
         ), ""
 
-    def _found(self, step: SpeedStep, look: ConfigFacts) -> tuple[float | None, str]:
+    def _found(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[float | None, str]:
         """The number that was to be predicted; None and a sentence where it cannot be told."""
-        look, why = self._with(step, look, step.quantity.needs)
+        candidate, why = self._with(step, candidate, step.quantity.needs)
         if why:
             return None, why
         try:
-            return step.quantity.of(look), ""
+            return step.quantity.of(candidate), ""
         except Unknown as problem:
             return None, f"{problem}."
 
@@ -238,15 +247,15 @@ class SpeedPath:
         return f"{case.name}: {said[0]}" if said else ""
 
 
-def _holds(of: Callable[[ConfigFacts], float], holds: Callable[[float], bool], look: ConfigFacts) -> bool:
+def _holds(of: Callable[[ConfigFacts], float], holds: Callable[[float], bool], candidate: ConfigFacts) -> bool:
     try:
-        return holds(of(look))
+        return holds(of(candidate))
     except Unknown:
         return False
 
 
-def _preference(step: SpeedStep, look: ConfigFacts) -> float:
+def _preference(step: SpeedStep, candidate: ConfigFacts) -> float:
     try:
-        return step.prefer(look)
+        return step.prefer(candidate)
     except Unknown:
         return -math.inf

@@ -137,15 +137,15 @@ class Replay:
         needed: dict[tuple[int, int], int] = {}
         for start in range(0, len(numbers), cache.resident):
             wave = [self._steps[number] for number in numbers[start : start + cache.resident]]
-            for turn in range(repeats):
+            for repeat in range(repeats):
                 for step in range(max(len(steps) for steps in wave)):
                     for steps in wave:
                         if step >= len(steps):
                             continue
                         kind, tensor, pieces = steps[step]
-                        if kind != "load" and turn < repeats - 1:
+                        if kind != "load" and repeat < repeats - 1:
                             continue
-                        at = 0 if tensor in self._vectors or kind != "load" else turn
+                        at = 0 if tensor in self._vectors or kind != "load" else repeat
                         for piece, size in pieces:
                             new = held.use((piece, at), size)
                             if kind != "store":

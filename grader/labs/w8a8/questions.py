@@ -34,7 +34,7 @@ def _intensity(random: Random) -> Posed:
         traps=(
             Trap(operations / (moved + N * K), "That is with an fp16 weight: an int8 weight has one byte."),
             Trap(operations / (M * K + N * K + M * N), "That is with X and Y in one byte: they are fp16 outside of the kernel."),
-            Trap(moved / operations, "That is bytes for each operation: turn it round."),
+            Trap(moved / operations, "That is bytes for each operation: invert it."),
         ),
     )  # fmt: skip
 
