@@ -80,7 +80,7 @@ def graded(kernel: Kernel) -> dict[str, Any]:
         findings = [check(lab, problems[one.case], one, built) for one in outcomes]
         before, middle = cpu_seconds(), time.monotonic()
         launched = Launched(lab, source, built, problems, outcomes, outcomes)
-        report = lab_report(launched, Terms(rubric, None, (90,), SEED), options, checked=findings, smallest=how)
+        report = lab_report(launched, Terms(rubric, None, (90,), SEED), options, checked=findings)
         spent, ended = cpu_seconds() - before, time.monotonic()
         found = document(Report(submission.name, device, SEED, {lab.id: report}, submission.notes))["labs"][lab.id]
         return {**found, "cpu": round(spent, 2), "seconds": [round(middle - started, 2), round(ended - middle, 2)]}

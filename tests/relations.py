@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from grader.running.cpu import InterpretOptions, interpret
 RECORDED = 24
 
 
-def recorded(text: str, lab_id: str, case_name: str, *, config: int = 0) -> tuple[KernelSource, KernelBundle, Outcome, Run]:
-    """One launch of a kernel with the recorder on. In the run, an element of Y is wrong where the reference says so."""
+def recorded(
+    text: str, lab_id: str, case_name: str, *, config: int = 0, **how: Any
+) -> tuple[KernelSource, KernelBundle, Outcome, Run]:
+    """One launch of a kernel with the recorder on. In the run, an element of Y is wrong where the reference says so. how: options."""
     lab, expected = get_lab(lab_id), relation_of(lab_id)
     assert expected is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -34,7 +37,8 @@ def recorded(text: str, lab_id: str, case_name: str, *, config: int = 0) -> tupl
     bundle = describe(lab, source, BuildOptions((90,), "check", 1, None))
     assert isinstance(bundle, KernelBundle)
     problem = telling(expected, make_problem(lab, lab.case(case_name), 1), lab_id, case_name)
-    options = InterpretOptions(1, case_seconds=120, record=lambda count: range(min(count, RECORDED)))
+    how = {"record": lambda count: range(min(count, RECORDED)), **how}
+    options = InterpretOptions(1, case_seconds=120, **how)
     (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)
     assert outcome.flow, outcome.message
     run = run_of(lab, bundle, case_name, config, problem, outcome)

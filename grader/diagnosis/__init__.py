@@ -13,5 +13,5 @@ Read it in this order, half an hour in all:
    operands hold), `sums` and `precision` (what becomes of the products), `scales` (what they are multiplied by).
 6. `definition`: of a deviation, the line to change. The longest module, and the only one with heuristics: all else is measured.
 7. `catalogue`: names, where a known mistake gives the same numbers. `explaining`: which launches to record, and what they agree on.
-   `reasons`, `shrinking`: the sentences, and what is said of a kernel that cannot be followed.
+   `reasons`: the sentences, and what is said of a kernel that cannot be followed.
 """

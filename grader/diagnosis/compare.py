@@ -42,7 +42,7 @@ def compare(run: Run) -> list[Observation]:
     for (stores, _), products in zip(followed, moved, strict=True):
         with contextlib.suppress(Untraceable):
             found += _of_program(run, stores, products)
-    if run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
+    if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
         found += _of_slices(
             run, [_with_lost(run, stores, one) for (stores, _), one in zip(followed, moved, strict=True)]
         )

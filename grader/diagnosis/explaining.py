@@ -6,12 +6,12 @@ import math
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from grader.building import BuildOptions
 from grader.diagnosis.catalogue import Catalogue, load
 from grader.diagnosis.compare import compare, unreadable
 from grader.diagnosis.definition import line_of_result, variables_of
@@ -24,7 +24,7 @@ from grader.labs import Lab
 from grader.labs.problems import generator_for
 from grader.labs.relation import Relation, relation_of
 from grader.labs.slices import slices
-from grader.model import KernelBundle, KernelSource, Launch, Outcome, Problem
+from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.cpu import InterpretOptions, interpret
 
 MAX_LAUNCHES = 5
@@ -33,6 +33,8 @@ MAX_PRODUCTS = 1 << 25
 """M N K of the largest case that is recorded."""
 FIRST, SPREAD = 4, 4
 """How many programs of a launch are recorded: the first ones, twice as many where they may share a tile, and others evenly over all."""
+ENOUGH = 8000
+"""Operations of a launch, after which no further program is recorded."""
 SEED = 7
 """Of the values that are recorded: always the same, so that the same is said every time, and the catalogue's columns are theirs."""
 PLAIN = ("contiguous", "contiguous")
@@ -40,7 +42,7 @@ PLAIN = ("contiguous", "contiguous")
 
 @dataclass(frozen=True)
 class Failure:
-    """A lab's kernel that fails: all that is known of it. smallest: how to build smaller problems, None where nobody waits for them."""
+    """A lab's kernel that fails: all that is known of it."""
 
     lab: Lab
     source: KernelSource
@@ -50,7 +52,6 @@ class Failure:
     findings: Sequence[Finding]
     watched: Sequence[Outcome]
     how: InterpretOptions
-    smallest: BuildOptions | None = None
 
     @property
     def failing(self) -> list[Outcome]:
@@ -141,18 +142,12 @@ def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], cata
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A launch to record. whole: with all its programs; else with the first ones, which tell how the tensors' layouts are followed."""
+    """A launch to record. whole: with all its programs; else those alone that are recorded, which tell how the tensors' layouts are
+    followed."""
 
     case: str
     config: int
     whole: bool = True
-
-    def within(self, bundle: KernelBundle) -> Launch:
-        """The launch, of so many columns of its grid as it takes; the numbers of its programs stay."""
-        launch = bundle.launches[self.case, self.config]
-        width, height, depth = launch.grid
-        columns = width if self.whole else min(width, -(-FIRST // (height * depth)))
-        return replace(launch, grid=(columns, height, depth))
 
 
 def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) -> list[_Chosen]:
@@ -192,27 +187,32 @@ def _recorded(
     """What each launch shows, on values that tell where they come from, or on the case's own."""
     lab, bundle = failure.lab, failure.bundle
     names = [f"{number} {one.case}" for number, one in enumerate(chosen)]
-    pairs = [(name, one.config) for name, one in zip(names, chosen, strict=True)]
-    launches = {pair: one.within(bundle) for pair, one in zip(pairs, chosen, strict=True)}
     problems = {
         name: telling(expected, failure.problems[one.case], lab.id, one.case)
         if own_values
         else failure.problems[one.case]
         for name, one in zip(names, chosen, strict=True)
     }
+    pairs = [(name, one.config) for name, one in zip(names, chosen, strict=True)]
+    launches = {pair: bundle.launches[one.case, one.config] for pair, one in zip(pairs, chosen, strict=True)}
     sliced = any(bundle.configs[one.config].split_k > 1 for one in chosen)
-    how = replace(failure.how, record=lambda count: programs_to_record(count, 2 * FIRST if sliced else FIRST))
-    outcomes = interpret(lab, failure.source, replace(bundle, launches=launches), problems, pairs, how)
+    outcomes: dict[tuple[str, int], Outcome] = {}
+    for whole in (True, False):
+        record = partial(programs_to_record, first=2 * FIRST if sliced else FIRST) if whole else some_programs
+        how = replace(failure.how, record=record, enough=ENOUGH if whole else ENOUGH // 2, alone=not whole)
+        some = [pair for pair, one in zip(pairs, chosen, strict=True) if one.whole is whole]
+        made = interpret(lab, failure.source, replace(bundle, launches=launches), problems, some, how)
+        outcomes |= zip(some, made, strict=True)
     known = catalogue if own_values else Catalogue()
     found = []
-    for one, name, outcome in zip(chosen, names, outcomes, strict=True):
+    for one, pair in zip(chosen, pairs, strict=True):
         try:
             with np.errstate(all="ignore"):
-                found.append(_read(failure, one, problems[name], outcome, known))
+                found.append(_read(failure, one, problems[pair[0]], outcomes[pair], known))
         except (
             Exception
         ) as error:  # a stranger's kernel made the record: what trips the reader costs nobody more than a reason
-            found.append(_Launch(sizes_of(problems[name]), defect=defect(one.case, one.config, error)))
+            found.append(_Launch(sizes_of(problems[pair[0]]), defect=defect(one.case, one.config, error)))
     return found
 
 
@@ -222,9 +222,14 @@ def telling(expected: Relation, problem: Problem, lab_id: str, case: str, seed: 
 
 
 def programs_to_record(count: int, first: int) -> tuple[int, ...]:
-    """The first programs of a launch, and some of the others."""
-    spread = {count * i // SPREAD for i in range(SPREAD)} | {count - 1}
-    return tuple(sorted({*range(min(first, count)), *spread}))
+    """The first programs of a launch, and some of the others; the first of all and the last one before the rest."""
+    spread = (count * i // SPREAD for i in range(SPREAD))
+    return tuple(dict.fromkeys((0, count - 1, *range(min(first, count)), *spread)))
+
+
+def some_programs(count: int) -> tuple[int, ...]:
+    """The first program of a launch, the last one, and one between."""
+    return tuple(dict.fromkeys((0, count - 1, count // 2)))
 
 
 def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome, catalogue: Catalogue) -> _Launch:

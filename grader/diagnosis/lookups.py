@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grader.diagnosis.definition import (
+    behind,
     changing_axis,
     line_of_argument,
     line_of_base,
@@ -85,17 +86,11 @@ def _line_of_use(run: Run, access: Node, side: Side) -> int | None:
 
 def behind_index(run: Run, access: Node, tensor: str) -> list[Node]:
     """The loads of an index that an access's addresses come from."""
-    waiting, seen, found = [access.inputs[0]], set(), []
-    while waiting:
-        node = run.tape.nodes[waiting.pop()]
-        if node.op == "load" and node.tensor == tensor:
-            found.append(node)
-            continue
-        for i in node.inputs:
-            if i not in seen:
-                seen.add(i)
-                waiting.append(i)
-    return sorted(found, key=lambda node: node.number)
+
+    def looked(node: Node) -> bool:
+        return node.op == "load" and node.tensor == tensor
+
+    return [node for node in behind(run, access.inputs[0], looked) if looked(node)]
 
 
 def looked_up(run: Run, side: Side) -> Array:

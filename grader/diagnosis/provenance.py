@@ -87,7 +87,8 @@ class Provenance:
             inputs = inputs[1:]
         elif node.op == "gather":
             inputs = inputs[1:] if self.looked_up(node) else inputs[:1]
-        found = frozenset().union(*(self._sources[i] for i in inputs)) if inputs else frozenset()
+        first, *others = (self._sources[i] for i in inputs) if inputs else (frozenset[str](),)
+        found = first.union(*others) if others else first
         if node.op == "lost":
             found |= {"?"}
         if node.op == "dot" or self.is_product(node):

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from grader.diagnosis.explaining import Failure, explain, went_wrong
 from grader.diagnosis.observation import COLUMNS, Observation
-from grader.diagnosis.shrinking import smallest_failing
 from grader.judging.judged import Diagnosis, Reasons
 from grader.model import KernelSource
 
@@ -64,19 +63,14 @@ def _comes_first(failure: Failure, observations: Sequence[Observation]) -> bool:
 
 
 def _unread(failure: Failure, unread: str) -> Diagnosis | None:
-    """That how Y comes about could not be followed, with the smallest sizes that fail."""
+    """That how Y comes about could not be followed, and in which case this is looked into with the least work."""
     failing = failure.failing
     public = [outcome for outcome in failure.watched if not failure.lab.hides(outcome.case)]
     if not failing or any(outcome.memory for outcome in public):  # the memory check has sentences of its own
         return None
-    lab = failure.lab
-    first = min(failing, key=lambda one: lab.case(one.case).M * lab.case(one.case).N * lab.case(one.case).K)
-    case, how = lab.case(first.case), failure.smallest
-    found = smallest_failing(lab, failure.source, failure.bundle, case, first.config, how) if how else None
-    small = (
-        f"it fails from M={found.M} N={found.N} K={found.K} on"
-        if found
-        else f"the smallest case that fails is `{first.case}`"
-    )
+    cases = [failure.lab.case(one.case) for one in failing]
+    small = min(cases, key=lambda case: case.M * case.N * case.K).name
     why = f" ({unread})" if unread else ""
-    return Diagnosis(f"how Y comes about could not be followed in this kernel{why}; {small}")
+    return Diagnosis(
+        f"how Y comes about could not be followed in this kernel{why}; the smallest case that fails is `{small}`"
+    )

@@ -6,7 +6,7 @@ product on its way to Y and the elements of other tensors in it. What should sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -68,25 +68,17 @@ class Run:
                 found.update(node.inputs)
         return found
 
-    def way_to_load(self, number: int, tensor: str) -> Iterator[Node]:
-        """The nodes from this one back to where its elements of `tensor` were loaded, that load among them."""
-        nodes = self.tape.nodes
-        waiting, seen = [number], set()
-        while waiting:
-            node = nodes[waiting.pop()]
-            yield node
-            if node.op == "load" and node.tensor == tensor:
-                return
-            for i in node.inputs:
-                if i not in seen and tensor in self.provenance.sources(i):
-                    seen.add(i)
-                    waiting.append(i)
-
     def load_of(self, number: int, tensor: str) -> Node | None:
         """The load that brought the elements of `tensor` in a node."""
-        return next(
-            (node for node in self.way_to_load(number, tensor) if node.op == "load" and node.tensor == tensor), None
-        )
+        waiting, seen = [number], set()
+        while waiting:
+            node = self.tape.nodes[waiting.pop()]
+            if node.op == "load" and node.tensor == tensor:
+                return node
+            fresh = [i for i in node.inputs if i not in seen and tensor in self.provenance.sources(i)]
+            seen.update(fresh)
+            waiting += fresh
+        return None
 
 
 @dataclass(frozen=True, eq=False)

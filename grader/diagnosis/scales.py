@@ -77,12 +77,8 @@ def _masked(
 def _line_of_factor(run: Run, tensor: str) -> int | None:
     """Where some program multiplies or divides products by elements of a tensor."""
     for node in run.tape.nodes:
-        sources = [run.provenance.sources(i) for i in node.inputs]
-        if (
-            node.op in MULTIPLIES
-            and any(PRODUCT in one for one in sources)
-            and any(tensor in one and PRODUCT not in one for one in sources)
-        ):
+        sources = [run.provenance.sources(i) for i in node.inputs] if node.op in MULTIPLIES else []
+        if any(PRODUCT in one for one in sources) and any(tensor in one and PRODUCT not in one for one in sources):
             return node.line
     return None
 

@@ -1,7 +1,7 @@
 """A recorded launch as data: the operations of a few programs, each with its line, its inputs and its values.
 
-The bytes come from a sandbox (grader/interpreter/recording.py), so they are parsed strictly: every number is in range,
-every array lies inside the block, every input was made before it is used. Anything else raises ValueError.
+The bytes come from a sandbox (grader/interpreter/recording.py, which says what they are), so they are parsed strictly: every number is in
+range, every array lies inside the block, every input was made before it is used. Anything else raises ValueError.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,9 +21,24 @@ KINDS = {
     name: np.dtype(name)
     for name in ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8")
 }
-WHOLE = frozenset({int})
 MAX_NODES = 70_000
 MAX_ELEMENTS = 1 << 26
+WIDTH = 10
+"""Of the table of nodes."""
+
+
+class _Arrays:
+    """The arrays of a record, each made when it is asked for."""
+
+    def __init__(
+        self, body: memoryview, table: np.ndarray[Any, Any], kinds: Sequence[Any], shapes: Sequence[Any]
+    ) -> None:
+        self.body, self.table, self.kinds, self.shapes = body, table, kinds, shapes
+
+    def __getitem__(self, number: int) -> np.ndarray[Any, Any]:
+        place, kind, shape = self.table[number].tolist()
+        sizes = self.shapes[shape]
+        return np.frombuffer(self.body, self.kinds[kind], math.prod(sizes), place).reshape(sizes)
 
 
 @dataclass(eq=False, slots=True)
@@ -31,7 +46,7 @@ class Node:
     """One operation. Never changed; it is not frozen because there are many, and a frozen one takes twice as long to make.
 
     op: the builder's name for it, such as "fmul", "dot", "load" or "store". type: Triton's dtype of the result.
-    attribute: axis, order or kind. data: the result's values, None where they are only moved or unknown.
+    attribute: axis, order or kind. place: of the result's values among `arrays`, -1 where they are only moved or unknown.
     offsets, active, tensor: of loads and stores, the element that each lane touches, counted from the tensor's first
     one; whether it does; and the pointer argument, "" when the lanes do not all belong to one.
     """
@@ -43,10 +58,15 @@ class Node:
     type: str
     shape: tuple[int, ...]
     attribute: Any
-    data: np.ndarray[Any, Any] | None
+    place: int
+    arrays: _Arrays
     offsets: np.ndarray[Any, Any] | None
     active: np.ndarray[Any, Any] | None
     tensor: str
+
+    @property
+    def data(self) -> np.ndarray[Any, Any] | None:
+        return None if self.place < 0 else self.arrays[self.place]
 
     @property
     def size(self) -> int:
@@ -105,18 +125,17 @@ def parse(record: bytes) -> Tape:
 def _parse(record: bytes) -> Tape:
     (length,) = struct.unpack_from("<I", record)
     document = json.loads(record[4 : 4 + length])
-    body = memoryview(record)[4 + length :]
-    arrays = [_array(body, *entry) for entry in document["arrays"]]
-    names = [str(name) for name in document["tensors"]]
-    entries = document["nodes"]
-    if len(entries) > MAX_NODES:
+    counts = [_whole(size, 0, MAX_ELEMENTS) for size in document["sizes"]]
+    if counts[0] > MAX_NODES:
         raise ValueError("a record of too many operations")
-    nodes = tuple(_node(number, entry, arrays, names) for number, entry in enumerate(entries))
-    programs = {}
-    for program, start, end in document["programs"]:
-        if not 0 <= _whole(start) <= _whole(end) <= len(nodes):
-            raise ValueError("a program outside the record")
-        programs[_whole(program)] = range(start, end)
+    body, tables = memoryview(record)[4 + length :], []
+    for kind, count, width in zip(("<i4", "<i4", "<i8"), counts, (WIDTH, 1, 3), strict=True):
+        tables.append(np.frombuffer(body, kind, count * width).reshape(count, width))
+        body = body[tables[-1].nbytes :]
+    programs = {
+        _whole(program): range(start, _whole(end, start, counts[0])) for program, start, end in document["programs"]
+    }
+    names = [str(name) for name in document["tensors"]]
     stores = tuple(
         Stored(_whole(p), str(op), None if line is None else _whole(line), _named(names, tensor), _whole(low), _whole(high),
                _whole(lanes))
@@ -125,49 +144,56 @@ def _parse(record: bytes) -> Tape:
     calls = {
         _whole(line): tuple(_whole(caller) for caller in callers) for line, callers in document["calls"][:MAX_NODES]
     }
-    return Tape(nodes, programs, stores, calls)
+    return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores, calls)
 
 
-def _array(body: memoryview, place: int, dtype: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    kind = KINDS.get(dtype)
-    if kind is None:
-        raise ValueError(f"an array of {dtype!r}")
-    sizes = _sizes(shape)
-    count = math.prod(sizes)
-    if count > MAX_ELEMENTS or not 0 <= _whole(place) <= len(body) - count * kind.itemsize:
-        raise ValueError("an array outside the record")
-    return np.frombuffer(body, kind, count, place).reshape(sizes)
+def _nodes(
+    document: Mapping[str, Any], names: Sequence[str], body: memoryview, nodes: Any, inputs: Any, arrays: Any
+) -> Iterator[Node]:
+    """Once all numbers of the three tables are known to be in range. names: of the tensors."""
+    ops, types = ([str(name) for name in document[kind]] for kind in ("ops", "types"))
+    shapes = [tuple(_whole(int(size), 0) for size in text.split(",") if text) for text in document["shapes"]]
+    attributes, kinds = list(map(json.loads, document["attributes"])), [KINDS[str(name)] for name in document["dtypes"]]
+    op, _, kind, shape, attribute, given, *kept = nodes.T[:-1]
+    for column, end in (
+        (op, ops),
+        (kind, types),
+        (shape, shapes),
+        (attribute, attributes),
+        (arrays[:, 1], kinds),
+        (arrays[:, 2], shapes),
+    ):
+        _check(column, 0, len(end), "a number without a meaning")
+    _check(given, 0, len(inputs) + 1, "operations on too much")
+    if int(given.sum()) != len(inputs):
+        raise ValueError("inputs of no operation")
+    _check(inputs[:, 0], 0, np.repeat(np.arange(len(nodes)), given), "an operation on something that comes later")
+    lengths = np.array([min(math.prod(sizes), MAX_ELEMENTS + 1) for sizes in shapes], dtype=np.int64)[arrays[:, 2]]
+    _check(lengths, 0, MAX_ELEMENTS + 1, "an array that is too large")
+    widths = np.array([one.itemsize for one in kinds], dtype=np.int64)[arrays[:, 1]]
+    _check(arrays[:, 0], 0, len(body) - lengths * widths + 1, "an array outside the record")
+    for column in kept:
+        _check(column, -1, len(arrays), "not a place")
+        if (arrays[column[column >= 0], 2] != shape[column >= 0]).any():
+            raise ValueError("an array of another shape than its operation")
+    found, of_all, at = _Arrays(body, arrays, kinds, shapes), inputs[:, 0].tolist(), 0
+    for number, row in enumerate(nodes.tolist()):
+        start, at = at, at + row[5]
+        offsets, active = (None if place < 0 else found[place] for place in row[7:9])
+        yield Node(number, ops[row[0]], None if row[1] < 0 else row[1], tuple(of_all[start:at]), types[row[2]], shapes[row[3]],
+                   attributes[row[4]], row[6], found, offsets, active, _named(names, row[9]))  # fmt: skip
 
 
-def _node(number: int, entry: Sequence[Any], arrays: Sequence[np.ndarray[Any, Any]], names: Sequence[str]) -> Node:
-    op, line, inputs, kind, shape, attribute, data, offsets, active, tensor = entry
-    if inputs and not (WHOLE.issuperset(map(type, inputs)) and min(inputs) >= 0 and max(inputs) < number):
-        raise ValueError("an operation on something that comes later")
-    sizes = _sizes(shape)
-    kept = [arrays[_place(index)] if index != -1 else None for index in (data, offsets, active)]
-    if any(array is not None and array.shape != sizes for array in kept):
-        raise ValueError("an array of another shape than its operation")
-    return Node(number, str(op), None if line is None else _whole(line), tuple(inputs), str(kind), sizes, attribute, kept[0], kept[1],
-                kept[2], _named(names, tensor))  # fmt: skip
-
-
-def _place(index: Any) -> int:
-    if _whole(index) < 0:
-        raise ValueError("not a place")
-    return int(index)
-
-
-def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
-    if not WHOLE.issuperset(map(type, shape)) or (shape and not (min(shape) >= 0 and max(shape) < 2**62)):
-        raise ValueError("not a size")
-    return tuple(shape)
+def _check(column: Any, low: int, end: Any, message: str) -> None:
+    if ((column < low) | (column >= end)).any():
+        raise ValueError(message)
 
 
 def _named(names: Sequence[str], number: int) -> str:
     return names[number] if 0 <= _whole(number) < len(names) else ""
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int or not -(2**62) < value < 2**62:
-        raise ValueError("not a whole number")
+def _whole(value: Any, low: int = -(2**62), high: int = 2**62) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError("not a whole number in range")
     return value

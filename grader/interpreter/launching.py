@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
@@ -30,7 +31,8 @@ def interpret_one(
 
     request["tensors"]: {"name", "type", "shape", "strides", "offset"} in the order of `blobs`; a blob is the tensor's
     whole guarded buffer and `offset` the element at which the tensor begins. The buffers come back in that order.
-    request["record"], when there, lists the programs to record; the record is then one more blob behind the buffers.
+    request["record"], when there, lists the programs to record, none after so many operations as request["enough"]; the record is then one
+    more blob behind the buffers. With request["alone"] no others run, and these in the order of the list.
     request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
     request["factor"], when there, names the tensor [M, K] whose columns are K, and what programs add to the output is answered in one more
     blob (contributions.py), announced by "contributions" in the answer; not together with a record.
@@ -45,10 +47,11 @@ def interpret_one(
     """
     Orders.begin(module.path, request.get("shuffled"))
     Printed.lines = []
-    grid, watched = request["grid"], "record" in request or request.get("accesses")
-    size = 1 if watched else lockstep.batch_size(grid, request["constants"])
-    if size > 1:
-        given = _Given(module, request, blobs)
+    grid, recorded = request["grid"], request.get("record")
+    size = lockstep.batch_size(grid, request["constants"])
+    few = recorded is None or 2 * len(recorded) <= math.prod(grid)
+    if size > 1 and few and not (request.get("accesses") or request.get("alone")):
+        given, answer = _Given(module, request, blobs), None
         together = lockstep.Lockstep(
             given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked
         )
@@ -57,8 +60,14 @@ def interpret_one(
         # Whatever goes wrong there is told by the launch one program after the other.
         with contextlib.suppress(Exception), together.active():
             lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
-            return _answer(given, together, started)
-    return _one_after_the_other(module, request, _Given(module, request, blobs))
+            answer = _answer(given, together, started)
+        if answer and recorded is None:
+            return answer
+        if answer:
+            theirs, blobs_there = _one_after_the_other(module, request, _Given(module, request, blobs), together.stores)
+            if "error" not in theirs:
+                return answer[0], [*answer[1], blobs_there[-1]]
+    return _one_after_the_other(module, request, _Given(module, request, blobs), [] if request.get("alone") else None)
 
 
 class _Given:
@@ -124,9 +133,9 @@ def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | No
 
 
 def _one_after_the_other(
-    module: LoadedModule, request: dict[str, Any], given: _Given
+    module: LoadedModule, request: dict[str, Any], given: _Given, stores: Sequence[list[Any]] | None = None
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Program by program, checked at each access."""
+    """Program by program, checked at each access. stores: what is known already of those of others, where only recorded programs run."""
     programs = math.prod(request["grid"])
     check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), programs, given.poison_masked)
     check.contributions = _contributions(given, request)
@@ -134,7 +143,7 @@ def _one_after_the_other(
     if "record" in request:
         from grader.interpreter import recording
 
-        recorder = recording.Recorder(check.areas, check.path, request["record"])
+        recorder = recording.Recorder(check.areas, check.path, request["record"], request.get("enough"), stores)
     elif request.get("accesses"):
         from grader.interpreter import access_log
 
@@ -142,7 +151,11 @@ def _one_after_the_other(
     started = time.process_time()
     try:
         with check.active(), recorder.active() if recorder else contextlib.nullcontext():
-            module.jit[tuple(request["grid"])](*given.arguments.values())
+            if stores is None:
+                module.jit[tuple(request["grid"])](*given.arguments.values())
+            else:
+                wanted = filter(recorder.wants, request["record"])
+                lockstep.run_some(module.jit.rewrite(), request["grid"], wanted, given.arguments)
     except Exception as error:
         seconds = time.process_time() - started
         found = {

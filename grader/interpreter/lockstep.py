@@ -12,7 +12,7 @@ the other, where memory_check says what is wrong. So what comes out is what come
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.areas import Area, area_of
 from grader.interpreter.memory_check import MemoryCheck
-from grader.interpreter.native_memory import NativeMemory, atomic_rmw
+from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
@@ -51,17 +51,33 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: dict[str, A
 
     function: a jit function as the interpreter runs it, whose annotations name its constants. arguments: by name.
     """
-    builder, dims = interpreter.interpreter_builder, (*grid, *(1,) * (3 - len(grid)))
-    given = {
-        name: value if name in function.__annotations__ else interpreter._implicit_cvt(value)
-        for name, value in arguments.items()
-    }
-    builder.set_grid_dim(*dims)
+    dims, given = _begun(function, grid, arguments)
     programs = math.prod(dims)
     for first in range(0, programs, size):
         check.divergences = 0
         numbers = np.arange(first, min(first + size, programs))
         _run(function, given, np.stack(np.unravel_index(numbers, dims)).astype(np.int32), check)
+
+
+def run_some(function: Any, grid: Sequence[int], programs: Iterable[int], arguments: dict[str, Any]) -> None:
+    """Runs these programs of the grid alone, one after the other, in the way that Triton runs all of them."""
+    dims, given = _begun(function, grid, arguments)
+    for program in programs:
+        interpreter.interpreter_builder.set_grid_idx(*map(int, np.unravel_index(program, dims)))
+        function(**given)
+
+
+def _begun(
+    function: Any, grid: Sequence[int], arguments: dict[str, Any]
+) -> tuple[tuple[int, int, int], dict[str, Any]]:
+    """The grid in three dimensions, which the interpreter is told; and the arguments as a program gets them."""
+    width, height, depth = (*grid, *(1,) * (3 - len(grid)))
+    given = {
+        name: value if name in function.__annotations__ else interpreter._implicit_cvt(value)
+        for name, value in arguments.items()
+    }
+    interpreter.interpreter_builder.set_grid_dim(width, height, depth)
+    return (width, height, depth), given
 
 
 def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: Lockstep) -> None:
@@ -86,13 +102,14 @@ class Lockstep(MemoryCheck):
     """Follows one launch of batches. Raises NeedsOneByOne at the first access that would have to be judged.
 
     programs: how many are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
-    divergences: of the batch, so far.
+    divergences: of the batch, so far. stores: of each program what recording.py notes of one.
     """
 
     def __init__(self, areas: Sequence[Area], path: str, seconds: float | None, *, poison_masked: bool) -> None:
         super().__init__(areas, path, None if seconds is None else SHARE * seconds, poison_masked=poison_masked)
         self.writes = self.divergences = 0
         self.numbers = np.zeros(0, dtype=np.int64)
+        self.stores: list[list[Any]] = []
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -126,6 +143,17 @@ class Lockstep(MemoryCheck):
         if not (between and area.dense and width == area.width) and not area.good(active, width).all():
             raise NeedsOneByOne("an access outside")
         return area, area.offsets(active) // area.width, pointers + np.uint64(area.shift)
+
+    def note(self, op: str, area: Area, elements: np.ndarray, mask: np.ndarray) -> None:
+        """A store of each program of the batch that has active lanes."""
+        lanes = np.count_nonzero(mask.reshape(len(mask), -1), axis=1)
+        some, line, elements = lanes > 0, line_in(self.found.path), elements - area.offset
+        first = np.concatenate([[0], np.cumsum(lanes[some])[:-1]])
+        ends = np.minimum.reduceat(elements, first).tolist(), np.maximum.reduceat(elements, first).tolist()
+        for program, lowest, highest, count in zip(
+            self.numbers[some].tolist(), *ends, lanes[some].tolist(), strict=True
+        ):
+            self.stores.append([program, op, line, area.number, lowest, highest, count])
 
 
 class _LockstepMemory(NativeMemory):
@@ -163,6 +191,7 @@ class _LockstepMemory(NativeMemory):
         if (writer[elements] != lanes).any():
             raise NeedsOneByOne("two stores to an element")
         self._memory.store(real, values, mask)
+        self._check.note("store", area, elements, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         if operation.name not in ADDS:
@@ -175,6 +204,7 @@ class _LockstepMemory(NativeMemory):
                 raise NeedsOneByOne("an addition to what was stored, or to what nothing was")
             writer[elements] = SEVERAL
             count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
+            self._check.note(f"atomic {operation.name}".lower(), area, elements, mask)
             if self._check.contributions:
                 self._check.contributions.add(area, elements, values[mask], self._check.numbers[np.nonzero(mask)[0]])
         for of_one in zip(real, values, mask, strict=True):

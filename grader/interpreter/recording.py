@@ -1,14 +1,24 @@
 """What happened inside an interpreted kernel: every operation of a few programs, with its line, inputs and values.
 
-A `Recorder` puts itself between triton.language and the interpreter's builder while a launch runs. What it brings back
-is one block of bytes, a JSON table and the arrays it points into; `grader.diagnosis.tape` reads it. Operations that only
-move elements about (reshape, broadcast, ...) carry no values: the reader can move them itself.
+A `Recorder` puts itself between triton.language and the interpreter's builder while a launch runs. What it brings back is one block of
+bytes, which `grader.diagnosis.tape` reads: uint32 length of a JSON document, the document, and as its "sizes" say
+
+    int32 [nodes, 10]     op, line (-1: none), type, shape, attribute, inputs, then values, offsets and active lanes among the arrays
+                          (-1: none), tensor (-1: none or several)
+    int32 [inputs]        of all nodes, one node's after another's
+    int64 [arrays, 3]     where it begins among the bytes, dtype, shape
+    bytes                 of the arrays
+
+Ops, types, shapes, attributes and dtypes are numbers in lists of the document. Operations that only move elements about (reshape,
+broadcast, ...) carry no values: the reader can move them itself.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,26 +31,52 @@ from grader.interpreter.native_memory import lines_in
 MAX_BYTES = 96 << 20
 MAX_NODES = 60_000
 MAX_STORES = 4096
+WIDTH = 10
 MOVES = {"reshape", "trans", "expand_dims", "broadcast", "splat", "unsplat", "cat", "join", "split", "gather", "stack"}
 """Operations whose results hold elements of their inputs in other places."""
 
 
-class Recorder:
-    """Records the programs whose linear numbers are in `programs`; `path` is the file whose lines count."""
+class _Names(dict[str, int]):
+    """Numbers for what is met, in the order in which it is."""
 
-    def __init__(self, areas: Sequence[Area], path: str, programs: Sequence[int]) -> None:
-        self.areas, self.path, self.programs = list(areas), path, set(programs)
-        self.nodes: list[list[Any]] = []
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+
+class Recorder:
+    """Records the programs whose linear numbers are in `programs`; `path` is the file whose lines count.
+
+    enough: so many nodes, after which no further program is recorded. stores: of all programs, [program, op, line, tensor, lowest
+    element, highest, lanes] each, where they are known already.
+    """
+
+    def __init__(
+        self,
+        areas: Sequence[Area],
+        path: str,
+        programs: Sequence[int],
+        enough: int | None = None,
+        stores: Sequence[list[Any]] | None = None,
+    ) -> None:
+        self.areas, self.path, self.programs, self.enough = list(areas), path, set(programs), enough or MAX_NODES
+        self.nodes, self.inputs = array("i"), array("i")
         self.arrays: list[np.ndarray] = []
         self.spans: list[list[int]] = []
-        self.stores: list[list[Any]] = []
+        self.knows_stores = bool(stores)
+        self.stores: list[list[Any]] = sorted(stores or (), key=lambda one: int(one[0]))[:MAX_STORES]
+        self.names = {kind: _Names() for kind in ("ops", "types", "shapes", "attributes", "dtypes")}
         self.calls: dict[int, set[int]] = {}
         self.bytes = 0
         self.quiet = 0
         self.recording = self.full = False
         self.program = -1
-        self.lifetime: list[Any] = []
         self.replaced: list[tuple[Any, str, Any]] = []
+
+    @property
+    def count(self) -> int:
+        """Of nodes."""
+        return len(self.nodes) // WIDTH
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -67,14 +103,15 @@ class Recorder:
             handle = getattr(converted, "handle", None)
             if handle is not None:
                 handle._argument = True
-                self.lifetime.append(handle)
             return converted
 
         self._put(interpreter, "_implicit_cvt", convert_argument)
         self._hook_reductions()
+        gc.disable()  # it would look through all that is recorded, again and again
         try:
             yield
         finally:
+            gc.enable()
             self._end()
             for owner, name, original in reversed(self.replaced):
                 setattr(owner, name, original)
@@ -84,34 +121,35 @@ class Recorder:
         setattr(owner, name, function)
 
     def answer(self) -> bytes:
-        """The record: uint32 length of the table, the table as JSON, then the arrays."""
+        """The record."""
         self._end()
-        table, place, blobs = [], 0, []
-        for array in self.arrays:
-            raw = np.ascontiguousarray(array).tobytes()
-            table.append([place, array.dtype.str, list(array.shape)])
-            blobs.append(raw)
-            place += len(raw)
-        names = [area.name for area in self.areas]
-        calls = [[line, sorted(callers)] for line, callers in self.calls.items()]
+        places, place = array("q"), 0
+        for one in self.arrays:
+            places.extend((place, self.names["dtypes"][one.dtype.str], self._shape(one.shape)))
+            place += one.nbytes
         document = {
-            "tensors": names,
-            "nodes": self.nodes,
-            "arrays": table,
-            "programs": self.spans,
+            "tensors": [area.name for area in self.areas],
+            "programs": sorted(self.spans),
             "stores": self.stores,
-            "calls": calls,
+            "calls": [[line, sorted(callers)] for line, callers in self.calls.items()],
+            "sizes": [self.count, len(self.inputs), len(self.arrays)],
+            **{kind: list(names) for kind, names in self.names.items()},
         }
         text = json.dumps(document).encode()
-        return b"".join([struct.pack("<I", len(text)), text, *blobs])
+        parts = (self.nodes.tobytes(), self.inputs.tobytes(), places.tobytes())
+        return b"".join([struct.pack("<I", len(text)), text, *parts, *(one.tobytes() for one in self.arrays)])
 
     # ---- one program after the other
+
+    def wants(self, program: int) -> bool:
+        """Whether a program is to be recorded."""
+        return program in self.programs and not self.full and self.count < self.enough
 
     def _begin(self, program: int) -> None:
         self._end()
         self.program = program
-        if program in self.programs and not self.full:
-            self.recording, self.mark = True, (len(self.nodes), len(self.arrays))
+        if self.wants(program):
+            self.recording, self.mark = True, (self.count, len(self.inputs), len(self.arrays))
             self.epoch = object()
 
     def _end(self) -> None:
@@ -119,11 +157,11 @@ class Recorder:
             return
         self.recording = False
         if self.full:
-            del self.nodes[self.mark[0] :], self.arrays[self.mark[1] :]
+            del self.nodes[WIDTH * self.mark[0] :], self.inputs[self.mark[1] :], self.arrays[self.mark[2] :]
         else:
-            self.spans.append([self.program, self.mark[0], len(self.nodes)])
+            self.spans.append([self.program, self.mark[0], self.count])
 
-    # ---- nodes: [op, line, inputs, type, shape, attribute, array, array of offsets, array of active lanes, tensor]
+    # ---- nodes
 
     def _add(
         self,
@@ -133,21 +171,36 @@ class Recorder:
         attribute: Any = None,
         *,
         value: bool = True,
-        extra: Sequence[Any] = (-1, -1, -1),
+        shape: Sequence[int] = (0,),
+        extra: Sequence[int] = (-1, -1, -1),
     ) -> int:
-        data = np.asarray(handle.data) if handle is not None else np.zeros(0)
-        at = -1
-        if value and handle is not None and data.dtype != object:
-            at = self._keep(data)
-        kind = str(handle.dtype.scalar) if handle is not None else "void"
-        self.nodes.append([op, self._line(), list(inputs), kind, list(data.shape), attribute, at, *extra])
-        if len(self.nodes) > MAX_NODES or self.bytes > MAX_BYTES:
-            self.full = True
-        number = len(self.nodes) - 1
+        """shape: of what is no value. extra: arrays of offsets and of active lanes, and the tensor."""
+        at, kind, number, names = -1, "void", self.count, self.names
         if handle is not None:
+            data = np.asarray(handle.data)
+            kind, shape = str(handle.dtype.scalar), data.shape
             handle._node = (self.epoch, number)
-            self.lifetime.append(handle)
+            if value and data.dtype != object:
+                at = self._keep(data)
+        line, numbers = self._line(), (names["ops"][op], names["types"][kind], self._shape(shape))
+        self.nodes.extend(
+            (
+                numbers[0],
+                -1 if line is None else line,
+                *numbers[1:],
+                names["attributes"][json.dumps(attribute)],
+                len(inputs),
+                at,
+                *extra,
+            )
+        )
+        self.inputs.extend(inputs)
+        if number >= MAX_NODES or self.bytes > MAX_BYTES:
+            self.full = True
         return number
+
+    def _shape(self, shape: Sequence[int]) -> int:
+        return self.names["shapes"][",".join(map(str, shape))]
 
     def _keep(self, array: np.ndarray) -> int:
         array = np.array(array)
@@ -184,7 +237,7 @@ class Recorder:
                 self._store(op, args)
             if not self.recording or self.full or self.quiet:
                 return original(*args, **kwargs)
-            before = len(self.nodes)
+            before = self.count
             result = original(*args, **kwargs)
             if op == "masked_load":
                 self._load(args, result)
@@ -207,7 +260,8 @@ class Recorder:
                 inputs = [self._number(handle) for handle in handles]
                 if op == "descriptor_gather":
                     name = "stack"
-                    inputs = [n for n in range(before, len(self.nodes)) if self.nodes[n][0] == "load"]
+                    load = self.names["ops"]["load"]
+                    inputs = [n for n in range(before, self.count) if self.nodes[n * WIDTH] == load]
                 pointer = "pointer" in str(one.dtype)
                 self._add(name, inputs, one, attribute, value=name not in MOVES and not pointer)
             return result
@@ -247,7 +301,7 @@ class Recorder:
         active = np.broadcast_to(np.asarray(mask.data, dtype=bool), addresses.shape)
         offsets, tensor = self._elements(addresses, active)
         name = "store" if op == "masked_store" else f"atomic {getattr(args[0], 'name', args[0])}".lower()
-        if len(self.stores) < MAX_STORES and active.any():
+        if not self.knows_stores and len(self.stores) < MAX_STORES and active.any():
             seen = offsets[active]
             self.stores.append(
                 [self.program, name, self._line(), tensor, int(seen.min()), int(seen.max()), int(seen.size)]
@@ -255,8 +309,7 @@ class Recorder:
         if self.recording and not self.full and hasattr(value, "dtype"):
             data = [self._number(value), self._number(pointers)]
             extra = (self._keep(offsets), self._keep(active), tensor)
-            self._add(name, data, None, extra=extra)
-            self.nodes[-1][4] = list(addresses.shape)
+            self._add(name, data, None, shape=addresses.shape, extra=extra)
 
     def _hook_reductions(self) -> None:
         import triton.language as tl

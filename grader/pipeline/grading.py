@@ -187,10 +187,9 @@ def _interpreted(
     outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
     launched = Launched(lab, source, built, problems, tuple(outcomes), tuple(outcomes))
     terms = Terms(rubric, None, options.capabilities, seed)
-    smallest = replace(_cpu_build_options(options), jobs=1)
 
     def judged() -> LabReport:
-        report = lab_report(launched, terms, how, smallest=smallest)
+        report = lab_report(launched, terms, how)
         listen(Progress(lab.id, "score", points=report.points))
         return report
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grader.building import BuildOptions
 from grader.diagnosis.explaining import Failure
 from grader.diagnosis.reasons import reasons
 from grader.judging.checking import Finding
@@ -21,19 +20,15 @@ def lab_report(
     how: InterpretOptions,
     *,
     checked: Sequence[Finding] | None = None,
-    smallest: BuildOptions | None = None,
 ) -> LabReport:
     """The report of one lab. Needs no GPU.
 
-    how: for launches on the interpreter. checked: the findings, where they are known already. smallest: how to build smaller
-    problems where nothing explains a failure.
+    how: for launches on the interpreter. checked: the findings, where they are known already.
     """
 
     def explain(findings: Sequence[Finding]) -> Reasons:
         one = launched
-        return reasons(
-            Failure(one.lab, one.source, one.bundle, one.problems, one.outcomes, findings, one.watched, how, smallest)
-        )
+        return reasons(Failure(one.lab, one.source, one.bundle, one.problems, one.outcomes, findings, one.watched, how))
 
     return judge(launched, terms, interpreted_again(launched, how), explain, checked)
 

@@ -11,8 +11,8 @@ from grader.compile_errors.named_line import named_line
 from grader.model import KernelSource, LabReport, TestResult
 
 COUNTED = re.compile(r"^\(\d+ of \d+\) ")
-SIZES = re.compile(r" \[[^\[\]]*config \d+\]$|; it fails from .*|\d[\d.,e+-]*")
-"""What may differ between messages that mean the same: numbers, the config, the smallest size that fails."""
+SIZES = re.compile(r" \[[^\[\]]*config \d+\]$|\d[\d.,e+-]*")
+"""What may differ between messages that mean the same: numbers, and the config."""
 SEEN_BY_MEMORY = "(the line `memory` says where)"
 
 

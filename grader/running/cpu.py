@@ -50,7 +50,8 @@ class InterpretOptions:
     """How many sandboxes at once, and whether they must be confined (None: where bubblewrap works).
 
     `start` makes the sandboxes; once `cancelled` says so, no further launch begins. `record`: which programs of a
-    launch to record, by how many it has. `accesses`: log every load and store instead. `poison_masked`: what a load's mask
+    launch to record, by how many it has, in the order of their worth; after so many operations as `enough` no further one.
+    `alone`: run no others. `accesses`: log every load and store instead. `poison_masked`: what a load's mask
     leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs. `shuffled`: the seed of other orders
     where Triton leaves one open. `sharing`: whether clean launches may share a sandbox; those that are recorded, logged, poisoned or
     shuffled never do.
@@ -62,6 +63,8 @@ class InterpretOptions:
     start: Callable[..., Sandbox] = Sandbox
     cancelled: Callable[[], bool] = lambda: False
     record: Callable[[int], Sequence[int]] | None = None
+    enough: int | None = None
+    alone: bool = False
     accesses: bool = False
     poison_masked: bool = False
     shuffled: int | None = None
@@ -278,7 +281,11 @@ def _request(
     if options.accesses:
         request["accesses"] = True
     elif options.record:
-        request["record"] = list(options.record(math.prod(launch.grid)))
+        request |= {
+            "record": list(options.record(math.prod(launch.grid))),
+            "enough": options.enough,
+            "alone": options.alone,
+        }
     return request
 
 

@@ -153,6 +153,31 @@ def test_a_damaged_record_is_refused_or_read_never_worse():
             continue
 
 
+@pytest.mark.parametrize(("name", "case"), [("w8a8_plain", "k_tail"), ("w4a16_split_k", "all_tails"), ("dds_persistent", "odd_m")])
+def test_programs_that_are_not_recorded_store_the_same_though_they_run_together(name, case):
+    text, lab = (TESTS / "styles" / f"{name}.py").read_text(encoding="utf-8"), name.split("_")[0]
+    *_, few = recorded(text, lab, case, record=lambda count: (count - 1, 0))
+    *_, whole = recorded(text, lab, case, record=range)
+    last = max(whole.tape.programs)
+    assert len(whole.tape.programs) == last + 1 > 4
+    assert few.tape.stores == whole.tape.stores
+    assert np.allclose(few.y, whole.y, rtol=2e-3)
+    assert list(few.tape.programs) == [0, last]
+    for program in few.tape.programs:
+        one, other = (run.tape.nodes[run.tape.programs[program].start : run.tape.programs[program].stop] for run in (few, whole))
+        assert [(node.op, node.line, node.shape) for node in one] == [(node.op, node.line, node.shape) for node in other]
+
+
+def test_programs_run_alone_in_the_order_of_their_worth_till_there_are_enough_operations():
+    *_, run = recorded(PLAIN["w8a8"], "w8a8", "k_tail", record=lambda count: (count - 1, 0, 1), alone=True)
+    numbers = list(run.tape.programs)
+    assert numbers[:2] == [0, 1]
+    assert sorted({store.program for store in run.tape.stores}) == numbers
+    assert np.isnan(run.y).any()
+    *_, run = recorded(PLAIN["w8a8"], "w8a8", "k_tail", record=lambda count: (count - 1, 0, 1), alone=True, enough=10)
+    assert list(run.tape.programs) == [numbers[-1]]
+
+
 def test_a_failure_of_the_diagnosis_costs_nothing_and_does_not_vanish(monkeypatch, tmp_path):
     def broken(run):
         raise ZeroDivisionError

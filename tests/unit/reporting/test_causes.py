@@ -151,7 +151,7 @@ def test_a_notebook_says_each_cause_once():
 
 def test_messages_that_differ_in_numbers_alone_are_one_cause():
     where = "how Y comes about could not be followed in this kernel"
-    texts = (where, where, f"{where} (it ends at `scan`)", f"{where}; it fails from M=1 N=32 K=32 on")
+    texts = (where, where, f"{where} (it ends at `scan`)", where)
     tests = [
         case(name, f"{number} of 9 elements of Y are wrong [config {number}]", text)
         for number, (name, text) in enumerate(zip("abcd", texts, strict=True))
