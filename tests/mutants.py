@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SECONDS = 600
 JUDGING = tuple(
-    f"tests/unit/judging/test_{name}.py" for name in ("ratios", "tiers", "points", "memory", "answers", "slices_seen")
+    f"tests/unit/judging/test_{name}.py" for name in ("ratios", "tiers", "points", "scoring", "memory", "answers", "slices_seen")
 )
 BOUND = ("tests/unit/labs/test_bound.py",)
 MARGIN = ("tests/unit/labs/test_margin.py", "-k", "w8a8 or dds")

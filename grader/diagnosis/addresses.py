@@ -132,14 +132,14 @@ class _Walk:
         return told if used is None else [replace(one, line=used) for one in told]
 
     def _row(self, access: Node, found: _Coefficients, column: str) -> Observation:
-        along = "m" if self.name == "left" else "n"
-        text = f"neighbouring rows of the tile of {self.side.operand.letter} (along {along}) are {{0}} apart"
+        noun = "row" if self.name == "left" else "column"
+        text = f"from one {noun} of Y to the next, the elements of {self.side.operand.letter} are {{0}} apart"
         line = line_along(self.run, access, found.row, last=True)
         expected = f"{self.side.operand.strides[0]} = {self.strides[0]}"
         return self.told(column, "row", line, text, expected, found.row)
 
     def _lane(self, access: Node, found: _Coefficients, column: str) -> Observation:
-        text = f"neighbours along k in the tile of {self.side.operand.letter} are {{0}} apart"
+        text = f"from one product to the next, the elements of {self.side.operand.letter} are {{0}} apart"
         line = line_along(self.run, access, found.lane, last=False)
         expected = f"{self.side.operand.strides[1]} = {self.strides[1]}"
         return self.told(column, "lane", line, text, expected, found.lane)

@@ -92,10 +92,11 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     for part, side in sides:
         at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
         unit, words = side.operand.unit, side.k[at] // side.operand.unit
-        masked = side.asked[at] & part.alive[at] & ~side.live[at]
+        rows = run.sizes[0] if side is part.left else run.sizes[1]
+        masked = side.asked[at] & part.alive[at] & ~side.live[at] & (side.row[at] >= 0) & (side.row[at] < rows)
         if np.isin(missing // unit, words[masked]).all():
             p = int(np.flatnonzero(masked & np.isin(words, missing // unit))[0])
-            text = f"the mask of {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}"
+            text = f"the mask of {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(parts)}"
             return part.seen("count", f"masked {side.operand.letter}", _mask_along_k(run, side, p), text, p=p)
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())

@@ -234,12 +234,17 @@ def line_of_element(run: Run, load: Node, taken: Array, own: Array) -> int | Non
     """Where a load's addresses came to other elements than their own, by what lies between the two: along one axis, where its lanes
     got their numbers; the same for all lanes, where these begin if no program id is in it. Else where the pointer was made.
 
-    taken, own: offsets of some lanes.
+    taken, own: offsets of some lanes. Rows of the tensor apart, that is where their number was made.
     """
     assert load.offsets is not None
     pointer = line_of_argument(run.text, load.line or 0, "pointer") or load.line
     places, first, which = np.unique(taken, return_index=True, return_inverse=True)
     apart = (own - taken)[first]
+    known = {name: size for name, size in run.problem.scalars.items() if name.startswith("stride") and size > 1}
+    moved = {name for name, size in known.items() if not (apart % size).any()}
+    largest = max((known[name] for name in moved), default=0)
+    if index := line_of_index(run.text, load.line or 0, {name for name in moved if known[name] == largest}):
+        return index
     if (apart[which] != own - taken).any():  # one element in the place of several
         return pointer
     if (apart == apart[0]).all():
@@ -562,6 +567,22 @@ def line_of_argument(text: str, line: int, which: str) -> int | None:
             given |= dict(zip(("", "value"), call.args, strict=False))
         if which in given and (which == "value" or isinstance(given[which], ast.Name)):
             return made_before(text, _uses(given[which]), line)
+    return None
+
+
+def line_of_index(text: str, line: int, strides: set[str]) -> int | None:
+    """Where the variable was made that is multiplied by one of these strides in the address of a load; what is no variable alone, there."""
+    calls = [
+        node for node in ast.walk(_tree(text)) if isinstance(node, ast.Call) and node.lineno <= line <= _last(node)
+    ]
+    names = set().union(*map(_uses, calls))
+    addresses: list[ast.AST] = [*calls, *(one for one in _before(text, line) if names & _targets(one))]
+    for product in (node for address in addresses for node in ast.walk(address) if isinstance(node, ast.BinOp)):
+        sides = (product.left, product.right)
+        for index, stride in (sides, sides[::-1]) if isinstance(product.op, ast.Mult) else ():
+            if _uses(stride) & strides:
+                variable = index.value if isinstance(index, ast.Subscript) else index
+                return made_before(text, _uses(index), line) if isinstance(variable, ast.Name) else index.lineno
     return None
 
 

@@ -123,8 +123,8 @@ def _unwritten(run: Run, tiles: TileMap | None) -> Array:
         untouched[:] = True
         for tile in tiles.stored:
             untouched[_corner(tile, tiles)] = False
-    missing: Array = untouched & run.wrong & (run.y == 0)
-    return missing
+    missing: Array = untouched & (run.y == 0)  # right ones too, where the sum is next to 0
+    return missing if (missing & run.wrong).any() else np.zeros_like(missing)
 
 
 def _masked(run: Run, unwritten: Array) -> Observation | None:
