@@ -22,7 +22,7 @@ from grader.sandbox import Answer
 from grader.sandbox.inside import wire
 
 MAX_FILES = 2000
-COMPILING = tuple(Path(__file__).with_name("sandboxed") / name for name in ("triton_stages.py", "ptx.py"))
+COMPILING = tuple(sorted(Path(__file__).with_name("sandboxed").glob("*.py")))
 
 
 def own_folder() -> Path:

@@ -12,7 +12,7 @@ import ast
 import builtins
 import enum
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -40,6 +40,9 @@ MODULES = (
 LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 BUILTINS = frozenset({"range", "min", "max", "len", "int", "float", "print"})
 """Python builtins that Triton's compiler implements and that can reach nothing else."""
+
+GLOBALS = BUILTINS | {"list", "isinstance", "getattr", "hasattr"}
+"""What Triton's code generator takes a name for that neither the function nor the file has."""
 
 CONSTEXPR_BUILTINS = BUILTINS - {"print"} | {"abs", "bool", "sum", "round", "divmod", "tuple"}
 FOREIGN = frozenset({"extern_elementwise", "builtin", "extern", "call", "must_use_result"})
@@ -159,6 +162,8 @@ class Resolver(ast.NodeVisitor):
                     f"`{name}` is a variable of {node.name} and also a module or function",
                     "give the variable another name",
                 )
+        if not self.constexpr_function and (misread := next(read_otherwise(node, self.known), None)):
+            return misread
         for part in node.body:
             self.visit(part)
             if self.refused:
@@ -283,6 +288,13 @@ class Resolver(ast.NodeVisitor):
         if not isinstance(node.target, ast.Name):
             return self._refuse(node, "an annotated target is not a variable", "annotate variables only")
         if not self._names_a_type(node.annotation):
+            if any(
+                not isinstance(part, _NAMING) or getattr(part, "id", "") in self.local
+                for part in ast.walk(node.annotation)
+            ):
+                return self._refuse(
+                    node.annotation, "an annotation is computed", "annotate with a type's name, such as tl.constexpr"
+                )
             self.visit(node.annotation)
         if node.value is not None:
             self.visit(node.value)
@@ -296,6 +308,9 @@ class Resolver(ast.NodeVisitor):
 
 _MISSING = object()
 
+_NAMING = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Tuple, ast.BinOp, ast.BitOr, ast.expr_context)
+"""Of what an annotation may be made: Triton's code generator runs it, the interpreter reads it."""
+
 
 _KNOWN = (
     ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.Expr, ast.Pass,
@@ -305,7 +320,99 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def _assigned(node: ast.FunctionDef) -> Iterable[str]:
+def read_otherwise(node: ast.FunctionDef, known: Mapping[str, Global]) -> Iterator[Refused]:
+    """What Triton's code generator takes for something else than Python does, and compiles without a word."""
+    parts = list(ast.walk(node))
+    for part in parts:
+        if isinstance(part, ast.For | ast.While) and part.orelse:
+            yield Refused(part.orelse[0], "Triton has no `else` of a loop", "write it after the loop")
+        elif isinstance(part, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in part.ops):
+            if not any(
+                isinstance(side, ast.Constant) and side.value in (None, True, False)
+                for side in (part.left, *part.comparators)
+            ):
+                yield Refused(
+                    part,
+                    "`is` asks whether two objects are one, which differs from compiler to compiler",
+                    "compare with ==",
+                )
+        elif isinstance(part, ast.ListComp):
+            yield from _comprehended(part, parts)
+    parameters = {argument.arg for argument in node.args.args}
+    for name in sorted((set(_assigned(node)) & (known.keys() | GLOBALS)) - parameters):
+        if not _settled(node.body, name, in_loop=False)[0]:
+            yield Refused(
+                next(part for part in parts if isinstance(part, ast.Name) and part.id == name),
+                f"`{name}` is a variable of {node.name} that only a branch or loop sets; behind it, Triton takes the file's or Python's",
+                "give the variable another name, or set it before",
+            )
+
+
+def _comprehended(made: ast.ListComp, parts: Iterable[ast.AST]) -> Iterator[Refused]:
+    """Triton ignores the conditions of a comprehension, and leaves its variable behind."""
+    for condition in (condition for each in made.generators for condition in each.ifs):
+        yield Refused(
+            condition,
+            "Triton takes every element, whatever the `if` of a comprehension says",
+            "choose the elements yourself",
+        )
+    own = {id(part) for part in ast.walk(made)}
+    others = [part for part in parts if isinstance(part, ast.ListComp) and id(part) not in own]
+    own |= (
+        {id(part) for other in others for part in ast.walk(other)}
+        if not any(made in list(ast.walk(one)) for one in others)
+        else set()
+    )
+    targets = {part.id for each in made.generators for part in ast.walk(each.target) if isinstance(part, ast.Name)}
+    for part in parts:
+        name = part.id if isinstance(part, ast.Name) else part.arg if isinstance(part, ast.arg) else ""
+        if name in targets and id(part) not in own:
+            yield Refused(
+                made, f"Triton leaves `{name}` behind after this comprehension", "give its variable a name of its own"
+            )
+
+
+def _settled(block: Iterable[ast.stmt], name: str, *, in_loop: bool) -> tuple[bool, bool]:
+    """Whether a variable is read only where Triton, too, knows it as one, and whether it does after these statements: what a branch or loop
+    sets is gone after it, and in the next iteration."""
+    maybe = in_loop
+    for one in block:
+        if maybe and _loads(one, name, whole=not isinstance(one, ast.If)):
+            return False, False
+        if name not in _assigned(one):
+            if maybe and _loads(one, name):
+                return False, False
+            continue
+        targets = getattr(one, "targets", [getattr(one, "target", None)])
+        if any(
+            isinstance(part, ast.Name) and part.id == name for target in targets if target for part in ast.walk(target)
+        ):
+            return (False, False) if maybe and isinstance(one, ast.AugAssign) else (True, True)
+        loop = isinstance(one, ast.For | ast.While)
+        if loop and _loads(one, name, whole=False):
+            return False, False
+        branches = [_settled(getattr(one, part, []), name, in_loop=maybe or loop) for part in ("body", "orelse")]
+        if not all(sound for sound, _ in branches):
+            return False, False
+        if isinstance(one, ast.If) and all(bound for _, bound in branches):
+            return True, True
+        maybe = True
+    return True, False
+
+
+def _loads(statement: ast.stmt, name: str, *, whole: bool = True) -> bool:
+    """Whether a statement reads a variable; not whole: what decides about its blocks does."""
+    parts = (
+        [statement] if whole else [getattr(statement, part) for part in ("test", "iter") if hasattr(statement, part)]
+    )
+    return any(
+        isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
+        for part in parts
+        for one in ast.walk(part)
+    )
+
+
+def _assigned(node: ast.stmt) -> Iterable[str]:
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
             yield part.id

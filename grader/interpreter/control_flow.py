@@ -134,6 +134,22 @@ def value_of(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else value.value
 
 
+def twice(value: Callable[[], Any]) -> Any:
+    """What is assigned under an annotation: the compiler reads it twice, with all that it does to memory."""
+    value()
+    return value()
+
+
+def bound(kind: Any, value: Callable[[], Any]) -> Any:
+    """The one bound of a loop over `range`, which the compiler reads twice."""
+    return twice(value) if kind is range else value()
+
+
+def keywords_first(function: Any, arguments: Callable[[], tuple[Any, ...]], /, **keywords: Any) -> Any:
+    """A call: the compiler reads the arguments with a name before those without."""
+    return function(*arguments(), **keywords)
+
+
 def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     """The iterations of `for`: numbers in static_range, else tensors of the bounds' common type."""
     if unrolled(kind):
@@ -229,10 +245,18 @@ def silent(*_: Any, **__: Any) -> None:
     """What the compiler prints while it compiles, nobody reads."""
 
 
-FUNCTIONS = assigned, constant, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled
+FUNCTIONS = (
+    *(assigned, constant, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled),
+    *(twice, bound, keywords_first),
+)
 NAMESPACE = SimpleNamespace(
     min=smallest, max=largest, print=shown, **{function.__name__: function for function in FUNCTIONS}
 )
+
+
+def _calls(node: ast.expr) -> bool:
+    """Whether computing it may do something to memory."""
+    return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
 class _Reading(ast.NodeTransformer):
@@ -241,6 +265,7 @@ class _Reading(ast.NodeTransformer):
     def __init__(self, known: set[str]) -> None:
         self.known = known
         self.several_returns = False
+        self.iterators: set[int] = set()
 
     @staticmethod
     def _own(name: str) -> ast.Attribute:
@@ -286,8 +311,11 @@ class _Reading(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is None:
             return node
-        how = "constant" if self._names_constexpr(node.annotation) else "assigned"
-        return ast.Assign([node.target], self._call(how, self.visit(node.value)))
+        value = self.visit(node.value)
+        if self._names_constexpr(node.annotation):
+            return ast.Assign([node.target], self._call("constant", value))
+        value = self._call("twice", self._later(value)) if _calls(node.value) else value
+        return ast.Assign([node.target], self._call("assigned", value))
 
     constexpr_names: frozenset[str] = frozenset()
 
@@ -321,6 +349,7 @@ class _Reading(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.For:
         """A loop that is compiled as one leaves no variable behind, whatever that held before: the compiler has poison for it."""
+        self.iterators.add(id(node.iter))
         self.generic_visit(node)
         if isinstance(node.iter, ast.Call):
             if isinstance(node.target, ast.Name):
@@ -328,12 +357,25 @@ class _Reading(ast.NodeTransformer):
                 bound = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None))  # after no iteration, too
                 gone = [bound, ast.Delete([ast.Name(name, ast.Del())])]
                 node.orelse = [ast.If(ast.UnaryOp(ast.Not(), self._call("unrolled", node.iter.func)), gone, [])]
-            arguments = node.iter.func, *node.iter.args
+            arguments = [node.iter.func, *node.iter.args]
+            if len(node.iter.args) == 1 and _calls(node.iter.args[0]):
+                arguments[1] = self._call("bound", node.iter.func, self._later(node.iter.args[0]))
             node.iter = ast.Call(self._own("loop"), list(arguments), node.iter.keywords)
         return node
 
-    def visit_Assert(self, node: ast.Assert) -> ast.Pass:
-        return ast.Pass()
+    def visit_Assert(self, node: ast.Assert) -> ast.Expr:
+        """Nothing fails in a kernel that was compiled without TRITON_DEBUG, but what is asserted is computed."""
+        parts = [node.test, *filter(None, [node.msg])]
+        return ast.Expr(ast.Tuple([self.visit(part) for part in parts], ast.Load()))
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        late = node.args and id(node) not in self.iterators and any(map(_calls, node.args))
+        named = any(_calls(keyword.value) for keyword in node.keywords)
+        self.generic_visit(node)
+        if not (late and named):
+            return node
+        arguments = self._later(ast.Tuple(node.args, ast.Load()))
+        return ast.Call(self._own("keywords_first"), [node.func, arguments], node.keywords)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.Call:
         self.generic_visit(node)

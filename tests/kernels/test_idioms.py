@@ -29,6 +29,20 @@ TUPLES = (
     "import collections\nfrom operator import itemgetter\n\nTile = collections.namedtuple('Tile', 'm n')\n"
     "TILES = collections.OrderedDict(sorted({'small': Tile(16, 32)}.items(), key=itemgetter(0)))\n\n\n"
 )
+AGAIN = """
+    kind = tl.float32
+    for part in tl.static_range(2):
+        acc += 0
+    if pid >= 0:
+        for part in tl.static_range(3):
+            acc += 0
+        kind = tl.float16
+    else:
+        acc += tl.zeros((BLOCK_M, BLOCK_N), kind).to(tl.int32)
+    for turn in range(0, 2):
+        for part in tl.static_range(2):
+            acc += part * 0
+"""
 
 IDIOMS = {
     "names_from_triton": BASE.replace("import triton\n", "import triton\nfrom triton import autotune, jit, Config\n")
@@ -63,6 +77,7 @@ IDIOMS = {
     "star_import": BASE.replace("import triton\n", "import triton\nfrom triton.language import *\n"),
     "tiles_in_a_dataclass": BASE.replace(TUNE, TILES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES[0].m, '),
     "tiles_in_a_namedtuple": BASE.replace(TUNE, TUPLES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES["small"].m, '),
+    "names_used_again": BASE.replace(AT, AGAIN + AT),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
 }  # fmt: skip
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+AMBIGUOUS = re.compile(r"[][]|(^|_)sq(_|$)")
+"""In the names of compiled functions a bracket is an underscore and a quotation mark is _sq_."""
+
+
+TENSOR = object()
 
 
 class FrontEndRefusal(ValueError):
@@ -38,6 +45,109 @@ def refuse() -> None:
 
     dot.refuses = True  # type: ignore[attr-defined]
     TritonSemantic.dot, ConstexprFunction.__call__ = dot, call
+    _refuse_namesakes()
+    _refuse_forgotten()
+
+
+def _refuse_namesakes() -> None:
+    """Lets the front end refuse strings from which it makes one name for calls of a helper that differ: the second would be the first."""
+    from triton.compiler import code_generator
+
+    mangle = code_generator.mangle_fn
+
+    def named(name: str, arg_types: Any, *context: Any) -> Any:
+        told = "_".join(kind.mangle() for kind in arg_types)
+        if '"' in told or "\\" in told or any(AMBIGUOUS.search(text) for text in re.findall("'([^']*)'", told)):
+            helper = name.rpartition(".")[2]
+            raise FrontEndRefusal(
+                f"{helper} is called with a string that Triton may take for another one; use letters and digits only"
+            )
+        return mangle(name, arg_types, *context)
+
+    code_generator.mangle_fn = named
+
+
+def _refuse_forgotten() -> None:
+    """Lets the front end refuse to read what an `if` or loop of the run time changed and what is known while compiling (None, a dtype, the
+    variable of a static_range): Triton has it as before, whatever was run.
+
+    forgotten: of such a variable the value that Triton still has.
+    """
+    from triton.compiler.code_generator import CodeGenerator
+
+    branches, carries, set_value = (
+        CodeGenerator.visit_then_else_blocks,
+        CodeGenerator._find_carries,
+        CodeGenerator.set_value,
+    )
+    lookup = CodeGenerator._define_name_lookup
+
+    def following(self: Any, blocks: Any, visit: Any, liveins: Any) -> Any:
+        """What `visit` gives, which visits some of these blocks; afterwards it is noted what they changed."""
+        compound, before = self.visit_compound_statement, dict(getattr(self, "forgotten", {}))
+        after = dict(before)
+
+        def followed(statements: Any) -> None:
+            if not any(statements is block for block in blocks):
+                return compound(statements)
+            self.forgotten = dict(before)
+            compound(statements)
+            after.update(self.forgotten)
+            after.update(
+                (name, old)
+                for name, old in liveins.items()
+                if not _same(_known(old), _known(self.lscope.get(name, old)))
+            )
+
+        self.visit_compound_statement = followed
+        try:
+            return visit()
+        finally:
+            self.visit_compound_statement, self.forgotten = compound, after
+
+    def visit_then_else_blocks(self: Any, node: Any, liveins: Any, *others: Any) -> Any:
+        return following(self, (node.body, node.orelse), lambda: branches(self, node, liveins, *others), liveins)
+
+    def find_carries(self: Any, node: Any, liveins: Any, *others: Any, **named: Any) -> Any:
+        return following(self, (node.body,), lambda: carries(self, node, liveins, *others, **named), liveins)
+
+    def set_known(self: Any, name: str, value: Any) -> None:
+        getattr(self, "forgotten", {}).pop(name, None)
+        set_value(self, name, value)
+
+    def define_name_lookup(self: Any) -> Any:
+        find = lookup(self)
+
+        def known(name: str) -> Any:
+            value, forgotten = find(name), getattr(self, "forgotten", {})
+            if name in forgotten and forgotten[name] is value:
+                raise FrontEndRefusal(
+                    f"`{name}` was changed in an `if` or loop of the run time, and Triton forgets that: it can only carry tensors"
+                )
+            return value
+
+        return known
+
+    CodeGenerator.visit_then_else_blocks, CodeGenerator._find_carries = visit_then_else_blocks, find_carries
+    CodeGenerator.set_value, CodeGenerator._define_name_lookup = set_known, define_name_lookup
+
+
+def _known(value: Any) -> Any:
+    """What of a variable is known while compiling: TENSOR stands for what Triton carries out of an `if`."""
+    import triton.language as tl
+    from triton.compiler.code_generator import flatten_values_to_ir
+
+    if isinstance(value, tl.tuple):
+        return tuple(map(_known, value.values))
+    if isinstance(value, tl.core.base_value) and flatten_values_to_ir([value]):
+        return TENSOR
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return len(before) == len(after) and all(map(_same, before, after))
+    return before is after or (type(before) is type(after) and bool(before == after))
 
 
 def _at_run_time(value: Any) -> bool:

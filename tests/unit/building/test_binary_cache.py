@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,17 @@ def test_the_folder_stays_small_and_one_that_cannot_be_used_keeps_nothing(descri
     nowhere = BinaryCache(file)
     nowhere.keep(made, {}, Answer({}, []))
     assert nowhere.answer(made, {}) is None
+
+
+def test_all_that_runs_beside_the_compiler_is_part_of_the_key(monkeypatch, tmp_path):
+    folder = Path(module.__file__).with_name("sandboxed")
+    assert set(folder.glob("*.py")) == set(module.COMPILING)
+    keys = set()
+    for at in range(len(module.COMPILING) + 1):
+        changed = [tmp_path / path.name for path in module.COMPILING]
+        for number, (path, copy) in enumerate(zip(module.COMPILING, changed, strict=True)):
+            copy.write_bytes(path.read_bytes() + b"#" * (number == at))
+        monkeypatch.setattr(module, "COMPILING", tuple(changed))
+        keys.add(module._compiler.__wrapped__())
+        monkeypatch.undo()
+    assert len(keys) == len(module.COMPILING) + 1

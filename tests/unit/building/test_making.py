@@ -98,12 +98,60 @@ def refused(result: KernelBundle | Refusal) -> str:
         ("door = tl.exp(**{'x': 1})\n", "**"),
         ("door = yield M\n", "yield"),
         ("if (door := M) > 0:\n    pass\n", ":="),
+        ("for door in tl.static_range(1):\n    pass\nelse:\n    M = 3\n", "no `else` of a loop"),
+        ("door = 0\nwhile door < 1:\n    door += 1\nelse:\n    M = 3\n", "no `else` of a loop"),
+        ("door = [part for part in (1, 2) if False]\n", "whatever the `if` of a comprehension says"),
+        ("door = 1\nother = [door for door in (1, 2)]\n", "leaves `door` behind"),
+        ("other = [M for M in (1, 2)]\n", "leaves `M` behind"),
+        ("other = [[door for door in (3, 4)] + [door] for door in (1, 2)]\n", "leaves `door` behind"),
+        ("if M is N:\n    pass\n", "`is` asks"),
+        ("door: tl.constexpr if BLOCK_M == 32 else tl.int32 = 7\n", "annotation is computed"),
+        ("door: tl.load(y_ptr) = 7\n", "annotation is computed"),
+        ("other: tl.constexpr = tl.constexpr\ndoor: other = 7\n", "annotation is computed"),
+        ("if M > 3:\n    max: tl.constexpr = tl.minimum\ndoor = max(M, N)\n", "`max` is a variable"),
+        ("if M > 3:\n    getattr: tl.constexpr = tl.minimum\ndoor: tl.constexpr = getattr(M, 'handle')\n", "`getattr` is a variable"),
+        ("for i in range(M):\n    getattr: tl.constexpr = tl.minimum\nalso: tl.constexpr = getattr\n", "`getattr` is a variable"),
     ],
 )
 def test_text_with_a_door_is_refused(body, words):
     message = refused(described(body))
     assert words in message
     assert "w8a8.py line" in message
+
+
+SCALE = "SCALE = tl.constexpr(2)\n@triton.jit\ndef scaled(x):\n    return x * SCALE\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "sound"),
+    [
+        ("if M > 3:\n    SCALE = 1\ndoor = SCALE\n", False), ("for i in range(M):\n    SCALE = 1\ndoor = SCALE\n", False),
+        ("while M < 0:\n    SCALE = 1\ndoor = SCALE\n", False),
+        ("for i in range(M):\n    if i == 1:\n        door = SCALE\n    SCALE = 1\n", False),
+        ("for i in range(M):\n    if M > 3:\n        SCALE = 1\n    door = SCALE\n", False),
+        ("i = 0\nwhile (i < 1 if i == 0 else SCALE > 5):\n    SCALE = 1\n    i += 1\n", False),
+        ("if M > 3:\n    SCALE = 1\nSCALE += 1\n", False),
+        ("if M > 3:\n    SCALE = 1\nelse:\n    SCALE = 2\ndoor = SCALE\n", True),
+        ("for i in range(M):\n    SCALE = 1\n    door = SCALE\n", True), ("for i in range(M):\n    min = i\n    door = min\n", True),
+        ("SCALE = 1\nif M > 3:\n    SCALE = 2\n", True), ("for SCALE in range(M):\n    pass\n", True), ("SCALE: tl.constexpr = 3\n", True),
+    ],
+)  # fmt: skip
+def test_a_variable_is_no_constant_of_the_file_where_a_branch_was_not_taken(body, sound):
+    result = described(body + "last = scaled(M)\n", SCALE)
+    assert isinstance(result, KernelBundle) if sound else "Triton takes the file's or Python's" in refused(result)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "door = [part + 1 for part in (1, 2)]\nother = [part for part in door]\n",
+        "if M is None or N is not True:\n    pass\n",
+        "door: tl.constexpr = 3\nother: tl.int32 = 4\nthird: 'a word' = 5\nfourth: int = 6\n",
+        "max = 3\ndoor = min(M, max)\n",
+    ],
+)
+def test_what_both_read_alike_stays(body):
+    assert isinstance(described(body), KernelBundle)
 
 
 @pytest.mark.parametrize(
