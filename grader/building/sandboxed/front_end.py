@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
-
-AMBIGUOUS = re.compile(r"[][]|(^|_)sq(_|$)")
-"""In the names of compiled functions a bracket is an underscore and a quotation mark is _sq_."""
-
 
 TENSOR = object()
 
@@ -50,19 +45,28 @@ def refuse() -> None:
 
 
 def _refuse_namesakes() -> None:
-    """Lets the front end refuse strings from which it makes one name for calls of a helper that differ: the second would be the first."""
+    """Lets the front end refuse a call of a helper whose compiled function would have the name of another: the second would be the first."""
     from triton.compiler import code_generator
 
-    mangle = code_generator.mangle_fn
+    mangle, calls = code_generator.mangle_fn, {}  # type: ignore[var-annotated]
 
     def named(name: str, arg_types: Any, *context: Any) -> Any:
-        told = "_".join(kind.mangle() for kind in arg_types)
-        if '"' in told or "\\" in told or any(AMBIGUOUS.search(text) for text in re.findall("'([^']*)'", told)):
+        made = mangle(name, arg_types, *context)
+        constants = (
+            context[0] if context and isinstance(context[0], dict) else {}
+        )  # Triton 3.6 has them beside the types
+        values = {place: getattr(value, "value", value) for place, value in constants.items()}
+        call = (
+            name,
+            [kind.mangle() for kind in arg_types],
+            [(place, type(one), repr(one)) for place, one in values.items()],
+        )
+        if calls.setdefault(made, call) != call:
             helper = name.rpartition(".")[2]
             raise FrontEndRefusal(
-                f"{helper} is called with a string that Triton may take for another one; use letters and digits only"
+                f"{helper} is called with two constants that Triton takes for one; let strings be of letters and digits only"
             )
-        return mangle(name, arg_types, *context)
+        return made
 
     code_generator.mangle_fn = named
 
