@@ -45,7 +45,7 @@ def refuse() -> None:
 
 
 def _refuse_namesakes() -> None:
-    """Lets the front end refuse a call of a helper whose compiled function would have the name of another: the second would be the first."""
+    """Lets the front end refuse a call of a helper whose compiled function would have the name of another, and be that one."""
     from triton.compiler import code_generator
 
     mangle, calls = code_generator.mangle_fn, {}  # type: ignore[var-annotated]
