@@ -132,17 +132,19 @@ class _Walk:
         return told if used is None else [replace(one, line=used) for one in told]
 
     def _row(self, access: Node, found: _Coefficients, column: str) -> Observation:
-        noun = "row" if self.name == "left" else "column"
-        text = f"from one {noun} of Y to the next, the elements of {self.side.operand.letter} are {{0}} apart"
-        line = line_along(self.run, access, found.row, last=True)
-        expected = f"{self.side.operand.strides[0]} = {self.strides[0]}"
-        return self.told(column, "row", line, text, expected, found.row)
+        along = "one row of Y" if self.name == "left" else "one column of Y"
+        return self._apart(access, column, "row", along, found.row)
 
     def _lane(self, access: Node, found: _Coefficients, column: str) -> Observation:
-        text = f"from one product to the next, the elements of {self.side.operand.letter} are {{0}} apart"
-        line = line_along(self.run, access, found.lane, last=False)
-        expected = f"{self.side.operand.strides[1]} = {self.strides[1]}"
-        return self.told(column, "lane", line, text, expected, found.lane)
+        return self._apart(access, column, "lane", "one product", found.lane)
+
+    def _apart(self, access: Node, column: str, aspect: str, along: str, number: int) -> Observation:
+        """What lies apart by another stride than its own."""
+        within = aspect == "lane"
+        text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
+        line = line_along(self.run, access, number, last=not within)
+        expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
+        return self.told(column, aspect, line, text, expected, number)
 
     def _step(self, access: Node, found: _Coefficients, column: str) -> Observation:
         """How the operand moves on from iteration to iteration."""
@@ -154,12 +156,10 @@ class _Walk:
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
-            return self.told(
-                column, "step", line, text, "{1}", found.step // along_k * unit, found.depth * unit, iteration=1
-            )
+            return self.told(column, "step", line, text, "{1}", found.step // along_k * unit, found.depth * unit)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
         expected = f"{{1}} times {side.operand.strides[1]} = {along_k}"
-        return self.told(column, "step", line, text, expected, found.step, found.depth, iteration=1)
+        return self.told(column, "step", line, text, expected, found.step, found.depth)
 
     def _base(self, access: Node, found: _Coefficients, column: str) -> Observation | None:
         """Where the tile begins, along its rows or along k."""
@@ -180,22 +180,11 @@ class _Walk:
             column, "k begins", line, f"the first product takes {letter} from k = {{0}} on", "k = 0", begin
         )
 
-    def told(
-        self,
-        column: str,
-        aspect: str,
-        line: int | None,
-        text: str,
-        expected: str,
-        *numbers: int,
-        iteration: int | None = None,
-    ) -> Observation:
+    def told(self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int) -> Observation:
         coefficients = tuple(named(self.run, number) for number in numbers)
-        program, iterates = self.products.program, self.products.iterates
-        return Observation(
-            column, f"{self.name} {aspect}", line, text, expected, coefficients, program=program,
-            iteration=iteration if iterates else None,
-        )  # fmt: skip
+        step = aspect == "step" and self.products.iterates
+        told = self.products.seen(column, f"{self.name} {aspect}", line, text, expected, numbers=coefficients)
+        return replace(told, iteration=1 if step else None)
 
     @property
     def line_of_step(self) -> int | None:
@@ -240,7 +229,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         together and not ((side.row - own[:, None])[wrong] % height).any()
     ):  # whole blocks of another row, with their places in X
         line = line_of_loop(run, products, "stop" if products.iteration[p] else "start") or line
-    text = f"for Y[{products.m[e]}, {products.n[e]}], {element(run, side, e, p)} is multiplied"
+    text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
 
@@ -268,7 +257,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
         return told if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in told]
     e, p = first_of(products, wrong)
     line = line_of_place(run, products, blamed[0].side, e, p, "k")
-    text = f"for Y[{products.m[e]}, {products.n[e]}], {element(run, left, e, p)} meets {element(run, right, e, p)}"
+    text = f"for {products.element(e)}, {element(run, left, e, p)} meets {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k on both sides", p=p)]
 
 
@@ -282,7 +271,7 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     first, then = (span(behind.covered(i)) for i in (0, 1))
     text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
     line = behind.line_of_step or access.line
-    return behind.told("k", "step", line, text, "{1}", min(steps), max(steps), iteration=1)
+    return behind.told("k", "step", line, text, "{1}", min(steps), max(steps))
 
 
 def _begin_apart(walks: list[_Walk]) -> Observation | None:

@@ -36,9 +36,8 @@ def compare(run: Run) -> list[Observation]:
     found = check_programs(run)
     followed = list(followed_programs(run))
     placed, moved = put_right(run, [products for _, products in followed])
-    found = (
-        placed if any(one.aspect.startswith("stride") for one in placed) else [*found, *placed]
-    )  # strides explain what is missing
+    strides = any(one.aspect.startswith("stride") for one in placed)  # which explain what is missing
+    found = placed if strides else [*found, *placed]
     for (stores, _), products in zip(followed, moved, strict=True):
         with contextlib.suppress(Untraceable):
             found += _of_program(run, stores, products)

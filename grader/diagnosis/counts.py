@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from grader.diagnosis.addresses import line_between_slices, line_of_slice
-from grader.diagnosis.definition import line_of_choice, line_of_loop, line_of_mask, loop_around, loops_around
+from grader.diagnosis.definition import line_of_loop, line_of_mask, loop_around, loops_around
 from grader.diagnosis.fit import named
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
@@ -43,7 +43,7 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
         text = f"k = {span(twice)} is multiplied {often} for {where}{_together(parts)}"
         begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
         ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
-        which = "program" if len(begins) == 1 < len(parts) else "stop" if len(ends) == 1 < len(begins) else "start"
+        which = "stop" if len(ends) == 1 < len(begins) else "start"
         line = _line(run, parts, which, twice)
         found.append(one.seen("count", "twice", line, text, "each k once"))
     if len(missing):
@@ -106,15 +106,13 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     if made and depth and alone and one.iterates and len({term.line for term in one.flow.terms}) == 1:
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
-    chosen = line_of_choice(run.text, one.flow.terms[0].line or 0) if one.flow.terms else None
-    line = chosen or _line(run, parts, which, missing)
-    return one.seen("count", "missing", line, text, "each k once", numbers=numbers)
+    return one.seen("count", "missing", _line(run, parts, which, missing), text, "each k once", numbers=numbers)
 
 
 def _mask_along_k(run: Run, side: Side, p: int) -> int | None:
     """Where the mask along k was made, of the load that a product's element comes from."""
     access = load_of(run, side, p)
-    if access is None or access.offsets is None:
+    if access is None:
         return None
     return line_of_mask(run, access, side.operand.place(run.problem, access.offsets)[1])
 

@@ -51,8 +51,6 @@ def behind(run: Run, number: int, stop: Callable[[Node], bool] = lambda node: Fa
 def axis_along(access: Node, step: int, *, last: bool) -> int | None:
     """The axis of a load's tile along which its addresses move by `step`."""
     offsets = access.offsets
-    if offsets is None:
-        return None
     found = [
         axis
         for axis in range(offsets.ndim)
@@ -212,7 +210,7 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
     iteration by what moves on, the lanes of a tile by where they got their order, a whole tile by where its beginning was made.
     """
     access = run.load_of(int(side.node[p]), side.operand.tensor)
-    if access is None or access.offsets is None:
+    if access is None:
         return None
     if (exchanged := line_of_exchange(run, products, side, p, access)) is not None:
         return exchanged
@@ -236,7 +234,6 @@ def line_of_element(run: Run, load: Node, taken: Array, own: Array) -> int | Non
 
     taken, own: offsets of some lanes. Rows of the tensor apart, that is where their number was made.
     """
-    assert load.offsets is not None
     pointer = line_of_argument(run.text, load.line or 0, "pointer") or load.line
     places, first, which = np.unique(taken, return_index=True, return_inverse=True)
     apart = (own - taken)[first]
@@ -349,7 +346,7 @@ def _elements_missed(products: Products, side: Side, p: int) -> Array:
 
 def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:
     """Whether a load has all of these elements of an operand."""
-    if load.tensor != side.operand.tensor or load.offsets is None or load.active is None:
+    if load.tensor != side.operand.tensor:
         return False
     rows, k = side.operand.place(run.problem, load.offsets[load.active])
     return bool(np.isin(wanted, rows * FAR + k // max(side.operand.unit, 1)).all())
@@ -425,23 +422,13 @@ def last_loop(text: str, line: int) -> ast.For | ast.While | None:
     return max(loops, key=lambda node: node.lineno, default=None)
 
 
-def line_of_walk(text: str, line: int) -> int | None:
-    """Where a program goes on to its next tile: what moves on the condition of the outermost loop around a line, else that loop."""
-    for loop in loops_around(text, line)[-1:]:
-        names = _uses(loop.test) if isinstance(loop, ast.While) else set()
-        made = [one.lineno for one in _within(text, loop) if _targets(one) & names]
-        return made[0] if made else loop.lineno
-    return None
-
-
 def made_before(text: str, names: set[str], line: int) -> int | None:
     """Where one of these names was assigned last, above a line of the same function."""
     return max((one.lineno for one in _before(text, line) if names & _targets(one)), default=None)
 
 
 def line_of_bound(text: str, inside: int, which: str) -> int | None:
-    """The line that made the "start" or the "stop" of the loop around a line, the loop's own where that says it itself; or what of its
-    start depends on the "program"."""
+    """The line that made the "start" or the "stop" of the loop around a line, the loop's own where that says it itself."""
     loop = loop_around(text, inside)
     if loop is None:
         return None
@@ -455,9 +442,6 @@ def line_of_bound(text: str, inside: int, which: str) -> int | None:
     if which == "start" and len(arguments) == 1:  # what begins at 0 is the loop's own number, so its first use decides
         return line_of_use(text, inside) or loop.lineno
     bound = arguments[min(1, len(arguments) - 1)] if which == "stop" else arguments[0]
-    if which == "program":
-        made = [one for one in _before(text, loop.lineno) if _targets(one) & _uses(bound)]
-        return max((one.lineno for one in made if _of_program(text, one)), default=loop.lineno)
     return (made_before(text, _uses(bound), loop.lineno) if isinstance(bound, ast.Name) else None) or loop.lineno
 
 
@@ -474,14 +458,6 @@ def _line_of_test(text: str, loop: ast.While, which: str) -> int | None:
 def _within(text: str, block: Around) -> list[Assigns]:
     """The assignments inside a loop or a condition."""
     return [one for one in _made(text) if block.lineno < one.lineno <= _last(block)]
-
-
-def _of_program(text: str, one: Assigns) -> bool:
-    """Whether what an assignment makes depends on the program's number."""
-    if any(isinstance(node, ast.Attribute) and node.attr == "program_id" for node in ast.walk(one)):
-        return True
-    before = [other for other in _before(text, one.lineno) if _targets(other) & _uses(one.value)]
-    return any(_of_program(text, other) for other in before)
 
 
 def line_of_use(text: str, line: int) -> int | None:
@@ -525,12 +501,6 @@ def line_of_condition(text: str, line: int, beside: int, *, leaving: bool) -> in
             decided_here = isinstance(node, ast.If) and not isinstance(node.test, ast.Name)
             return node.lineno if decided_here else made_before(text, names, node.lineno) or node.lineno
     return None
-
-
-def line_of_choice(text: str, line: int) -> int | None:
-    """The condition inside its loop that decides whether a line runs."""
-    inside = around(text, line)
-    return inside[0].lineno if len(inside) > 1 and isinstance(inside[0], ast.If) else None
 
 
 def line_of_idle(text: str, stored: int | None) -> int | None:

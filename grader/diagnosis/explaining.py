@@ -198,7 +198,8 @@ def _recorded(
     sliced = any(bundle.configs[one.config].split_k > 1 for one in chosen)
     outcomes: dict[tuple[str, int], Outcome] = {}
     for whole in (True, False):
-        record = partial(programs_to_record, first=2 * FIRST if sliced else FIRST) if whole else some_programs
+        first, spread = (2 * FIRST if sliced else FIRST, SPREAD) if whole else (1, 2)
+        record = partial(programs_to_record, first=first, spread=spread)
         how = replace(failure.how, record=record, enough=ENOUGH if whole else ENOUGH // 2, alone=not whole)
         some = [pair for pair, one in zip(pairs, chosen, strict=True) if one.whole is whole]
         made = interpret(lab, failure.source, replace(bundle, launches=launches), problems, some, how)
@@ -221,15 +222,11 @@ def telling(expected: Relation, problem: Problem, lab_id: str, case: str, seed: 
     return expected.inputs(problem, generator_for(seed, lab_id, case, "relation"))
 
 
-def programs_to_record(count: int, first: int) -> tuple[int, ...]:
+def programs_to_record(count: int, first: int, spread: int) -> tuple[int, ...]:
     """The first programs of a launch, and some of the others; the first of all and the last one before the rest."""
-    spread = (count * i // SPREAD for i in range(SPREAD))
-    return tuple(dict.fromkeys((0, count - 1, *range(min(first, count)), *spread)))
-
-
-def some_programs(count: int) -> tuple[int, ...]:
-    """The first program of a launch, the last one, and one between."""
-    return tuple(dict.fromkeys((0, count - 1, count // 2)))
+    return tuple(
+        dict.fromkeys((0, count - 1, *range(min(first, count)), *(count * i // spread for i in range(spread))))
+    )
 
 
 def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome, catalogue: Catalogue) -> _Launch:

@@ -2,7 +2,7 @@
 
 What a program stored in an element of Y is read as  sum over its products of factor * left * right, plus addends.
 Where a lab subtracts something from its weights, elements of the left tensor may be summed up beside their products.
-Nothing here knows what would be right; the walk (grader.diagnosis.walk) compares.
+Nothing here knows what would be right.
 """
 
 from __future__ import annotations

@@ -70,12 +70,11 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> int | None
 
 def _alike(one: Node, other: Node) -> bool:
     """Whether two loads have the same addresses."""
-    return one.offsets is not None and other.offsets is not None and np.array_equal(one.offsets, other.offsets)
+    return np.array_equal(one.offsets, other.offsets)
 
 
 def _line_of_use(run: Run, access: Node, side: Side) -> int | None:
     """Where places were made of an element of the index: where the lanes got their order, or where it was multiplied and added."""
-    assert access.offsets is not None
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
 
     def looked(node: Node) -> bool:
@@ -106,7 +105,7 @@ def _elements_looked_up(run: Run, number: int, side: Side, offsets: Array) -> Ar
     """Of which elements of the index the load behind a node made these offsets."""
     none = np.full(offsets.shape, NONE, dtype=np.int64)
     load = run.load_of(number, side.operand.tensor)
-    if load is None or load.offsets is None:
+    if load is None:
         return none
     try:
         origin = run.provenance.origin(load.inputs[0], side.operand.index, masked=False)

@@ -33,9 +33,7 @@ def adds_up(products: Products) -> tuple[bool, bool]:
 
 def check_precision(run: Run, products: Products) -> list[Observation]:
     """The first value on the way that its type could not hold: beyond its end, without its fraction, or with too few digits."""
-    for step in (*_multiplied(run, products), *_passed(run, products)):
-        return [step]
-    return []
+    return [*_multiplied(run, products), *_passed(run, products)][:1]
 
 
 def _multiplied(run: Run, products: Products) -> Iterator[Observation]:
@@ -61,28 +59,18 @@ def _multiplied(run: Run, products: Products) -> Iterator[Observation]:
 
 def _passed(run: Run, products: Products) -> Iterator[Observation]:
     """Conversions and sums between the products and Y, in their order."""
-    last = max((step.node for step in products.flow.passed), default=-1)
     for step in products.flow.passed:
         node = run.tape.nodes[step.node]
         before, after = _through(run, step)
         if before.shape != after.shape:
             continue
-        exact = _exact(run, node)
-        told = _narrowed(run, products, step, node, before, after, exact, is_last=step.node == last)
+        told = _narrowed(run, products, step, node, before, after)
         if told is not None:
             yield told
 
 
 def _narrowed(
-    run: Run,
-    products: Products,
-    step: Passed,
-    node: Node,
-    before: Array,
-    after: Array,
-    exact: Array | None,
-    *,
-    is_last: bool,
+    run: Run, products: Products, step: Passed, node: Node, before: Array, after: Array
 ) -> Observation | None:
     def told(aspect: str, text: str, expected: str) -> Observation:
         return products.seen("precision", aspect, node.line, text, expected)
@@ -114,7 +102,7 @@ def _narrowed(
             return told("sum", _coarse(node, _peak(before)), "a sum in fp32 or int32")
     if node.op in FLOAT_SUMS and node.type in HALF:
         return told("sum", _coarse(node, _peak(after)), "a sum in fp32 or int32")
-    if exact is not None:
+    if (exact := _exact(run, node)) is not None:
         held = run.provenance.values(node.number)
         wrong = np.flatnonzero((exact != held).reshape(-1))
         if len(wrong):

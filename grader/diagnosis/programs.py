@@ -17,7 +17,6 @@ from grader.diagnosis.definition import (
     line_of_count,
     line_of_idle,
     line_of_mask,
-    line_of_walk,
     loop_around,
 )
 from grader.diagnosis.fit import fit, named
@@ -69,17 +68,12 @@ def check_programs(run: Run) -> list[Observation]:
     if not wrong:
         return []
     tile, who = min(wrong.items())
-    did = "store" if store else "add to"
-    text = (
-        f"programs {', '.join(map(str, who[:5]))}{', ...' if len(who) > 5 else ''} all {did} {_area(run, tile, tiles)}"
-    )
+    text = f"programs {', '.join(map(str, who[:5]))}{', ...' if len(who) > 5 else ''} all {'store' if store else 'add to'} "
+    text += _area(run, tile, tiles)
     if run.config.split_k > 1:
         return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
-    return [
-        Observation(
-            "programs", "shared", _line(run, tiles), text + _rule(run, tiles), f"one program for each {_kind(tiles)}"
-        )
-    ]
+    expected = f"one program for each of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
+    return [Observation("programs", "shared", _line(run, tiles), text + _rule(run, tiles), expected)]
 
 
 def _none(run: Run) -> Observation:
@@ -93,10 +87,6 @@ def _none(run: Run) -> Observation:
         line = line_of_base(run, store, axes and axes[beyond])
     line = line or line_of_idle(run.text, store.line if store else None)
     return Observation("programs", "none", line, text, "each element of Y stored once")
-
-
-def _kind(tiles: TileMap) -> str:
-    return f"of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
 
 
 def _corner(tile: Tile, tiles: TileMap) -> tuple[slice, slice]:
@@ -132,7 +122,6 @@ def _masked(run: Run, unwritten: Array) -> Observation | None:
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
             m, n, _ = places_in_output(run, store)
-            assert store.active is not None
             size = [1 + int(places.max() - places.min()) for places in (m, n)]
             if store_axes(store, run.strides) is None:  # whose lanes lie nowhere in particular
                 continue
@@ -157,7 +146,6 @@ def _past_the_ends(run: Run) -> Observation | None:
             ):  # by other strides than those of Y: where its lanes lie says nothing of ends
                 continue
             m, n, _ = places_in_output(run, store)
-            assert store.active is not None
             active = store.active.reshape(-1)
             for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
                 past = active & (places >= end)
@@ -202,7 +190,7 @@ def _grid_is_other(run: Run, tiles: TileMap) -> bool:
 
 def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
     """Programs of other tiles that add to the same elements of Y, where rows or columns were wrapped."""
-    corners = {int(part.store.offsets.reshape(-1)[0]): part for part in parts if part.store.offsets is not None}
+    corners = {int(part.store.offsets.reshape(-1)[0]): part for part in parts}
     if len(corners) < 2:
         return None
     one, other = list(corners.values())[:2]
@@ -219,8 +207,6 @@ def _line(run: Run, tiles: TileMap) -> int | None:
     text, inside = run.text, tiles.store.line or 0
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
     if line := line_of_count(run, tiles.store, tiles.count) or (line_of_idle(text, inside) if idle else None):
-        return line
-    if all(len(set(mine)) == 1 for mine in tiles.by_program.values()) and (line := line_of_walk(text, inside)):
         return line
     axes = store_axes(tiles.store, run.strides)
     stored = set(tiles.stored)
@@ -294,10 +280,8 @@ def tile_map(run: Run) -> TileMap | None:
 def put_right(run: Run, followed: Sequence[Products]) -> tuple[list[Observation], list[Products]]:
     """What is wrong with where sums are stored, and the products with the places in Y that their operands belong to."""
     for products in followed:
-        observation = _misplaced(run, products, followed)
-        if observation is not None:
-            moved = [_at_operands(run, one) for one in followed]
-            return [observation], moved
+        if observation := _misplaced(run, products, followed):
+            return [observation], [_at_operands(run, one) for one in followed]
     return [], list(followed)
 
 
@@ -320,36 +304,27 @@ def _at_operands(run: Run, products: Products) -> Products:
 
 def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Observation | None:
     """Sums of whole rows and columns that are stored in other places than their own."""
-    m, n = rows_met(products, products.left), rows_met(products, products.right)
+    m, n, store = rows_met(products, products.left), rows_met(products, products.right), products.store
     if m is None or n is None or ((m == products.m).all() and (n == products.n).all()):
         return None
-    if (products.left.k // products.right.operand.unit != products.right.k // products.right.operand.unit)[
-        products.live
-    ].any():
+    unit = products.right.operand.unit
+    if (products.left.k // unit != products.right.k // unit)[products.live].any():
         return None
-    assert products.store.offsets is not None
-    offsets = products.store.offsets.reshape(-1)[products.flow.lanes]
-    used = fit(offsets, {"m": m, "n": n})
-    along_m, along_n = run.strides
+    used = fit(store.offsets.reshape(-1)[products.flow.lanes], {"m": m, "n": n})
     if used is None:
         return None
-    rows_vary, columns_vary = (bool((one != one[0]).any()) for one in (m, n))
-    for axis, (noun, varies, found, own) in enumerate(
-        (("rows", rows_vary, used["m"], along_m), ("columns", columns_vary, used["n"], along_n))
-    ):
-        if varies and found != own and store_axes(products.store, run.strides) is None:
-            line = line_along(run, products.store, found, last=False)
-            text = f"neighbouring {noun} of the product are stored {{0}} apart"
-            return products.seen(
-                "store", f"stride {noun}", line, text, f"stride_y{'mn'[axis]} = {own}", numbers=(named(run, found),)
-            )
+    uneven = store_axes(store, run.strides) is None
+    for axis, (noun, places, along) in enumerate((("rows", m, "m"), ("columns", n, "n")) if uneven else ()):
+        found, own = used[along], run.strides[axis]
+        if (places != places[0]).any() and found != own:
+            text, expected = f"neighbouring {noun} of the product are stored {{0}} apart", f"stride_y{along} = {own}"
+            line = line_along(run, store, found, last=False)
+            return products.seen("store", f"stride {noun}", line, text, expected, numbers=(named(run, found),))
     if run.config.split_k > 1 or not check_programs(run) or not _loads_differ(run, followed):
         return None
-    stored = f"rows {span(products.m)}, columns {span(products.n)} of Y"
-    text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to {stored}"
-    return products.seen(
-        "store", "place", line_of_base(run, products.store), text, f"Y[{m[0]}, {n[0]}] for its first element"
-    )
+    text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to "
+    text += f"rows {span(products.m)}, columns {span(products.n)} of Y"
+    return products.seen("store", "place", line_of_base(run, store), text, f"Y[{m[0]}, {n[0]}] for its first element")
 
 
 def _loads_differ(run: Run, followed: Sequence[Products]) -> bool:

@@ -79,9 +79,7 @@ class Provenance:
     def _find_sources(self, node: Node) -> frozenset[str]:
         if node.op == "load":
             other = self._sources[node.inputs[-1]] if len(node.inputs) == 3 else frozenset()
-            return frozenset({node.tensor or "?"}) | (
-                other if node.active is not None and not node.active.all() else frozenset()
-            )
+            return frozenset({node.tensor or "?"}) | (other if not node.active.all() else frozenset())
         inputs = node.inputs
         if node.op == "select":
             inputs = inputs[1:]
@@ -162,8 +160,6 @@ class Provenance:
         return merged
 
     def _loaded(self, node: Node, tensor: str, masked: bool) -> Array:
-        assert node.offsets is not None
-        assert node.active is not None
         if node.tensor == tensor:
             return np.where(node.active | (not masked), node.offsets + OFFSET, NONE)
         other = self.origin(node.inputs[-1], tensor, masked=masked)

@@ -145,6 +145,10 @@ class Products:
         iteration = None if p is None or not self.iterates else int(self.iteration[p])
         return Observation(column, aspect, line, found, expected, program=self.program, iteration=iteration, **more)
 
+    def element(self, e: int) -> str:
+        """An element of Y in words."""
+        return f"Y[{self.m[e]}, {self.n[e]}]"
+
     def rows(self, side: Side) -> Array:
         """[E]: the row of an operand that belongs to each element of Y."""
         return self.m if side is self.left else self.n

@@ -11,13 +11,12 @@ from grader.diagnosis.definition import line_of_argument, line_of_element, line_
 from grader.diagnosis.fit import fit
 from grader.diagnosis.history import line_of_change, told, way
 from grader.diagnosis.observation import Observation, plain
-from grader.diagnosis.provenance import PRODUCT, Array, offsets_of
+from grader.diagnosis.provenance import Array, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder
 from grader.labs.relation import Scale, elements
 
 CLOSE = 4e-3
 """How near two factors are that differ by rounding to fp16 alone."""
-MULTIPLIES = ("fmul", "mul", "fdiv", "precise_divf", "fma")
 POWERS = (0, 1, 2, -1)
 
 
@@ -40,7 +39,7 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
             found += made_otherwise(run, products, products.right, scale, first, (exact,), column="scale", room=1e-3)
         return found
     at = int(np.flatnonzero(wrong)[0])
-    if masked := _masked(run, products, own, total[at], int(e[at]), int(p[at]), at):
+    if masked := _masked(run, products, own, total[at], (int(e[at]), int(p[at])), at):
         return [masked]
     found = []
     for scale in run.expected.scales:
@@ -51,35 +50,26 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
             found += other_element(run, products, products.right, scale, (e, p), chosen, own[scale.tensor], use)
     if found:
         return found
-    return [_factor_wrong(run, products, total, wanted, own, wrong, int(e[at]), int(p[at]), at)]
+    return [_factor_wrong(run, products, total, wanted, own, wrong)]
 
 
 def _masked(
-    run: Run, products: Products, own: Mapping[str, Array], total: float, e: int, p: int, at: int
+    run: Run, products: Products, own: Mapping[str, Array], total: float, place: tuple[int, int], at: int
 ) -> Observation | None:
     """A scale that counts as 0 because the mask of its load leaves it out."""
     for scale in run.expected.scales if total == 0 else ():
-        held = holder(run, products, products.right, e, p, scale.tensor)
+        held = holder(run, products, products.right, *place, scale.tensor)
         load = run.load_of(held[0], scale.tensor) if held else None
-        if load is None or load.offsets is None or load.active is None:
+        if load is None:
             continue
         here = load.offsets == own[scale.tensor][at]
         if here.any() and not load.active[here].any():
             words = element_words(run, scale, int(own[scale.tensor][at]))
-            text = f"the mask of a load leaves out {words}, which counts as 0 for Y[{products.m[e]}, {products.n[e]}]"
+            text = f"the mask of a load leaves out {words}, which counts as 0 for {products.element(place[0])}"
             exact = float(elements(run.problem, scale.tensor, own[scale.tensor][at : at + 1])[0])
             return products.seen(
                 "scale", f"{scale.tensor} masked", line_of_mask(run, load, load.offsets), text, plain(exact)
             )
-    return None
-
-
-def _line_of_factor(run: Run, tensor: str) -> int | None:
-    """Where some program multiplies or divides products by elements of a tensor."""
-    for node in run.tape.nodes:
-        sources = [run.provenance.sources(i) for i in node.inputs] if node.op in MULTIPLIES else []
-        if any(PRODUCT in one for one in sources) and any(tensor in one and PRODUCT not in one for one in sources):
-            return node.line
     return None
 
 
@@ -127,12 +117,8 @@ def other_element(
     )
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
-    line = (
-        line_of_element(run, load, taken[amiss], own[amiss]) if load is not None and load.offsets is not None else None
-    )
-    if (
-        load is not None and load.offsets is not None and np.isin(own[amiss], load.offsets).all()
-    ):  # loaded, and used for others
+    line = line_of_element(run, load, taken[amiss], own[amiss]) if load else None
+    if load and np.isin(own[amiss], load.offsets).all():  # loaded, and used for others
         factors = products.flow.terms[int(products.term[p])].factors
         line = next((factor.line for factor in factors if scale.tensor in factor.sources), line)
     aspect = scale.tensor if side is products.right else f"{scale.tensor} in {side.operand.letter}"
@@ -191,18 +177,11 @@ def made_otherwise(
 
 
 def _factor_wrong(
-    run: Run,
-    products: Products,
-    total: Array,
-    wanted: Array,
-    own: Mapping[str, Array],
-    wrong: Array,
-    e: int,
-    p: int,
-    at: int,
+    run: Run, products: Products, total: Array, wanted: Array, own: Mapping[str, Array], wrong: Array
 ) -> Observation:
     """A factor that is not the product of its scales: by which powers of them it can be had, else its number."""
-    terms = products.flow.terms
+    at, places = int(np.flatnonzero(wrong)[0]), np.nonzero(products.live)
+    e, p = (int(one[at]) for one in places)
     names = [element_words(run, scale, int(own[scale.tensor][at])) for scale in run.expected.scales]
     expected = " * ".join(names) or "1"
     powers = _powers(run, total[wrong], {tensor: offsets[wrong] for tensor, offsets in own.items()})
@@ -210,16 +189,11 @@ def _factor_wrong(
     ratio = total[wrong] / wanted[wrong]
     if not made and np.allclose(ratio, ratio[0], rtol=CLOSE):
         made = f", {plain(float(ratio[0]))} times what belongs to it"
-    mine = wrong[np.nonzero(products.live)[0] == e]
-    text = f"{'the' if mine.all() else 'some'} products of Y[{products.m[e]}, {products.n[e]}] are multiplied by {plain(total[at])}{made}"
-    factors = terms[int(products.term[p])].factors
-    lost = [scale.tensor for scale, power in zip(run.expected.scales, powers or (), strict=False) if power == 0]
-    line = next((line for tensor in lost if (line := _line_of_factor(run, tensor))), None)
-    line = line or (
-        factors[0].line
-        if factors
-        else line_of_argument(run.text, products.store.line or 0, "value") or products.store.line
-    )
+    mine = wrong[places[0] == e]
+    text = f"{'the' if mine.all() else 'some'} products of {products.element(e)} are multiplied by {plain(total[at])}{made}"
+    factors = products.flow.terms[int(products.term[p])].factors
+    stored = products.store.line
+    line = factors[0].line if factors else line_of_argument(run.text, stored or 0, "value") or stored
     aspect = "powers " + " ".join(map(str, powers)) if powers is not None else "factor"
     return products.seen("scale", aspect, line, text, f"{expected} = {plain(wanted[at])}")
 

@@ -41,15 +41,11 @@ def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
 
 
 def _overlaps(a: Node, b: Node) -> bool:
-    if a.offsets is None or b.offsets is None or a.active is None or b.active is None:
-        return False
     return bool(np.isin(a.offsets[a.active][:64], b.offsets[b.active]).any())
 
 
 def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
-    assert store.offsets is not None
-    assert store.active is not None
     M, N, _ = run.sizes
     along_m, along_n = run.strides
     offsets = store.offsets.reshape(-1)
@@ -70,7 +66,6 @@ def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array
     axes = store_axes(store, strides)
     if axes is None:
         return None
-    assert store.offsets is not None
     corner = int(store.offsets.reshape(-1)[0])
     wide = 0 if strides[0] >= strides[1] else 1
     first, rest = divmod(corner, strides[wide])
@@ -84,7 +79,6 @@ def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array
 
 def store_axes(store: Node, strides: tuple[int, int]) -> tuple[int | None, int | None] | None:
     """The axes of a store along which m and n run; None where the addresses do not follow Y's strides."""
-    assert store.offsets is not None
     axes: list[int | None] = [None, None]
     expected: Array = np.full(store.shape, store.offsets.reshape(-1)[0])
     for axis, length in enumerate(store.shape):

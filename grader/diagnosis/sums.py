@@ -65,7 +65,7 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
         return []
     e, p = (int(i) for i in np.argwhere(foreign)[0])
     left, right = products.left, products.right
-    text = f"the sum for Y[{products.m[e]}, {products.n[e]}] still has X[{left.row[e, p]}, {left.k[e, p]}] * "
+    text = f"the sum for {products.element(e)} still has X[{left.row[e, p]}, {left.k[e, p]}] * "
     text += f"W[{right.row[e, p]}, {right.k[e, p]}] in it, of the tile that the program stored before (from Y[{m[0]}, {n[0]}] on)"
     added = [step.node for step in products.flow.passed if run.tape.nodes[step.node].op in ("fadd", "add")]
     line = start_of_sum(run, min(added, default=products.flow.terms[int(products.term[p])].node))
@@ -84,7 +84,7 @@ def _added(run: Run, products: Products) -> list[Observation]:
         names = sorted(tensor.removesuffix("_ptr") for tensor in addend.sources)
         what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
         whose = f", made of {' and '.join(names)} alone," if names and run.lab.output not in addend.sources else ""
-        text = f"{what}{whose} is added to the sum for Y[{products.m[e]}, {products.n[e]}]"
+        text = f"{what}{whose} is added to the sum for {products.element(e)}"
         found.append(products.seen("sum", "added", addend.line, text, "products of X and W alone"))
     return found[:1]
 
@@ -107,10 +107,12 @@ def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
     doubled = products.flow.doubled
     if doubled:
         line = run.tape.nodes[min(doubled)].line
-        text = f"the products that are made first are {plain(float(ratio[e]))} times in the sum for Y[{products.m[e]}, {products.n[e]}]"
+        text = (
+            f"the products that are made first are {plain(float(ratio[e]))} times in the sum for {products.element(e)}"
+        )
         return [products.seen("sum", "doubled", line, text, "once")]
     line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
-    text = f"for Y[{products.m[e]}, {products.n[e]}] the products that are made first are multiplied by {plain(float(ends[0][e]))}, "
+    text = f"for {products.element(e)} the products that are made first are multiplied by {plain(float(ends[0][e]))}, "
     text += f"those made last by {plain(float(ends[1][e]))}"
     return [products.seen("sum", "uneven", line, text, "one factor for all")]
 

@@ -25,6 +25,7 @@ MAX_NODES = 70_000
 MAX_ELEMENTS = 1 << 26
 WIDTH = 10
 """Of the table of nodes."""
+NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class _Arrays:
@@ -60,8 +61,8 @@ class Node:
     attribute: Any
     place: int
     arrays: _Arrays
-    offsets: np.ndarray[Any, Any] | None
-    active: np.ndarray[Any, Any] | None
+    offsets: np.ndarray[Any, Any]
+    active: np.ndarray[Any, Any]
     tensor: str
 
     @property
@@ -105,11 +106,7 @@ class Tape:
     def accesses(self) -> Mapping[int, tuple[Node, ...]]:
         """The recorded loads, stores and atomics of each program."""
         return {
-            program: tuple(
-                node
-                for node in self.nodes[numbers.start : numbers.stop]
-                if node.op.startswith(("load", "store", "atomic"))
-            )
+            program: tuple(node for node in self.nodes[numbers.start : numbers.stop] if _touches(node.op))
             for program, numbers in self.programs.items()
         }
 
@@ -176,12 +173,19 @@ def _nodes(
         _check(column, -1, len(arrays), "not a place")
         if (arrays[column[column >= 0], 2] != shape[column >= 0]).any():
             raise ValueError("an array of another shape than its operation")
+    if (nodes[np.array(list(map(_touches, ops)), dtype=bool)[op], 7:9] < 0).any():
+        raise ValueError("an access of nothing")
     found, of_all, at = _Arrays(body, arrays, kinds, shapes), inputs[:, 0].tolist(), 0
     for number, row in enumerate(nodes.tolist()):
         start, at = at, at + row[5]
-        offsets, active = (None if place < 0 else found[place] for place in row[7:9])
+        offsets, active = (NOTHING if place < 0 else found[place] for place in row[7:9])
         yield Node(number, ops[row[0]], None if row[1] < 0 else row[1], tuple(of_all[start:at]), types[row[2]], shapes[row[3]],
                    attributes[row[4]], row[6], found, offsets, active, _named(names, row[9]))  # fmt: skip
+
+
+def _touches(op: str) -> bool:
+    """Whether an operation is an access; what an atomic gives back is a node of its own."""
+    return op in ("load", "store") or op.startswith("atomic ")
 
 
 def _check(column: Any, low: int, end: Any, message: str) -> None:
