@@ -28,7 +28,7 @@ class Part:
 
 PARTS = (
     Part(("model.py", "parsing.py", "plain_files.py"), 0.6, "what travels"),
-    Part(("reading",), 1.3, "path -> KernelSource"),
+    Part(("reading",), 1.3, "path -> KernelSource", "notebooks, which cell a line came from, and the answers to questions"),
     Part(("sandbox",), 2.0, "the walls: confined processes, warm pool, limits, wire format"),
     Part(
         ("interpreter",), 3.6, "Triton's interpreter made to agree with the compiler, and its watchers",
@@ -39,7 +39,10 @@ PARTS = (
         "sandboxed/ also reads PTX and turns Triton's errors into data: 0.5 that were counted in sandbox/",
     ),
     Part(("compile_errors",), 2.0, "what Triton's errors mean"),
-    Part(("running", "timing", "gpu"), 2.4, "launches, the clock, devices"),
+    Part(
+        ("running", "timing", "gpu"), 2.4, "launches, the clock, devices",
+        "compute-sanitizer for kernels that the interpreter cannot watch 0.3, a process for hidden cases, launches that share a sandbox",
+    ),
     Part(
         ("judging",), 1.3, "right or wrong, rubric, score",
         "with `judge`, which was the pipeline's; what slices add; the sentences of the memory check are a quarter",
@@ -49,12 +52,18 @@ PARTS = (
         "the engine (tape, provenance, following, flow) is 0.9, the line to change (definition) 0.6; the rest: nine columns",
     ),
     Part(("labs",), 5.5, "contract and recipes; each lab's folder"),
-    Part(("notebook", "exercises", "client"), 1.9, "check, steps, predictions, pictures in cells; the course server's client"),
+    Part(
+        ("notebook", "exercises", "client"), 1.9, "check, steps, predictions, pictures in cells; the course server's client",
+        "steps towards speed (speed_path, speeding) are 0.4, the exercises' four modules 0.4, the client 0.2",
+    ),
     Part(
         ("traffic", "reporting"), 3.4, "what a launch does to memory; how a report looks",
         "pictures are 1.2: one function draws one picture and its text for those who cannot see it",
     ),
-    Part(("pipeline", "cli", "authoring"), 2.5, "the stages in order; commands; how students' files are made"),
+    Part(
+        ("pipeline", "cli", "authoring"), 2.5, "the stages in order; commands; how students' files are made",
+        "commands with a sentence for each option are 1.7, the server's and `lab` among them; slips and catalogue computed by running 0.4",
+    ),
     Part(
         ("classroom",), 5.4, "batch, roster, exports, nbgrader, Gradescope; the course server",
         "the roster, the account of every file, marks, Classroom 50",
