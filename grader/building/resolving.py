@@ -325,7 +325,7 @@ def read_otherwise(node: ast.FunctionDef, known: Mapping[str, Global]) -> Iterat
     parts = list(ast.walk(node))
     for part in parts:
         if isinstance(part, ast.For | ast.While) and part.orelse:
-            yield Refused(part.orelse[0], "Triton has no `else` of a loop", "write it after the loop")
+            yield Refused(part.orelse[0], "a loop has no else in a kernel", "put these lines after the loop")
         elif isinstance(part, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in part.ops):
             if not any(
                 isinstance(side, ast.Constant) and side.value in (None, True, False)

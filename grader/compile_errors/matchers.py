@@ -191,10 +191,6 @@ def nearest_choice(setting: Setting, words: Words) -> Found | None:
     return Found(node) if node else None
 
 
-def loop_else(setting: Setting, words: Words) -> Found:
-    return Found(next(iter(getattr(setting.node, "orelse", ())), None))
-
-
 def nested_unpacking(setting: Setting, words: Words) -> Found | None:
     """(a, b), (c, d) = f(), g(): Triton unpacks one level, and names no line."""
     for part in _parts(setting):
