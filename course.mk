@@ -25,7 +25,7 @@ gradescope: $(INSTALLED) ## make Gradescope's autograder.zip
 	@mkdir -p build
 	@$(PY) -m grader gradescope build/autograder.zip $(foreach lab,$(LAB),--lab $(lab)) $(ARGS)
 
-calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions
+calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions and their ladder
 	@$(PY) -m grader calibrate $(ARGS)
 
 ## For engineers

@@ -14,14 +14,16 @@ from grader.reporting.text import Terminal
 
 
 def calibrate(
-    path: Annotated[Path, typer.Argument(help="Folder with a solution for every lab.")] = Path("solutions"),
+    path: Annotated[
+        Path, typer.Argument(help="Folder with a solution for every lab, and their ladder/ where there is one.")
+    ] = Path("solutions"),
     repeats: Annotated[int, typer.Option(min=1, help="Runs in separate GPU processes; the median counts.")] = 3,
     out: Annotated[Path | None, typer.Option(help="Folder for the table (default: the grader's own).")] = None,
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Also write sm_<cc>.toml, for other GPUs of this compute capability.")
     ] = False,
 ) -> None:
-    """Time the solutions on this GPU and write its tier table (for instructors)."""
+    """Time the solutions and their ladder on this GPU and write its tier table (for instructors)."""
     from grader.judging.rubric import HERE
     from grader.labs import all_labs
     from grader.pipeline.calibration import CannotCalibrate, table_names, tier_table

@@ -52,9 +52,8 @@ def _refuse_namesakes() -> None:
 
     def named(name: str, arg_types: Any, *context: Any) -> Any:
         made = mangle(name, arg_types, *context)
-        constants = (
-            context[0] if context and isinstance(context[0], dict) else {}
-        )  # Triton 3.6 has them beside the types
+        # Triton 3.6 has constants beside the types
+        constants = context[0] if context and isinstance(context[0], dict) else {}
         values = {place: getattr(value, "value", value) for place, value in constants.items()}
         call = (
             name,

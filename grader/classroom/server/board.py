@@ -10,15 +10,14 @@ from markupsafe import Markup
 
 from grader.classroom.batch.overview import pseudonym_of
 from grader.classroom.server.store import Attempt, AttemptAnswer
-from grader.judging.rubric import SOLUTION as CALIBRATED
-from grader.judging.rubric import load_tiers
+from grader.judging.rubric import SOLUTION, load_tiers
 from grader.labs import get_lab
 from grader.model import Device
 from grader.reporting.curves import curve
 
 STUCK = 3
 """Attempts in a row with the same trouble."""
-CUBLAS, SOLUTION = "cuBLAS fp16", "reference solution"
+CUBLAS, REFERENCE = "cuBLAS fp16", "reference solution"
 
 
 @dataclass(frozen=True)
@@ -75,10 +74,10 @@ def _references(lab: str, cases: Sequence[str], device: Device) -> list[BoardRow
     if not cases:
         return []
     rows = [BoardRow(CUBLAS, None, 1.0, dict.fromkeys(cases, 1.0), student=False)]
-    known = load_tiers(device.name, device.capability).rungs(lab).get(CALIBRATED, {})
+    known = load_tiers(device.name, device.capability).rungs(lab).get(SOLUTION, {})
     ratios = {case: round(known[case], 2) for case in cases if case in known}
     if len(ratios) == len(cases):
-        rows.append(BoardRow(SOLUTION, None, statistics.geometric_mean(ratios.values()), ratios, student=False))
+        rows.append(BoardRow(REFERENCE, None, statistics.geometric_mean(ratios.values()), ratios, student=False))
     return rows
 
 
