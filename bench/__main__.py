@@ -153,10 +153,10 @@ def figures(
     from bench.tables import page
     from bench.whole.drawings import draw_models
     from bench.whole.pages import load_models
-    from grader.reporting.benchmarks import UnusableRecord, load
+    from grader.reporting.benchmarks import UnusableRecord, load, others
 
     try:
-        record = load(json_file)
+        record, more = load(json_file), others()
         models = load_models()
     except (UnusableRecord, UnusableModelRecord) as problem:
         raise refuse(str(problem)) from None
@@ -166,7 +166,7 @@ def figures(
     for name, svg in {**draw(record), **draw_models(models)}.items():
         write_whole(folder / name, svg)
         typer.echo(f"wrote {folder / name}")
-    write_whole(document, page(record, models))
+    write_whole(document, page(record, more, models))
     typer.echo(f"wrote {document}")
 
 

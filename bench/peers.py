@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -12,6 +15,7 @@ from bench.shapes import lab_bench
 from grader.labs import all_labs
 from grader.model import Problem
 
+ROOT = Path(__file__).parents[1]
 Call = Callable[[], torch.Tensor]
 
 
@@ -44,6 +48,18 @@ class Peer:
         if self.package and importlib.util.find_spec(self.package) is None:
             return f"{self.package} is not installed"
         return ""
+
+
+@cache
+def solution_module(lab_id: str) -> ModuleType:
+    """solutions/<lab>.py as a module, for its layer."""
+    path = ROOT / "solutions" / f"{lab_id}.py"
+    spec = importlib.util.spec_from_file_location(f"solution_{lab_id}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def all_peers() -> tuple[Peer, ...]:

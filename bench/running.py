@@ -29,7 +29,7 @@ from grader.running.cuda import CudaRunner
 AHEAD_SECONDS = 75.0
 AHEAD_PROCESSES = 8
 PEER_SECONDS = 45.0
-VERSIONED = ("torch", "triton", "gemlite", "torchao")
+VERSIONED = ("torch", "triton", "gemlite", "humming-kernels", "torchao")
 
 Listener = Callable[[str], None]
 

@@ -28,10 +28,11 @@ flushed before each replay, so times are longer than those of a loop over one wa
 """
 
 
-def page(record: Record, models: Models) -> str:
-    """docs/benchmarks.md, whole: what was measured, the drawings, the tables, and the models in which kernels were timed."""
+def page(record: Record, others: Sequence[Record], models: Models) -> str:
+    """docs/benchmarks.md, whole: the drawings and tables of `record`, the models in which kernels were timed, the tables of other GPUs."""
     pictures = "\n".join(f"![{shows}](../bench/figures/{name})" for name, shows in PICTURES.items())
-    return f"{INTRODUCTION}\n{pictures}\n\n{markdown(record)}\n{models_page(models)}"
+    more = "".join(f"\n## {other.gpu}\n\n{markdown(other)}" for other in others)
+    return f"{INTRODUCTION}\n{pictures}\n\n{markdown(record)}\n{models_page(models)}{more}"
 
 
 def markdown(record: Record) -> str:

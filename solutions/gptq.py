@@ -465,7 +465,7 @@ class GPTQLinear(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
-        y = torch.zeros(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
+        y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
             launch(rows, self.qweight, self.scales, self.qzeros, y)
         if self.bias is not None:
@@ -495,22 +495,28 @@ class GPTQLinear(torch.nn.Module):
 def launch(
     x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, qzeros: torch.Tensor, y: torch.Tensor
 ) -> None:
-    """Runs GPTQ_MM into y, which holds zeros. Shapes as for `naive`; all may have any strides, y between rows.
+    """Runs GPTQ_MM into y, whatever y holds. Shapes as for `naive`; all may have any strides, y between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """
     (M, K), N = x.shape, y.shape[1]
     strides = (*x.stride(), *qweight.stride(), *scales.stride(), *qzeros.stride(), *y.stride())
     arguments = (x, qweight, scales, qzeros, y, M, N, K, K // scales.shape[0], *strides)
+
+    def grid(meta: dict[str, int]) -> tuple[int, int]:
+        if meta.get("SPLIT_K", 1) > 1:  # its slices are added to y
+            y.zero_()
+        return GPTQ_MM_grid(M, N, K, meta)
+
     kernel = GPTQ_MM.fn
     jit_function = kernel.fn if isinstance(kernel, triton.runtime.Heuristics) else kernel
     if not isinstance(jit_function, triton.JITFunction):  # interpreted: autotuning would need a GPU to time
         meta = CONFIGS[0].kwargs
-        kernel[GPTQ_MM_grid(M, N, K, meta)](*arguments, **meta)
+        kernel[grid(meta)](*arguments, **meta)
     elif x.device.type == "cpu":
         raise ValueError(
             "forward: found x on cpu and a kernel compiled for a GPU, expected a CUDA tensor; "
             "move the layer and x with .cuda(), or set TRITON_INTERPRET=1 before Python starts"
         )
     else:
-        GPTQ_MM[lambda meta: GPTQ_MM_grid(M, N, K, meta)](*arguments)
+        GPTQ_MM[grid](*arguments)

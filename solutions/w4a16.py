@@ -328,7 +328,7 @@ class QuantLinear_w4a16(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
-        y = torch.zeros(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
+        y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
             launch(rows, self.qweight, self.scales, y)
         if self.bias is not None:
@@ -356,19 +356,25 @@ class QuantLinear_w4a16(torch.nn.Module):
 
 
 def launch(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, y: torch.Tensor) -> None:
-    """Runs W4A16_MM into y, which holds zeros. Shapes as for `naive`; x may have any strides, y any between rows.
+    """Runs W4A16_MM into y, whatever y holds. Shapes as for `naive`; x may have any strides, y any between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """
     (M, K), N = x.shape, y.shape[1]
     arguments = (x, qweight, scales, y, M, N, K, *x.stride(), *qweight.stride(), *y.stride())
+
+    def grid(meta: dict[str, int]) -> tuple[int, int]:
+        if meta.get("SPLIT_K", 1) > 1:  # its slices are added to y
+            y.zero_()
+        return W4A16_MM_grid(M, N, K, meta)
+
     if not isinstance(W4A16_MM.fn, triton.JITFunction):  # interpreted: autotuning would need a GPU to time
         meta = CONFIGS[0].kwargs
-        W4A16_MM.fn[W4A16_MM_grid(M, N, K, meta)](*arguments, **meta)
+        W4A16_MM.fn[grid(meta)](*arguments, **meta)
     elif x.device.type == "cpu":
         raise ValueError(
             "forward: found x on cpu and a kernel compiled for a GPU, expected a CUDA tensor; "
             "move the layer and x with .cuda(), or set TRITON_INTERPRET=1 before Python starts"
         )
     else:
-        W4A16_MM[lambda meta: W4A16_MM_grid(M, N, K, meta)](*arguments)
+        W4A16_MM[grid](*arguments)

@@ -3,7 +3,7 @@
     q_x[m, k] = clamp(round(x[m, k] / s_x[m]), -128, 127)      in the kernel, s_x[m] = max_k |x[m, k]| / 127
     y[m, n]   = s_x[m] * s_w[n] * sum_k q_x[m, k] * q_w[n, k]  int8 products, int32 sum, fp16 result
 
-The layer computes s_x before it calls the kernel, so the clock of the kernel does not see that.
+The layer computes s_x before it calls the kernel, in a small kernel of its own that the clock does not see.
 
 Both scales are constant along K (per-token for X, per-channel for W), so they leave the sum and are applied
 once, in the epilogue. That is what lets the sum itself run on the int8 tensor cores, at twice fp16's rate.
@@ -160,6 +160,30 @@ def row_scales(rows: torch.Tensor) -> torch.Tensor:
     return torch.where(scale > 0, scale, torch.ones_like(scale))
 
 
+@triton.jit
+def ROW_SCALES(x_ptr, scale_ptr, K, stride_xm, stride_xk, BLOCK_K: tl.constexpr):
+    """`row_scales` of x fp16 [M, K], any strides, into scale fp32 [M]; one program a row, BLOCK_K values at a time."""
+    x_ptr += tl.program_id(0).to(tl.int64) * stride_xm
+    offs_k = tl.arange(0, BLOCK_K)
+    peaks = tl.zeros((BLOCK_K,), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = tl.load(x_ptr + (k + offs_k).to(tl.int64) * stride_xk, mask=offs_k < K - k, other=0.0)
+        peaks = tl.maximum(peaks, tl.abs(x.to(tl.float32)))
+    scale = tl.math.div_rn(tl.max(peaks, axis=0), 127.0)
+    tl.store(scale_ptr + tl.program_id(0), tl.where(scale > 0, scale, 1.0))
+
+
+def input_scales(x: torch.Tensor) -> torch.Tensor:
+    """`row_scales` of x fp16 [M, K] -> fp32 [M], in one launch on a GPU. PyTorch has one for each step of it, which together take
+    longer than the product of a few tokens."""
+    if not x.is_cuda or not isinstance(ROW_SCALES, triton.JITFunction):
+        return row_scales(x)
+    M, K = x.shape
+    scale = torch.empty(M, dtype=torch.float32, device=x.device)
+    ROW_SCALES[(M,)](x, scale, K, *x.stride(), BLOCK_K=min(4096, triton.next_power_of_2(K)))
+    return scale
+
+
 def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Symmetric int8 quantisation, one scale a row: row = q * scale, to within scale / 2 an element.
 
@@ -239,9 +263,9 @@ class QuantizedLinear_w8a8(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
-        y = torch.zeros(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
+        y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
-            launch(rows, self.qweight.t(), row_scales(rows), self.weight_scale, y)
+            launch(rows, self.qweight.t(), input_scales(rows), self.weight_scale, y)
         if self.bias is not None:
             y += self.bias
         return y.view(*x.shape[:-1], self.out_features)
@@ -273,16 +297,22 @@ def launch(
     weight_scale: torch.Tensor,
     y: torch.Tensor,
 ) -> None:
-    """Runs W8A8_MM into y, which holds zeros. Shapes as for `naive`; x may have any strides, y any between rows.
+    """Runs W8A8_MM into y, whatever y holds. Shapes as for `naive`; x may have any strides, y any between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """
     (M, K), N = x.shape, y.shape[1]
     strides = (*x.stride(), *qweight.stride(), *y.stride())
     arguments = (x, qweight, input_scale, weight_scale, y, M, N, K, *strides)
+
+    def grid(meta: dict[str, int]) -> tuple[int, int]:
+        if meta.get("SPLIT_K", 1) > 1:  # its slices are added to y
+            y.zero_()
+        return W8A8_MM_grid(M, N, K, meta)
+
     if not isinstance(W8A8_MM.fn, triton.JITFunction):  # interpreted: autotuning would need a GPU to time
         meta = CONFIGS[0].kwargs
-        W8A8_MM.fn[W8A8_MM_grid(M, N, K, meta)](*arguments, **meta)
+        W8A8_MM.fn[grid(meta)](*arguments, **meta)
     elif x.device.type == "cpu":
         raise ValueError(
             "forward: found x on cpu and a kernel compiled for a GPU, expected a CUDA tensor; "
@@ -291,4 +321,4 @@ def launch(
     else:
         # A tensor descriptor that a kernel makes lives in memory that Triton asks for here.
         triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=x.device))
-        W8A8_MM[lambda meta: W8A8_MM_grid(M, N, K, meta)](*arguments)
+        W8A8_MM[grid](*arguments)

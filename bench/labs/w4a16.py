@@ -1,13 +1,14 @@
-"""What W4A16 is raced on and against: tinygemm, which PyTorch ships, and GemLite."""
+"""What W4A16 is raced on and against: tinygemm, which PyTorch ships, GemLite and Humming."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 
 from bench.gemlite_tables import gemlite
+from bench.humming_layers import humming_layer
 from bench.peers import Call, Peer
 from bench.shapes import square_weight
 from grader.labs.inputs import unpack_int4
@@ -22,7 +23,7 @@ SHAPES = (
 )
 
 GROUP = 128
-"""Both peers are at their best with a scale for each 128 weights of a row; the lab's scale of the row is repeated."""
+"""tinygemm and GemLite are at their best with a scale for each 128 weights of a row; the lab's scale of the row is repeated."""
 
 
 def _weight(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
@@ -55,11 +56,24 @@ def _gemlite(problems: Sequence[Problem]) -> list[Call]:
     return calls
 
 
-def _ahead(problem: Problem, part: int) -> None:
-    _gemlite([problem])[0]()
+def _humming(problems: Sequence[Problem]) -> list[Call]:
+    calls: list[Call] = []
+    for problem in problems:
+        codes = unpack_int4(problem.tensors["qweight_ptr"]).t() + 8
+        calls.append(partial(humming_layer(codes, problem.tensors["scales_ptr"], 4), problem.tensors["x_ptr"]))
+    return calls
+
+
+def _ahead(prepare: Callable[[Sequence[Problem]], list[Call]]) -> Callable[[Problem, int], None]:
+    def ahead(problem: Problem, part: int) -> None:
+        prepare([problem])[0]()
+
+    return ahead
 
 
 PEERS = (
     Peer("tinygemm int4 g128", "w4a16", "torch._weight_int4pack_mm: bf16, its own packing", _tinygemm),
-    Peer("GemLite A16W4 g128", "w4a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=_ahead),
-)
+    Peer("GemLite A16W4 g128", "w4a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=_ahead(_gemlite)),
+    Peer("Humming W4A16", "w4a16", "a scale for each channel, as the lab has it", _humming, "humming",
+         parts=1, ahead=_ahead(_humming)),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What W8A16 is raced on and against: GemLite and torchao, both with a scale for each channel."""
+"""What W8A16 is raced on and against: GemLite, Humming and torchao, all with a scale for each channel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache, partial
 import torch
 
 from bench.gemlite_tables import gemlite
+from bench.humming_layers import humming_layer
 from bench.peers import Call, Peer
 from bench.shapes import square_weight
 from grader.model import Problem
@@ -33,6 +34,14 @@ def _gemlite(problems: Sequence[Problem]) -> list[Call]:
         x, qweight, scales = _operands(problem)
         layer = helper.A16W8_INT8(device="cuda:0", dtype=torch.float16).from_weights(qweight, scales=scales[:, None].clone())
         calls.append(partial(layer, x))
+    return calls
+
+
+def _humming(problems: Sequence[Problem]) -> list[Call]:
+    calls: list[Call] = []
+    for problem in problems:
+        x, qweight, scales = _operands(problem)
+        calls.append(partial(humming_layer(qweight.int() + 128, scales, 8), x))
     return calls
 
 
@@ -68,6 +77,8 @@ def _first(prepare: Callable[[Sequence[Problem]], list[Call]]) -> Callable[[Prob
 
 PEERS = (
     Peer("GemLite A16W8", "w8a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=_first(_gemlite)),
+    Peer("Humming W8A16", "w8a16", "compiled when it is first called", _humming, "humming",
+         parts=1, ahead=_first(_humming)),
     Peer("torchao int8 weight-only, torch.compile", "w8a16", "quantises the dequantised weight again, per channel", _torchao, "torchao",
          parts=1, ahead=_first(_torchao)),
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""What W8A8 is raced on and against: torch._int_mm with quantising and rescaling around it, GemLite, torchao."""
+"""What W8A8 is raced on and against: torch._int_mm with quantising and rescaling around it, GemLite, Humming, torchao; and the
+lab's own layer, which computes the activations' scales as theirs do."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ from functools import cache, partial
 import torch
 
 from bench.gemlite_tables import gemlite
-from bench.peers import Call, Peer
+from bench.humming_layers import humming_layer
+from bench.peers import Call, Peer, solution_module
 from bench.shapes import square_weight
 from grader.model import Problem
 
 SHAPES = (
+    square_weight("w8a8", 1, 4096, 32),
     square_weight("w8a8", 16, 4096, 32, ladder=True),
     square_weight("w8a8", 512, 4096, 16, ladder=True),
     square_weight("w8a8", 1024, 1024, 32),
@@ -20,7 +23,7 @@ SHAPES = (
 )
 
 REMARK = (
-    "The solution, its ladder, torch._int_mm alone and the three steps are given the activations' scales; GemLite and torchao "
+    "The solution, its ladder, torch._int_mm alone and the three steps are given the activations' scales; the layers and torchao "
     "compute them inside their time."
 )
 """What has to be known to compare the contestants."""
@@ -80,6 +83,25 @@ def _gemlite(problems: Sequence[Problem]) -> list[Call]:
     return calls
 
 
+def _humming(problems: Sequence[Problem]) -> list[Call]:
+    calls: list[Call] = []
+    for problem in problems:
+        x, qweight, _, weight_scale = _operands(problem)
+        calls.append(partial(humming_layer(qweight.t().int() + 128, weight_scale, 8, "int8"), x))
+    return calls
+
+
+def _layer(problems: Sequence[Problem]) -> list[Call]:
+    kind = solution_module("w8a8").QuantizedLinear_w8a8
+    calls: list[Call] = []
+    for problem in problems:
+        x, qweight, _, weight_scale = _operands(problem)
+        layer = kind(*qweight.shape, device=x.device)
+        layer.qweight, layer.weight_scale = qweight.t(), weight_scale
+        calls.append(partial(layer, x))
+    return calls
+
+
 def _torchao(problems: Sequence[Problem]) -> list[Call]:
     from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
 
@@ -117,6 +139,10 @@ PEERS = (
          parts=1, ahead=_first(_with_compile)),
     Peer("GemLite A8W8 dynamic", "w8a8", "computes the activations' scales too; its h100 table", _gemlite, "gemlite",
          parts=1, ahead=_first(_gemlite)),
+    Peer("Humming W8A8 dynamic", "w8a8", "computes the activations' scales too", _humming, "humming",
+         parts=1, ahead=_first(_humming)),
+    Peer("QuantizedLinear_w8a8", "w8a8", "the solution as a layer: computes the activations' scales too", _layer,
+         parts=1, ahead=_first(_layer)),
     Peer("torchao int8 dynamic, torch.compile", "w8a8", "computes the activations' scales too", _torchao, "torchao",
          parts=1, ahead=_first(_torchao)),
 )  # fmt: skip

@@ -104,6 +104,12 @@ def from_json(text: str, name: str = "the record") -> Record:
     return record
 
 
+def others(root: Path = Path()) -> list[Record]:
+    """The records of other GPUs beside the one that is shown. Raises UnusableRecord."""
+    shown = root / SHOWN
+    return [load(path) for path in sorted(shown.parent.glob("nvidia_*.json")) if path != shown]
+
+
 def load(path: Path) -> Record:
     """Reads a record from a file. Raises UnusableRecord."""
     try:

@@ -165,6 +165,19 @@ def check_zero_rows(lab: str) -> None:
     assert y[:, 41].abs().max() < 1e-5
 
 
+def check_any_output(lab: str) -> None:
+    """The layer's launch finds whatever memory holds, and slices of K are added all the same."""
+    module, x = solution(lab), tie_free(5, 96)
+    layer = layer_of(lab, linear_layer(96, 64))
+    expected, configs = layer(x), module.CONFIGS
+    for config in {config.kwargs.get("SPLIT_K", 1): config for config in configs}.values():
+        y = torch.full((5, 64), torch.nan, dtype=torch.float16)
+        module.CONFIGS = [config]
+        module.launch(*operands(lab, layer, x), y)
+        module.CONFIGS = configs
+        assert (y - expected).abs().max() <= 2.0**-8 * expected.abs().max(), str(config)
+
+
 def check_naive(lab: str) -> None:
     """The oracle agrees with fp64 too."""
     layer, x = layer_of(lab, linear_layer(96, 64)), tie_free(7, 96)
@@ -227,6 +240,18 @@ def check_rounds_to_even(lab: str) -> None:
         assert torch.equal(y[0] * 32, torch.round(halves).clamp(-128, 127).half()), str(config)
 
 
+def check_input_scales(lab: str) -> None:
+    """w8a8: the kernel for the activations' scales gives those of PyTorch to the bit, for K beyond a block, with tails, strided."""
+    module = solution(lab)
+    x = torch.randn(7, 330, generator=torch.Generator().manual_seed(3)).to(torch.float16)
+    x[2] = 0
+    x[3, 329] = -60000
+    for view in (x, x[:, ::2], x.t().contiguous().t(), x[:, :16]):
+        scale = torch.full((7,), torch.nan)
+        module.ROW_SCALES[(7,)](view, scale, view.shape[1], *view.stride(), BLOCK_K=64)
+        assert torch.equal(scale, module.row_scales(view))
+
+
 def check_every_nibble(lab: str) -> None:
     """w4a16: each value from -8 to 7 in each of the eight positions of a word comes out as itself."""
     q = (torch.arange(16)[None, :] + torch.arange(16)[:, None]) % 16 - 8
@@ -278,11 +303,11 @@ def check_uneven_block_rows(lab: str) -> None:
 CHECKS: dict[str, tuple[Callable[[str], None], ...]] = {
     lab: (
         check_leading_dimensions, check_no_rows, check_bias, check_state_dict, check_strided_input,
-        check_zero_rows, check_naive, check_every_config, special,
+        check_zero_rows, check_naive, check_every_config, check_any_output, *special,
     )
     for lab, special in (
-        ("w8a8", check_rounds_to_even), ("w4a16", check_every_nibble), ("dds", check_uneven_block_rows),
-        ("w8a16", check_every_integer), ("gptq", check_every_zero_point),
+        ("w8a8", (check_rounds_to_even, check_input_scales)), ("w4a16", (check_every_nibble,)), ("dds", (check_uneven_block_rows,)),
+        ("w8a16", (check_every_integer,)), ("gptq", (check_every_zero_point,)),
     )
 }  # fmt: skip
 
@@ -292,20 +317,23 @@ def quantised(lab: str, x: torch.Tensor) -> torch.Tensor:
     return torch.round(x.double() * 32) / 32 if lab == "w8a8" else x.double()
 
 
+def operands(lab: str, layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    """What the kernel is given but Y; w8a8 the scales of tie-free activations."""
+    if lab == "w8a8":
+        return [x, layer.qweight.t(), torch.full((x.shape[0],), 2.0**-5), layer.weight_scale]
+    if lab == "dds":
+        return [x, layer.values, layer.crow_indices, layer.col_indices]
+    if lab == "gptq":
+        return [x, layer.qweight, layer.scales, layer.qzeros]
+    return [x, layer.qweight.t() if lab == "w8a16" else layer.qweight, layer.scales]
+
+
 def launch(lab: str, layer: Any, x: torch.Tensor, y: torch.Tensor, meta: dict[str, int]) -> None:
     """One launch of a config, with every address that a lane reads or writes held against its tensors."""
     module, name = solution(lab), KERNELS[lab]
-    if lab == "w8a8":
-        scale = torch.full((x.shape[0],), 2.0**-5)
-        tensors, strided = [x, layer.qweight.t(), scale, layer.weight_scale, y], [x, layer.qweight.t(), y]
-    elif lab == "w4a16":
-        tensors, strided = [x, layer.qweight, layer.scales, y], [x, layer.qweight, y]
-    elif lab == "w8a16":
-        tensors, strided = [x, layer.qweight.t(), layer.scales, y], [x, layer.qweight.t(), y]
-    elif lab == "gptq":
-        tensors = strided = [x, layer.qweight, layer.scales, layer.qzeros, y]
-    else:
-        tensors, strided = [x, layer.values, layer.crow_indices, layer.col_indices, y], [x, y]
+    tensors = [*operands(lab, layer, x), y]
+    kept = {"w8a8": (0, 1, 4), "dds": (0, 4), "gptq": (0, 1, 2, 3, 4)}.get(lab, (0, 1, 3))
+    strided = [tensors[place] for place in kept]
     (M, K), N = x.shape, y.shape[1]
     numbers = [M, N, K, layer.group_size] if lab == "gptq" else [M, N, K]
     arguments = [*tensors, *numbers, *(stride for tensor in strided for stride in tensor.stride())]

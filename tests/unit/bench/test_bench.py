@@ -25,7 +25,7 @@ from bench.tables import PICTURES, markdown, page, terminal_table
 from bench.whole.pages import load_models
 from grader.labs import all_labs
 from grader.model import KernelSource
-from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, from_json, load, to_json
+from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, from_json, load, others, to_json
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / SHOWN
@@ -102,8 +102,9 @@ def test_tables_hold_every_timed_entry_and_every_reason():
 
 def test_the_page_shows_every_drawing_and_the_tables():
     record = sample_record()
-    written = page(record, {})
+    written = page(record, [replace(record, gpu="Another")], {})
     assert markdown(record) in written
+    assert "\n## Another\n" in written
     assert set(PICTURES) == set(draw(record))
     assert re.findall(r"\(\.\./bench/figures/([\w.]+)\)", written) == list(PICTURES)
 
@@ -164,7 +165,7 @@ def test_peers_have_names_of_their_own():
 
 def test_the_page_and_the_record_agree():
     committed = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert page(load(COMMITTED), load_models(ROOT)) == committed, (
+    assert page(load(COMMITTED), others(ROOT), load_models(ROOT)) == committed, (
         "docs/benchmarks.md and bench/results/ differ; run `make figures`"
     )
 
