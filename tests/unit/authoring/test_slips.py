@@ -13,6 +13,9 @@ from grader.authoring import slip_runs
 from grader.authoring.bundle import student_files
 from grader.authoring.slip_runs import BadSlip, as_json, catalogues, computed, entries, stored_results, write_slips
 from grader.exercises.slips import RESULTS, SENTENCES, slips_in
+from grader.notebook.harness import check_step, problem_of
+from grader.notebook.step_words import deviation
+from grader.running.cpu import InterpretOptions
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -30,11 +33,16 @@ def test_what_lies_there_is_of_these_edits(catalogue):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("catalogue", CATALOGUES)
-def test_the_edits_give_what_lies_there(catalogue):
-    """All of them, run again."""
+def test_the_edits_give_what_lies_there_and_are_told_as_themselves(catalogue):
+    """All of them, checked as a student's step is: no other slip gives the same, and nothing else is said first."""
     stored = stored_results((ROOT / catalogue).parent)
     for entry in entries(ROOT / catalogue, ROOT):
-        assert computed(entry).equals(torch.from_numpy(stored[entry.digest])), entry.name
+        answer = check_step(entry.step, entry.source, InterpretOptions(1, case_seconds=60.0))
+        assert entry.what in answer.sentences[1], entry.name
+        assert answer.values is not None
+        problem, expected = problem_of(entry.step)
+        given = deviation(entry.step, problem, answer.values.got, expected, written=False)
+        assert given.equals(torch.from_numpy(stored[entry.digest])), entry.name
 
 
 def test_students_get_results_and_no_edit():
