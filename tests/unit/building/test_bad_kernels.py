@@ -14,7 +14,6 @@ from tests.submissions import TESTS
 
 BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 CONFIGS = BASE[BASE.index("    configs=[") : BASE.index("    key=")]
-STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
 
 
 def verdict(tmp_path, text, cases=("one_tile", "every_config"), seconds=30.0):
@@ -105,14 +104,6 @@ def test_one_config_that_does_not_compile_is_named_and_the_others_go_on(tmp_path
     assert result["correctness"]["points"] == 60
 
 
-def test_a_compile_error_names_the_students_line(tmp_path):
-    text = BASE.replace("tl.dot(x.to(tl.int8), w)", "tl.dot(x.to(tl.int8), x.to(tl.int8))")
-    result = verdict(tmp_path, text)
-    line = BASE.split("\n").index("        acc += tl.dot(x.to(tl.int8), w)") + 1
-    assert result["status"] == "build_error"
-    assert f"w8a8.py line {line}" in result["message"]
-
-
 def test_too_much_shared_memory_is_a_sentence(tmp_path):
     huge = BASE.replace('"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=2, num_stages=2',
                         '"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 256}, num_warps=8, num_stages=4')  # fmt: skip
@@ -129,29 +120,6 @@ def test_a_kernel_that_never_ends(tmp_path):
     assert result["points"] == 0
     assert "did not finish within 2 s" in result["message"]
     assert "`while k < K` never ends: nothing in its body changes k or K" in result["message"]
-
-
-def test_a_kernel_far_outside_its_buffers(tmp_path):
-    wild = BASE.replace(STORE, STORE.replace("y_ptrs,", "y_ptrs + 1000000000000,"))
-    result = verdict(tmp_path, wild)
-    assert result["points"] == 0
-    assert result["status"] in ("crash", "graded")
-
-
-def test_a_kernel_a_little_outside_its_output(tmp_path):
-    result = verdict(tmp_path, BASE.replace(STORE, STORE.replace("(offs_m[:, None] < M)", "(offs_m[:, None] < M + 1)")),
-                     ("odd_m", "every_config"))  # fmt: skip
-    failed = next(test for test in result["tests"] if test["name"] == "odd_m")
-    assert failed["status"] == "failed"
-
-
-def test_a_static_assertion_names_the_line(tmp_path):
-    text = BASE.replace("    # dequantise\n", '    tl.static_assert(BLOCK_M > 64, "tile too small")\n')
-    result = verdict(tmp_path, text)
-    line = BASE.split("\n").index("    # dequantise") + 1
-    assert result["status"] == "build_error"
-    assert f"w8a8.py line {line}" in result["message"]
-    assert "tile too small" in result["message"]
 
 
 def test_inline_assembly_is_skipped_not_failed(tmp_path):

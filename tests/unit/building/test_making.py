@@ -32,7 +32,7 @@ from grader.compile_errors.names import attribute as told_of
 from grader.labs import all_labs, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.reading import read
-from tests.submissions import TESTS, styles
+from tests.submissions import TESTS
 
 LAB = get_lab("w8a8")
 BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
@@ -434,17 +434,6 @@ def test_nothing_that_is_plain_python_is_permitted():
             assert (
                 getattr(thing, "__triton_builtin__", False) or "libdevice" in home or thing.__name__ in ("cdiv", "next_power_of_2")
             ), f"{name}.{attribute}"
-
-
-@pytest.mark.parametrize("path", styles(), ids=lambda path: path.name)
-def test_every_style_is_made(path):
-    if path.suffix not in (".py", ".ipynb"):
-        pytest.skip("no submission")
-    submission = read(path, list(all_labs().values()))
-    for lab_id, kernel in submission.labs.items():
-        assert isinstance(kernel, KernelSource), kernel
-        bundle = describe(get_lab(lab_id), kernel, OPTIONS)
-        assert isinstance(bundle, KernelBundle), bundle
 
 
 def test_constants_of_every_kind_arrive():

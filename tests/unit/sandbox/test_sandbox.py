@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from grader import building
@@ -18,9 +15,7 @@ from grader.building import BuildOptions, build
 from grader.judging.rubric import HERE as RULES
 from grader.labs import get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
-from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, usage
-from grader.sandbox.inside.places import GRADER
-from tests.processes import descendants
+from grader.sandbox import Sandbox, SandboxDied, bubblewrap, confinement
 from tests.submissions import TESTS
 
 BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
@@ -61,39 +56,14 @@ def ask(code, timeout=20.0):
         return box.ask(building.load_request(kernel, 90), timeout=timeout)
 
 
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [
-        (
-            f"import os; os.listdir({str(Path.home() / '.ssh')!r}); open({str(Path.home() / '.bashrc')!r})",
-            "FileNotFoundError",
-        ),
-        ("open('/usr/written', 'w')", "OSError"),
-        (f"open('{GRADER}/sandbox/inside/wire.py'); open('{GRADER}/sandbox/inside/wire.py', 'a')", "OSError"),
-        ("import os; os.mkdir('/new')", "OSError"),
-        ("x = bytearray(40 << 30)", "MemoryError"),
-        ("import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0) and open('/dev/nvidia0')", ""),
-    ],
-)
-def test_what_is_not_there_raises(code, error):
-    answer = ask(code).header
-    assert "error" in answer
-    assert answer["error"] in (error, "PermissionError", "FileNotFoundError", "OSError") or not error
-
-
-def test_the_network_is_another_one():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        answer = ask(f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=3)").header
-    assert answer["error"] == "PermissionError"
-
-
 def test_home_project_and_secrets_are_not_visible():
     rubric = str(RULES / "rubric.toml")
     assert Path(rubric).exists()
+    home = [str(Path.home() / name) for name in (".ssh", ".bashrc")]
+    hidden = [rubric, "/etc/shadow", "/etc/passwd", "/sys/class/net", "/dev/nvidia0", *home]
     code = f"""
     import os
-    found = [p for p in ({rubric!r}, '/etc/shadow', '/etc/passwd', '/sys/class/net') if os.path.exists(p)]
+    found = [p for p in {hidden!r} if os.path.exists(p)]
     raise ValueError(str(found) + " " + str(os.environ.get('HOME')))
     """
     message = ask(code).header["message"]
@@ -129,11 +99,6 @@ def test_a_forged_frame_ends_the_conversation_or_is_checked():
     assert isinstance(built(source(forged)), Refusal)
 
 
-def test_endless_output_and_a_full_disk_hurt_nobody():
-    code = "import sys\nprint('x' * (64 << 20))\nsys.stderr.write('y' * (1 << 20))\nopen('big', 'wb').write(bytes(600 << 20))\n"
-    assert ask(code, 60).header["error"] == "OSError"
-
-
 def test_a_loop_outside_the_kernel_times_out(monkeypatch):
     monkeypatch.setattr(building.describing, "DESCRIBE_SECONDS", 2.0)
     grid = "\ndef W8A8_MM_grid(M, N, K, meta):\n    while True:\n        pass\n"
@@ -147,41 +112,6 @@ def test_a_compile_that_never_ends_is_given_up(monkeypatch):
     assert "did not compile within" in refused(built(source(base=endless)), "build_error")
 
 
-def test_a_fork_bomb_is_ended_with_all_its_children():
-    bomb = "import os, time\nwhile True:\n    if os.fork() == 0:\n        time.sleep(60)\n    time.sleep(0.002)\n"
-    load_nothing()
-    before = set(descendants())
-    started = time.monotonic()
-    with pytest.raises(SandboxDied, match="processes"):
-        ask(bomb, 30)
-    assert time.monotonic() - started < 20
-    gone, alive = psutil.wait_procs(set(descendants()) - before, timeout=10)
-    assert not alive, len(gone)
-
-
-def load_nothing():
-    """A sandbox, so that the warm parent is up."""
-    assert ask("").header == {}
-
-
-def test_resident_memory_is_watched(monkeypatch):
-    monkeypatch.setattr(usage, "MEMORY_BYTES", 200 << 20)
-    with pytest.raises(SandboxDied, match="memory"):
-        ask("import time\nx = bytes(1) * (400 << 20)\ny = bytearray(x)\ntime.sleep(30)\n", 30)
-
-
-def test_a_sandbox_that_does_not_answer_is_killed():
-    with pytest.raises(SandboxTimeout):
-        ask("while True: pass", 1.5)
-
-
-def test_leaving_the_sandbox_leaves_nothing_behind():
-    with Sandbox(confined=True) as box:
-        box.ask(building.load_request(source(), 90), timeout=20)
-        pid = box.pid
-    assert not psutil.pid_exists(pid)
-
-
 def test_refusing_to_start_without_bubblewrap(monkeypatch):
     monkeypatch.setattr(confinement, "bubblewrap", lambda: None)
     with pytest.raises(SandboxDied, match="bubblewrap"):
@@ -191,12 +121,6 @@ def test_refusing_to_start_without_bubblewrap(monkeypatch):
 def test_without_bubblewrap_your_own_work_is_still_graded(monkeypatch):
     monkeypatch.setattr(confinement, "bubblewrap", lambda: None)
     assert isinstance(build(LAB, source(), BuildOptions((90,), "check", 1)), KernelBundle)
-
-
-def test_the_worker_prints_nowhere(capfd):
-    ask("print('points: 100')")
-    assert "points" not in capfd.readouterr().out
-    assert os.environ.get("TRITON_INTERPRET") is None
 
 
 LATE = """
