@@ -122,8 +122,8 @@ def calibrate(
 ) -> Calibration:
     """Checks and times the solutions in `path`, and the ladders in its folder ladder/, each repetition in a GPU process of its own.
 
-    Raises CannotCalibrate when a lab is missing, or a kernel does not build, fails a correctness case or, a solution, cannot be timed.
-    A rung that is too slow to be timed at a case has no tier of its own there.
+    Raises CannotCalibrate when a lab is missing, or a kernel does not build, fails a correctness case or, a solution, cannot be built for
+    a case or timed. A rung that is too slow to be timed at a case, or does not build for it, has no tier of its own there.
     """
     rungs = {
         lab.id: [(rung, _build(place, lab, device, jobs, listen)) for rung, place in _ladder(path, lab)] for lab in labs
@@ -135,7 +135,7 @@ def calibrate(
                 for rung, bundle in rungs[lab.id]:
                     if repetition == 0:
                         listen(lab.id, f"checking {rung}")
-                        _check(lab, bundle, runner)
+                        _check(lab, rung, bundle, runner)
                     listen(lab.id, f"timing {rung}, {repetition + 1} of {repeats}")
                     for sample in runner.speed(lab, bundle, boundaries={}):
                         if sample.status == "timed":
@@ -187,12 +187,13 @@ def _build(path: Path, lab: Lab, device: Device, jobs: int, listen: Listener) ->
     return built
 
 
-def _check(lab: Lab, bundle: KernelBundle, runner: CudaRunner) -> None:
+def _check(lab: Lab, rung: str, bundle: KernelBundle, runner: CudaRunner) -> None:
+    """Raises CannotCalibrate for a case that is wrong. A step of the ladder may be refused: what a compiler cannot build is not timed."""
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     for outcome in runner.correctness(lab, bundle, pairs, seed=0):
         problem = make_problem(lab, lab.case(outcome.case), 0)
         finding = check(lab, problem, outcome, bundle)
-        if not finding.ok:
+        if not finding.ok and (rung == SOLUTION or outcome.status != "refused"):
             raise CannotCalibrate(f"{lab.id} {outcome.case}: {finding.message}; fix the solution first")
 
 
