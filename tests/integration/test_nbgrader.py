@@ -24,6 +24,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
+from grader.authoring.notebooks import SOURCE, sources, student_notebook
 from grader.classroom.gradebook import BONUS
 from grader.classroom.gradebook.course import CannotMakeCourse, make_course
 from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
@@ -199,6 +200,25 @@ def ours(course: Course) -> dict[str, Any]:
     path = course.folder / "submitted" / "wrong" / ASSIGNMENT / "w8a8.ipynb"
     options = GradeOptions(choose("cpu")[0], seed=secrets.seed, confined=True, capabilities=(90,))
     return dict(json.loads(json.dumps(document(grade(path, [secrets.lab(get_lab("w8a8"))], options)))))
+
+
+def test_the_release_is_of_our_students_notebooks(course):
+    for path in (course.folder / "release").glob("*/*.ipynb"):
+        released, ours = nbformat.read(path, as_version=4), student_notebook(ROOT / SOURCE / f"{path.stem}.py", ROOT)
+        assert all("SOLUTION" not in cell.source for cell in released.cells)
+        assert [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in released.cells] == [
+            cell.metadata.get("nbgrader", {}).get("grade_id") for cell in ours.cells
+        ]
+    names = {path.stem for path in (course.folder / "release").glob("*/*.ipynb")}
+    assert names == {path.stem for path in sources(ROOT)}
+
+
+def test_nbgrader_validates_a_solved_notebook(course):
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "validate", f"source/{ASSIGNMENT}/dds.ipynb"], cwd=course.folder, capture_output=True, text=True,
+        env={**course.environment, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))},
+    )  # fmt: skip
+    assert "Success" in done.stdout, done.stdout + done.stderr
 
 
 def test_scores_equal_ours_to_the_point(course, ours):

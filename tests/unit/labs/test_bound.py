@@ -39,34 +39,6 @@ def test_one_element_off_by_two_roundings_fails(M, N, K, seed, where):
     assert not compare(y, reference).ok
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("step", [16, 64, 128])
-@pytest.mark.parametrize("positive", [False, True])
-def test_an_fp16_accumulator_fails(step, backwards, positive):
-    K = 4096
-    generator = torch.Generator().manual_seed(step)
-    a, w = torch.randn(16, K, generator=generator).half(), torch.randn(32, K, generator=generator).half()
-    if positive:
-        a, w = a.abs(), w.abs()
-    reference = matmul_reference(a.double(), w.double())
-    accumulator = torch.zeros(16, 32, dtype=torch.float16)
-    for start in sorted(range(0, K, step), reverse=backwards):
-        accumulator += (a[:, start : start + step].float() @ w[:, start : start + step].float().t()).half()
-    assert not compare(accumulator, reference).ok
-    assert compare((a.float() @ w.float().t()).half(), reference).ok
-
-
-def test_split_k_is_permitted_its_roundings():
-    generator = torch.Generator().manual_seed(5)
-    a, w = torch.randn(16, 2048, generator=generator).half(), torch.randn(32, 2048, generator=generator).half()
-    parts = [(a[:, i::16].float() @ w[:, i::16].float().t()).half() for i in range(16)]
-    y = torch.zeros(16, 32, dtype=torch.float16)
-    for part in parts:
-        y += part
-    assert compare(y, matmul_reference(a.double(), w.double(), roundings=16)).ok
-    assert not compare(y, matmul_reference(a.double(), w.double())).ok
-
-
 @pytest.mark.parametrize(("K", "expected"), [(1, 1), (64, 64), (100, 92.5), (1024, 384), (4096, 1024)])
 def test_the_accumulator_may_lose_what_its_additions_can(K, expected):
     assert additions(K) == pytest.approx(expected)
