@@ -55,6 +55,7 @@ def test_students_get_results_and_no_edit():
 
 @pytest.mark.slow
 def test_the_installed_package_has_results_and_no_edit(tmp_path):
+    """Of slips; nor wrong kernels, which are edits too."""
     setup = [sys.executable, "-c", "from setuptools import setup; setup()", "-q"]
     command = [*setup, "egg_info", "--egg-base", str(tmp_path), "build_py", "--build-lib", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -63,6 +64,7 @@ def test_the_installed_package_has_results_and_no_edit(tmp_path):
     assert built == {"grader/exercises/slips.py", "grader/authoring/slip_runs.py",
                      *(f"{folder}/{name}" for folder in folders for name in (SENTENCES, RESULTS))}  # fmt: skip
     assert (tmp_path / "grader/compile_errors/messages.toml").is_file(), "the table of compile errors is data of the package"
+    assert list(tmp_path.rglob("mistakes.toml")) == []
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.tasks import Setup, grade_on_cpu
 from grader.classroom.hidden_cases import ABOUT, Secrets
 from grader.gpu.devices import choose
@@ -209,14 +208,6 @@ def test_ctrl_c_stops_the_command_cleanly(few, tmp_path):
     assert "rerun the same command to resume" in complaint
     assert "Traceback" not in complaint
     assert not psutil.wait_procs(below, timeout=15)[1]
-
-
-def test_another_batch_on_the_same_journal_is_refused(few, tmp_path):
-    with Journal(tmp_path / "journal.sqlite"):
-        second = start(few, tmp_path)
-        output, _ = second.communicate(timeout=60)
-    assert second.returncode == 3
-    assert "JournalBusy" in output
 
 
 def busy_in_ray() -> list[psutil.Process]:
