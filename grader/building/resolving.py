@@ -41,8 +41,8 @@ LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libd
 BUILTINS = frozenset({"range", "min", "max", "len", "int", "float", "print"})
 """Python builtins that Triton's compiler implements and that can reach nothing else."""
 
-GLOBALS = BUILTINS | {"list", "isinstance", "getattr", "hasattr"}
-"""What Triton's code generator takes a name for that neither the function nor the file has."""
+UNSPOKEN = frozenset({"list", "isinstance", "getattr", "hasattr"})
+"""Python's functions that Triton's code generator also takes a name for; no kernel may name them."""
 
 CONSTEXPR_BUILTINS = BUILTINS - {"print"} | {"abs", "bool", "sum", "round", "divmod", "tuple"}
 FOREIGN = frozenset({"extern_elementwise", "builtin", "extern", "call", "must_use_result"})
@@ -152,17 +152,16 @@ class Resolver(ast.NodeVisitor):
         self.local = frozenset(_assigned(node)) | {argument.arg for argument in node.args.args}
         for name in sorted(self.local):
             kept = self.known.get(name)
-            if name.startswith("__"):
-                return Refused(
-                    node, f"the variable `{name}` of {node.name} begins with two underscores", "give it another name"
-                )
+            if name.startswith("__") or name in UNSPOKEN:
+                what = "is one of Python's functions" if name in UNSPOKEN else "begins with two underscores"
+                return Refused(node, f"the variable `{name}` of {node.name} {what}", "give it another name")
             if kept is not None and kept.thing is not None:
                 return Refused(
                     node,
                     f"`{name}` is a variable of {node.name} and also a module or function",
                     "give the variable another name",
                 )
-        if not self.constexpr_function and (misread := next(read_otherwise(node, self.known), None)):
+        if not self.constexpr_function and (misread := next(read_otherwise(node), None)):
             return misread
         for part in node.body:
             self.visit(part)
@@ -320,7 +319,7 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def read_otherwise(node: ast.FunctionDef, known: Mapping[str, Global]) -> Iterator[Refused]:
+def read_otherwise(node: ast.FunctionDef) -> Iterator[Refused]:
     """What Triton's code generator takes for something else than Python does, and compiles without a word."""
     parts = list(ast.walk(node))
     for part in parts:
@@ -338,14 +337,6 @@ def read_otherwise(node: ast.FunctionDef, known: Mapping[str, Global]) -> Iterat
                 )
         elif isinstance(part, ast.ListComp):
             yield from _comprehended(part, parts)
-    parameters = {argument.arg for argument in node.args.args}
-    for name in sorted((set(_assigned(node)) & (known.keys() | GLOBALS)) - parameters):
-        if not _settled(node.body, name, in_loop=False)[0]:
-            yield Refused(
-                next(part for part in parts if isinstance(part, ast.Name) and part.id == name),
-                f"`{name}` is a variable of {node.name} that only a branch or loop sets; behind it, Triton takes the file's or Python's",
-                "give the variable another name, or set it before",
-            )
 
 
 def _comprehended(made: ast.ListComp, parts: Iterable[ast.AST]) -> Iterator[Refused]:
@@ -370,46 +361,6 @@ def _comprehended(made: ast.ListComp, parts: Iterable[ast.AST]) -> Iterator[Refu
             yield Refused(
                 made, f"Triton leaves `{name}` behind after this comprehension", "give its variable a name of its own"
             )
-
-
-def _settled(block: Iterable[ast.stmt], name: str, *, in_loop: bool) -> tuple[bool, bool]:
-    """Whether a variable is read only where Triton, too, knows it as one, and whether it does after these statements: what a branch or loop
-    sets is gone after it, and in the next iteration."""
-    maybe = in_loop
-    for one in block:
-        if maybe and _loads(one, name, whole=not isinstance(one, ast.If)):
-            return False, False
-        if name not in _assigned(one):
-            if maybe and _loads(one, name):
-                return False, False
-            continue
-        targets = getattr(one, "targets", [getattr(one, "target", None)])
-        if any(
-            isinstance(part, ast.Name) and part.id == name for target in targets if target for part in ast.walk(target)
-        ):
-            return (False, False) if maybe and isinstance(one, ast.AugAssign) else (True, True)
-        loop = isinstance(one, ast.For | ast.While)
-        if loop and _loads(one, name, whole=False):
-            return False, False
-        branches = [_settled(getattr(one, part, []), name, in_loop=maybe or loop) for part in ("body", "orelse")]
-        if not all(sound for sound, _ in branches):
-            return False, False
-        if isinstance(one, ast.If) and all(bound for _, bound in branches):
-            return True, True
-        maybe = True
-    return True, False
-
-
-def _loads(statement: ast.stmt, name: str, *, whole: bool = True) -> bool:
-    """Whether a statement reads a variable; not whole: what decides about its blocks does."""
-    parts = (
-        [statement] if whole else [getattr(statement, part) for part in ("test", "iter") if hasattr(statement, part)]
-    )
-    return any(
-        isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
-        for part in parts
-        for one in ast.walk(part)
-    )
 
 
 def _assigned(node: ast.stmt) -> Iterable[str]:

@@ -150,6 +150,16 @@ def keywords_first(function: Any, arguments: Callable[[], tuple[Any, ...]], /, *
     return function(*arguments(), **keywords)
 
 
+def stated(passed: Any, message: Any = "") -> None:
+    """What `static_assert` is here."""
+    assert plain(passed), message
+
+
+def first(function: Any, one: Any, other: Callable[[], Any], /) -> Any:
+    """A call with two arguments: the compiler reads what a static_assert says only where it does not hold."""
+    return function(one, "" if function is stated and plain(one) else other())
+
+
 def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
     """The iterations of `for`: numbers in static_range, else tensors of the bounds' common type."""
     if unrolled(kind):
@@ -247,7 +257,7 @@ def silent(*_: Any, **__: Any) -> None:
 
 FUNCTIONS = (
     *(assigned, constant, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled),
-    *(twice, bound, keywords_first),
+    *(twice, bound, keywords_first, first),
 )
 NAMESPACE = SimpleNamespace(
     min=smallest, max=largest, print=shown, **{function.__name__: function for function in FUNCTIONS}
@@ -371,7 +381,11 @@ class _Reading(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.Call:
         late = node.args and id(node) not in self.iterators and any(map(_calls, node.args))
         named = any(_calls(keyword.value) for keyword in node.keywords)
+        asserts = getattr(node.func, "attr", "static_assert") == "static_assert" and len(node.args) == 2
+        asserts = asserts and not node.keywords and id(node) not in self.iterators and _calls(node.args[1])
         self.generic_visit(node)
+        if asserts:
+            return self._call("first", node.func, node.args[0], self._later(node.args[1]))
         if not (late and named):
             return node
         arguments = self._later(ast.Tuple(node.args, ast.Load()))

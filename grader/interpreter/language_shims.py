@@ -93,6 +93,7 @@ def _patch_language() -> None:
     for owner in (tl, tl.core):
         owner.range, owner.static_range = loops
         owner.static_print, owner.device_print = control_flow.silent, printing.shown
+        owner.static_assert = control_flow.stated
         owner.reduce, owner.associative_scan = reductions.reduce, reductions.associative_scan
         owner.map_elementwise, owner.dot_scaled = reductions.map_elementwise, _dot_scaled
         for name, kind in promises.PROMISES.items():

@@ -43,6 +43,14 @@ AGAIN = """
         for part in tl.static_range(2):
             acc += part * 0
 """
+NAMESAKE = "unit = tl.constexpr(1)\n\n\n@triton.jit\ndef once(v):\n    return v * unit\n\n\n"
+CONDITIONAL = """
+    if BLOCK_M >= 16:
+        unit = pid * 0 + 1
+    for turn in range(0, 2):
+        if BLOCK_M >= 16:
+            acc = once(acc) * unit
+"""
 
 IDIOMS = {
     "names_from_triton": BASE.replace("import triton\n", "import triton\nfrom triton import autotune, jit, Config\n")
@@ -58,6 +66,8 @@ IDIOMS = {
     "current_target": BASE.replace(TUNE, TARGET + TUNE).replace("num_stages=3", "num_stages=S"),
     "heuristics": BASE.replace("@triton.jit\n", EVEN_K + "@triton.jit\n")
     .replace("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,\n"),
+    "heuristic_of_a_default": BASE.replace("@triton.jit\n", EVEN_K + "@triton.jit\n")
+    .replace("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr = False,\n"),
     "constexpr_constant": BASE.replace(TUNE, "QMAX = tl.constexpr(127)\n" + TUNE).replace(", 127.0)", ", QMAX)"),
     "constexpr_constant_first": BASE.replace(TUNE, "UNIT = tl.constexpr(1.0)\n" + TUNE)
     .replace("y = acc.to(tl.float32)", "y = (UNIT * acc).to(tl.float32)"),
@@ -78,6 +88,7 @@ IDIOMS = {
     "tiles_in_a_dataclass": BASE.replace(TUNE, TILES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES[0].m, '),
     "tiles_in_a_namedtuple": BASE.replace(TUNE, TUPLES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES["small"].m, '),
     "names_used_again": BASE.replace(AT, AGAIN + AT),
+    "name_of_a_constant": BASE.replace(TUNE, NAMESAKE + TUNE).replace(AT, CONDITIONAL + AT),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
 }  # fmt: skip
 

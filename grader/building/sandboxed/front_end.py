@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 from typing import Any
 
 TENSOR = object()
@@ -42,6 +44,7 @@ def refuse() -> None:
     TritonSemantic.dot, ConstexprFunction.__call__ = dot, call
     _refuse_namesakes()
     _refuse_forgotten()
+    _refuse_valueless()
 
 
 def _refuse_namesakes() -> None:
@@ -133,6 +136,37 @@ def _refuse_forgotten() -> None:
 
     CodeGenerator.visit_then_else_blocks, CodeGenerator._find_carries = visit_then_else_blocks, find_carries
     CodeGenerator.set_value, CodeGenerator._define_name_lookup = set_known, define_name_lookup
+
+
+def _refuse_valueless() -> None:
+    """Lets the front end refuse to read a variable of the function that has no value where it is read, as it does where nothing else has its
+    name: of a constant of the file or function of Python's that has, it takes that one.
+
+    variables: what the function gives a value. Of a comprehension's own the text is asked.
+    """
+    from triton.compiler.code_generator import CodeGenerator
+
+    define, lookup = CodeGenerator.visit_FunctionDef, CodeGenerator._define_name_lookup
+
+    def visit_function(self: Any, node: Any) -> Any:
+        inside = {id(part) for made in ast.walk(node) if isinstance(made, ast.comprehension) for part in ast.walk(made)}
+        names = (part for part in ast.walk(node) if isinstance(part, ast.Name) and id(part) not in inside)
+        self.variables = {part.id for part in names if isinstance(part.ctx, ast.Store)}
+        return define(self, node)
+
+    def define_name_lookup(self: Any) -> Any:
+        find = lookup(self)
+
+        def known(name: str) -> Any:
+            if name in getattr(self, "variables", ()) and name not in self.lscope:
+                alone = copy.copy(self)
+                alone.gscope = alone.builtin_namespace = {}
+                return lookup(alone)(name)
+            return find(name)
+
+        return known
+
+    CodeGenerator.visit_FunctionDef, CodeGenerator._define_name_lookup = visit_function, define_name_lookup
 
 
 def _known(value: Any) -> Any:

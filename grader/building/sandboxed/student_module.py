@@ -114,7 +114,8 @@ class StudentModule:
                     f"delete it from triton.Config, or write {key}: tl.constexpr behind the last parameter of {self.name}"
                 )
             _plain(value, f"{where} sets `{key}`")
-        constants = {name: _unwrapped(p.default) for name, p in own.items() if p.default is not p.empty}
+        defaults = {name: p.default for name, p in own.items() if p.default is not p.empty and name not in self.heuristics}
+        constants = {name: _unwrapped(default) for name, default in defaults.items()}
         constants.update(given)
         if getattr(config, "ir_override", None):
             raise ContractError(f"{where} has an ir_override; only sizes, num_warps, num_stages and maxnreg count")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from grader.building import BuildOptions, describe
+from grader.building import BuildOptions, describe, read_by_triton
 from grader.building.describing import MAX_MESSAGES
 from grader.building.making import NotMade, make, referred_names
 from grader.building.reports import (
@@ -108,9 +108,8 @@ def refused(result: KernelBundle | Refusal) -> str:
         ("door: tl.constexpr if BLOCK_M == 32 else tl.int32 = 7\n", "annotation is computed"),
         ("door: tl.load(y_ptr) = 7\n", "annotation is computed"),
         ("other: tl.constexpr = tl.constexpr\ndoor: other = 7\n", "annotation is computed"),
-        ("if M > 3:\n    max: tl.constexpr = tl.minimum\ndoor = max(M, N)\n", "`max` is a variable"),
-        ("if M > 3:\n    getattr: tl.constexpr = tl.minimum\ndoor: tl.constexpr = getattr(M, 'handle')\n", "`getattr` is a variable"),
-        ("for i in range(M):\n    getattr: tl.constexpr = tl.minimum\nalso: tl.constexpr = getattr\n", "`getattr` is a variable"),
+        ("if M > 3:\n    getattr: tl.constexpr = tl.minimum\ndoor: tl.constexpr = getattr(M, 'handle')\n", "one of Python's"),
+        ("for i in range(M):\n    getattr: tl.constexpr = tl.minimum\nalso: tl.constexpr = getattr\n", "one of Python's"),
     ],
 )
 def test_text_with_a_door_is_refused(body, words):
@@ -120,6 +119,7 @@ def test_text_with_a_door_is_refused(body, words):
 
 
 SCALE = "SCALE = tl.constexpr(2)\n@triton.jit\ndef scaled(x):\n    return x * SCALE\n"
+UNROLLED = "for SCALE in tl.static_range(2):\n        pass\n"
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,24 @@ SCALE = "SCALE = tl.constexpr(2)\n@triton.jit\ndef scaled(x):\n    return x * SC
         ("for i in range(M):\n    if M > 3:\n        SCALE = 1\n    door = SCALE\n", False),
         ("i = 0\nwhile (i < 1 if i == 0 else SCALE > 5):\n    SCALE = 1\n    i += 1\n", False),
         ("if M > 3:\n    SCALE = 1\nSCALE += 1\n", False),
+        ("if M > 3:\n    SCALE: tl.constexpr = 1\nelse:\n    SCALE: tl.constexpr = 1\ndoor = SCALE\n", False),
+        (f"if M > 3:\n    {UNROLLED}else:\n    {UNROLLED}door = SCALE\n", False),
+        ("if M > 3:\n    max: tl.constexpr = tl.minimum\ndoor = max(M, N)\n", False), ("door = max(M, N)\nmax = 3\n", False),
+        ("if BLOCK_M < 0:\n    SCALE = 1\ndoor = SCALE\n", False),
+        ("if BLOCK_M > 0:\n    SCALE = 1\nif BLOCK_M > 0:\n    door = SCALE\n", True),
+        ("for i in range(M):\n    if BLOCK_M > 0:\n        SCALE = i\n    door = SCALE\n", True),
+        (f"for SCALE in range(M):\n    {UNROLLED}", True),
         ("if M > 3:\n    SCALE = 1\nelse:\n    SCALE = 2\ndoor = SCALE\n", True),
         ("for i in range(M):\n    SCALE = 1\n    door = SCALE\n", True), ("for i in range(M):\n    min = i\n    door = min\n", True),
         ("SCALE = 1\nif M > 3:\n    SCALE = 2\n", True), ("for SCALE in range(M):\n    pass\n", True), ("SCALE: tl.constexpr = 3\n", True),
     ],
 )  # fmt: skip
-def test_a_variable_is_no_constant_of_the_file_where_a_branch_was_not_taken(body, sound):
-    result = described(body + "last = scaled(M)\n", SCALE)
-    assert isinstance(result, KernelBundle) if sound else "Triton takes the file's or Python's" in refused(result)
+def test_a_variable_is_no_constant_of_the_file_where_it_has_no_value(body, sound):
+    lab = replace(LAB, cases=LAB.cases[:1])
+    module = BASE.replace("import triton.language as tl\n", "import triton.language as tl\n" + SCALE, 1)
+    module = module.replace(FIRST, FIRST + textwrap.indent(body + "last = scaled(M)\n", "    "))
+    result = read_by_triton(lab, source(module), OPTIONS)
+    assert isinstance(result, KernelBundle) if sound else "has no value" in result.message
 
 
 @pytest.mark.parametrize(
