@@ -14,7 +14,7 @@ from typing import Any
 from grader.building import reports
 from grader.building.making import NotMade, dtype_names, make, referred_names
 from grader.building.options import BuildOptions
-from grader.building.sandboxed.student_module import MAX_CONFIGS
+from grader.building.sandboxed.student_module import MAX_CONFIGS, MAX_CONSTANTS
 from grader.building.sentences import describe_error
 from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
@@ -24,7 +24,6 @@ from grader.parsing import function_named, nodes, parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
 
-MAX_CONSTANTS = 64
 MAX_MESSAGES = 8
 """Reasons why there is no launch that are told with the line; each reads the whole text."""
 MAX_PROGRAMS = 1 << 24
@@ -44,6 +43,8 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
         return answer
     try:
         bundle = _bundle(lab, source, public, answer)
+    except reports.TooLarge as found:
+        return Refusal("rejected", str(found))
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         return Refusal("crash", NO_ANSWER)
     if isinstance(bundle, Refusal) or not hidden:
@@ -58,6 +59,8 @@ def made_module(source: KernelSource, options: BuildOptions, *, prints: bool = F
         return answer
     try:
         return _made(source, answer, prints=prints)
+    except reports.TooLarge as found:
+        return Refusal("rejected", str(found))
     except (KeyError, TypeError, ValueError, OverflowError):
         return Refusal("crash", NO_ANSWER)
 

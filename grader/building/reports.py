@@ -14,6 +14,11 @@ PATH = re.compile(r"[A-Za-z_][\w.]{0,199}\Z", re.ASCII)
 MAX_TEXT = 1000
 MAX_NAMES = 2000
 MAX_DEPTH = 4
+MAX_PARAMETERS = 512
+
+
+class TooLarge(ValueError):
+    """What a submission may hold, only not so much of it; the message is one sentence for the student."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,12 @@ def _function(data: dict[str, Any], depth: int) -> FunctionReport:
         or not 0 < line < 1 << 24
     ):
         raise ValueError("not a function")
-    if not isinstance(constexprs, list) or not isinstance(defaults, dict) or len(constexprs) + len(defaults) > 512:
+    if not isinstance(constexprs, list) or not isinstance(defaults, dict):
         raise ValueError("a function's parameters that are none")
+    if (count := len(constexprs) + len(defaults)) > MAX_PARAMETERS:
+        raise TooLarge(
+            f"a helper has {count} constants and defaults among its parameters, expected at most {MAX_PARAMETERS}; use fewer"
+        )
     return FunctionReport(
         kind,
         line,
@@ -137,7 +146,11 @@ def constant(value: Any) -> bool | int | float | str | None:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    if isinstance(value, str) and len(value) <= MAX_TEXT:
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise TooLarge(
+                f"the kernel uses a text of {len(value)} characters, expected at most {MAX_TEXT}; shorten it"
+            )
         value.encode()  # a lone surrogate raises UnicodeEncodeError, a ValueError
         return value
     raise ValueError("a constant out of range")
@@ -152,13 +165,10 @@ def _float(text: Any) -> float:
 
 def _name(text: Any) -> str:
     """An identifier as Python has it once a file is read, letters of any alphabet included."""
-    if (
-        not isinstance(text, str)
-        or len(text) > MAX_NAME
-        or not text.isidentifier()
-        or unicodedata.normalize("NFKC", text) != text
-    ):
+    if not isinstance(text, str) or not text.isidentifier() or unicodedata.normalize("NFKC", text) != text:
         raise ValueError("not a name")
+    if len(text) > MAX_NAME:
+        raise TooLarge(f"the name `{text[:20]}...` has {len(text)} characters, expected at most {MAX_NAME}; shorten it")
     return text
 
 

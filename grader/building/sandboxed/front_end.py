@@ -139,8 +139,8 @@ def _refuse_forgotten() -> None:
 
 
 def _refuse_valueless() -> None:
-    """Lets the front end refuse to read a variable of the function that has no value where it is read, as it does where nothing else has its
-    name: of a constant of the file or function of Python's that has, it takes that one.
+    """Lets the front end refuse to read a variable of the function that has no value where it is read, as it does where nothing else has
+    its name: where a constant of the file or a function of Python's has, Triton takes that one.
 
     variables: what the function gives a value. Of a comprehension's own the text is asked.
     """

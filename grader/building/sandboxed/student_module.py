@@ -14,6 +14,7 @@ from grader.interpreter.generated_module import TargetOnly
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 MAX_CONFIGS = 16
+MAX_CONSTANTS = 64
 
 
 class ContractError(ValueError):
@@ -83,6 +84,9 @@ class StudentModule:
         if len(self.configs) > MAX_CONFIGS:
             count = f"{len(self.configs)} configs, at most {MAX_CONFIGS} are graded"
             raise ContractError(f"@triton.autotune of {self.name} has {count}; keep the best")
+        if (own := len(self.parameters) - len(contract)) > MAX_CONSTANTS:
+            count = f"{own} parameters behind the lab's, expected at most {MAX_CONSTANTS}"
+            raise ContractError(f"{self.name} has {count}; compute in the kernel what follows from others")
         configs = [self._config(index, config, contract) for index, config in enumerate(self.configs)]
         self._computed(contract)
         launches = []
@@ -114,7 +118,9 @@ class StudentModule:
                     f"delete it from triton.Config, or write {key}: tl.constexpr behind the last parameter of {self.name}"
                 )
             _plain(value, f"{where} sets `{key}`")
-        defaults = {name: p.default for name, p in own.items() if p.default is not p.empty and name not in self.heuristics}
+        defaults = {
+            name: p.default for name, p in own.items() if p.default is not p.empty and name not in self.heuristics
+        }
         constants = {name: _unwrapped(default) for name, default in defaults.items()}
         constants.update(given)
         if getattr(config, "ir_override", None):
@@ -266,6 +272,11 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
     kind = type(value).__name__
     if isinstance(value, float):
         return {"float": repr(float(value))}
+    if isinstance(value, int) and not abs(value) < 2**63:
+        bits = len(bin(value)) - 2
+        raise ContractError(
+            f"the kernel uses a whole number of {bits} bits, expected at most 63; compute it in the kernel"
+        )
     if value is None or isinstance(value, (bool, int, str)):
         return {"constant": value}
     if isinstance(value, tl.constexpr):

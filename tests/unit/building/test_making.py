@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import subprocess
 import sys
 import textwrap
@@ -290,6 +291,29 @@ def test_no_error_of_a_submission_speaks_for_the_grader(name):
 def test_an_error_that_refuses_to_speak_is_told_with_its_line():
     top = "class Mute(Exception):\n    def __str__(self):\n        raise self\nraise Mute()\n"
     assert refused(described("", top)).startswith("w8a8.py line 7: Mute")
+
+
+PARAMETERS = ", ".join(f"P{number}: tl.constexpr = 1" for number in range(3000))
+
+
+@pytest.mark.parametrize(
+    ("top", "body", "words"),
+    [
+        ("", f"BLOCK_K: tl.constexpr, {PARAMETERS},\n", "3003 parameters behind the lab's, expected at most 64"),
+        ("TEXT = tl.constexpr('x' * 5000)\n", "tl.static_assert(TEXT != 'a')\n", "a text of 5000 characters, expected at most 1000"),
+        ("BIG = tl.constexpr(1 << 70)\n", "door = BIG >> 70\n", "a whole number of 71 bits, expected at most 63"),
+        (f"@triton.jit\ndef {'h' * 400}(x):\n    return x\n", f"door = {'h' * 400}(M)\n", "has 400 characters, expected at most 200"),
+        (f"@triton.jit\ndef h(x, {PARAMETERS}):\n    return x\n", "door = h(M)\n", "6000 constants and defaults among its"),
+    ],
+    ids=["parameters", "text", "number", "name", "helper"],
+)
+def test_what_is_too_large_is_told_so(top, body, words):
+    if body.startswith("BLOCK_K"):
+        message = refused(describe(LAB, source(BASE.replace("BLOCK_K: tl.constexpr,\n", body)), OPTIONS))
+    else:
+        message = refused(described(body, top))
+    assert words in message
+    assert re.search("; (compute|shorten|use fewer)", message)
 
 
 def test_a_heuristic_for_no_parameter_is_told_so():
